@@ -1,0 +1,54 @@
+"""MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.
+
+The public names are loaded when they are first used, so that `maggnn --help` does not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
+    from maggnn.errors import InputError
+    from maggnn.features import FeatureSpec
+    from maggnn.graphs import GraphBatch, PackedGraphs
+    from maggnn.model import MagGNN
+    from maggnn.training.checkpoint import load_model
+    from maggnn.training.run import train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AgentConfig",
+    "Config",
+    "EncoderConfig",
+    "FeatureSpec",
+    "GraphBatch",
+    "InputError",
+    "MagGNN",
+    "PackedGraphs",
+    "PredictorConfig",
+    "load_model",
+    "train",
+]
+
+_HOMES = {
+    "AgentConfig": "config",
+    "Config": "config",
+    "EncoderConfig": "config",
+    "FeatureSpec": "features",
+    "GraphBatch": "graphs",
+    "InputError": "errors",
+    "MagGNN": "model",
+    "PackedGraphs": "graphs",
+    "PredictorConfig": "config",
+    "load_model": "training.checkpoint",
+    "train": "training.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'maggnn' has no attribute {name!r}")
+    return getattr(import_module(f"maggnn.{_HOMES[name]}"), name)

@@ -1,0 +1,303 @@
+"""Every setting of a run: nested frozen dataclasses, read from TOML, each field with its paper symbol.
+
+Unknown keys and wrong types stop at once and name the nearest valid key. `docs` and the command line's help
+are made from the same one-line descriptions.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from maggnn.errors import InputError
+
+
+def option(default: Any, help_text: str) -> Any:
+    """A field with its one-line description."""
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Which graphs."""
+
+    name: str = option("sr25", "data set, a name from `maggnn data list`")
+    fold: int = option(0, "which split of the set's protocol (CSL, EXP: one of ten folds)")
+    split_seed: int = option(0, "seed that deals the graphs into folds")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """The MPNN g of Eq. 1, used for g_p and for g_rl."""
+
+    conv: str = option("gin", "gin, gine, or the name of any PyG convolution such as GATConv")
+    num_layers: int = option(5, "T: message-passing layers")
+    hidden: int = option(96, "d: width")
+    norm: Literal["batch", "layer"] = option("batch", "normalisation after each linear map")
+    jk: Literal["none", "sum", "last"] = option(
+        "none", "jumping knowledge: last layer's output, sum over layers, or last layer through a linear map"
+    )
+    residual: bool = option(False, "add a layer's input to its output")
+    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2)")
+    c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2)")
+
+
+@dataclass(frozen=True)
+class PredictorConfig:
+    """The prediction GNN f_p (Eq. 5)."""
+
+    pooling: Literal["mean", "sum"] = option("mean", "R: how nodes and tuples are pooled")
+    read_marked: bool = option(False, "R also reads the marked nodes themselves, slot by slot")
+    whiten: bool = option(False, "decorrelate the pooled embedding before the MLP")
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """The agent and its search."""
+
+    num_tuples: int = option(1, "m: node tuples, that is marked copies of the graph")
+    tuple_order: int = option(2, "k: nodes in a tuple; 0 is a plain GNN without marks")
+    num_moves: int = option(4, "t: moves of a search")
+    actions: Literal["simultaneous", "in_turn", "choose"] = option(
+        "simultaneous", "every tuple moves at once, tuples move in turn, or the agent chooses the tuple too"
+    )
+    keep: Literal["last", "confident"] = option(
+        "last", "answer from the last state (the paper) or from the most confident state seen (label-free)"
+    )
+    state: Literal["q_network", "predictor"] = option(
+        "q_network", "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's"
+    )
+    history: Literal["zero", "mean", "lstm"] = option("zero", "f_W: the update of the state matrix W")
+
+
+@dataclass(frozen=True)
+class ReplayConfig:
+    """The buffer D of experience."""
+
+    capacity: int = option(30_000, "experiences kept (memory size)")
+    warmup: int = option(1_000, "experiences before the first Q update ('until D has enough memory')")
+    walk_length: int = option(4, "moves before a walk restarts from random tuples; 1 is Algorithm 2 to the letter")
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How f_p and the agent learn (Algorithm 2)."""
+
+    paradigm: Literal["ord"] = option("ord", "ORD: first the predictor on random tuples, then the agent")
+    predictor_steps: int = option(3_000, "optimiser steps of f_p")
+    agent_steps: int = option(2_000, "optimiser steps of g_rl")
+    batch_size: int = option(64, "graphs in a predictor step")
+    starts_per_graph: int = option(1, "random sets U drawn for each graph of a predictor step (edges are shared)")
+    agent_batch_size: int = option(128, "experiences in a Q update")
+    walkers: int = option(64, "graphs that gather experience at once")
+    learning_rate: float = option(1e-3, "peak learning rate")
+    schedule: Literal["constant", "one_cycle"] = option("one_cycle", "learning rate over a phase")
+    weight_decay: float = option(0.0, "decoupled weight decay")
+    target: Literal["dqn", "double_dqn", "lookahead"] = option(
+        "lookahead", "what Q learns: the paper's bootstrap, double DQN, or exact one-move outcomes"
+    )
+    gamma: float = option(0.0, "discount of future reward")
+    sync_every: int = option(150, "Q updates between copies to the target network (sync rate)")
+    epsilon_end: float = option(0.1, "where epsilon, which starts at 1, ends")
+    epsilon_share: float = option(0.5, "share of the agent's steps over which epsilon falls")
+    reward: Literal["loss", "error"] = option(
+        "loss", "L in Eq. 8: the task's loss, or the bounded 1 - p(y) for classification"
+    )
+
+
+@dataclass(frozen=True)
+class RuntimeConfig:
+    """Where and how a run is kept."""
+
+    seed: int = option(0, "seed of every generator of the run")
+    device: str = option("auto", "auto, cpu or cuda")
+    tests: int = option(10, "tests of a run, each from fresh random tuples")
+    log_every: int = option(50, "steps between logged scalars")
+    checkpoint_every: int = option(500, "steps between checkpoints")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All sections of a run."""
+
+    data: DataConfig = field(default_factory=DataConfig)
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    predictor: PredictorConfig = field(default_factory=PredictorConfig)
+    agent: AgentConfig = field(default_factory=AgentConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+
+    def with_settings(self, settings: Sequence[str]) -> Config:
+        """A copy with `--set section.key=value` settings applied."""
+        values = to_dict(self)
+        for setting in settings:
+            path, separator, text = setting.partition("=")
+            section, dot, key = path.strip().partition(".")
+            if not separator or not dot:
+                raise InputError(f"--set {setting}: expected section.key=value, for example agent.num_moves=4")
+            values.setdefault(section, {})[key] = _parse_value(text.strip())
+        return from_dict(values, origin="--set")
+
+    def replaced(self, **sections: Mapping[str, Any]) -> Config:
+        """A copy with fields of sections replaced, checked like a file: `config.replaced(data={"fold": 3})`."""
+        values = to_dict(self)
+        for section, changes in sections.items():
+            values.setdefault(section, {}).update(changes)
+        return from_dict(values, origin="replaced()")
+
+
+def load(path: Path) -> Config:
+    """Read a TOML file."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such config file; see the folder configs/") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as TOML: {error}") from None
+    return from_dict(values, origin=str(path))
+
+
+def from_dict(values: Mapping[str, Any], origin: str) -> Config:
+    """Build a config from plain values; anything unknown or of the wrong type is an `InputError`."""
+    sections = {section.name: section for section in fields(Config)}
+    hints = get_type_hints(Config)
+    built: dict[str, Any] = {}
+    for name, entries in values.items():
+        if name not in sections:
+            raise InputError(f"{origin}: unknown section [{name}]{_nearest(name, sections)}")
+        if not isinstance(entries, Mapping):
+            raise InputError(f"{origin}: [{name}] must be a section, not a value")
+        built[name] = _section(hints[name], name, entries, origin)
+    config = Config(**built)
+    _check_values(config, origin)
+    return config
+
+
+def to_dict(config: Config) -> dict[str, dict[str, Any]]:
+    """Plain nested values, the inverse of `from_dict`."""
+    return {
+        section.name: {entry.name: getattr(getattr(config, section.name), entry.name) for entry in _entries(section)}
+        for section in fields(Config)
+    }
+
+
+def to_json(config: Config) -> str:
+    """One line that is equal for equal settings."""
+    return json.dumps(to_dict(config), sort_keys=True)
+
+
+def describe() -> list[tuple[str, str, str]]:
+    """(section.key, default, description) of every setting, for help texts and docs."""
+    rows = []
+    for section in fields(Config):
+        for entry in _entries(section):
+            rows.append((f"{section.name}.{entry.name}", repr(entry.default), entry.metadata["help"]))
+    return rows
+
+
+def _entries(section: Field[Any]) -> tuple[Field[Any], ...]:
+    factory = section.default_factory
+    assert is_dataclass(factory)
+    return fields(factory)
+
+
+def _section(kind: type, name: str, entries: Mapping[str, Any], origin: str) -> Any:
+    hints = get_type_hints(kind)
+    checked: dict[str, Any] = {}
+    for key, value in entries.items():
+        if key not in hints:
+            raise InputError(f"{origin}: unknown key {name}.{key}{_nearest(key, hints)}")
+        checked[key] = _typed(hints[key], value, f"{origin}: {name}.{key}")
+    return kind(**checked)
+
+
+def _typed(hint: Any, value: Any, where: str) -> Any:
+    """The value if it has the hinted type (an int may stand for a float); otherwise one clear line."""
+    if get_origin(hint) is Literal:
+        choices = get_args(hint)
+        if value not in choices:
+            raise InputError(f"{where} is {value!r}, must be one of {', '.join(choices)}")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise InputError(f"{where} is {value!r} ({type(value).__name__}), must be {hint.__name__}")
+    return value
+
+
+_AT_LEAST: dict[str, float] = {
+    "fold": 0,
+    "num_layers": 1,
+    "hidden": 1,
+    "num_tuples": 1,
+    "tuple_order": 0,
+    "num_moves": 0,
+    "capacity": 1,
+    "warmup": 1,
+    "walk_length": 1,
+    "predictor_steps": 0,
+    "agent_steps": 0,
+    "batch_size": 1,
+    "starts_per_graph": 1,
+    "agent_batch_size": 1,
+    "walkers": 1,
+    "learning_rate": 0,
+    "weight_decay": 0,
+    "gamma": 0,
+    "sync_every": 1,
+    "epsilon_end": 0,
+    "epsilon_share": 0,
+    "seed": 0,
+    "tests": 1,
+    "log_every": 1,
+    "checkpoint_every": 1,
+}
+_AT_MOST: dict[str, float] = {"gamma": 1, "epsilon_end": 1, "epsilon_share": 1, "seed": 2**62}
+
+
+def check_section(section: Any, where: str = "config") -> None:
+    """Types, choices and ranges of one section's fields, and what must hold between them."""
+    hints = get_type_hints(type(section))
+    for name, hint in hints.items():
+        value = _typed(hint, getattr(section, name), f"{where}: {name}")
+        for limits, sign, word in ((_AT_LEAST, 1, "at least"), (_AT_MOST, -1, "at most")):
+            # `not >=` rather than `<`, so that NaN is refused too.
+            if name in limits and not sign * value >= sign * limits[name]:
+                raise InputError(f"{where}: {name} is {value}, must be {word} {limits[name]}")
+    if isinstance(section, AgentConfig) and section.tuple_order == 0 and section.num_moves > 0:
+        raise InputError(f"{where}: agent.tuple_order = 0 is a plain GNN with nothing to move: set num_moves to 0")
+    if isinstance(section, TrainingConfig) and section.target == "lookahead" and section.gamma > 0:
+        raise InputError(
+            f"{where}: target = lookahead scores moves exactly and discounts nothing: set training.gamma to 0"
+        )
+
+
+def _check_values(config: Config, origin: str) -> None:
+    for section in fields(Config):
+        check_section(getattr(config, section.name), f"{origin}: [{section.name}]")
+    if config.agent.tuple_order == 0 and config.training.agent_steps:
+        raise InputError(f"{origin}: agent.tuple_order = 0 has no agent to train: set training.agent_steps to 0")
+    if config.runtime.checkpoint_every % config.runtime.log_every:
+        raise InputError(f"{origin}: runtime.checkpoint_every must be a multiple of runtime.log_every")
+    smallest = max(config.replay.warmup, config.training.walkers)
+    if config.replay.capacity < smallest:
+        raise InputError(f"{origin}: replay.capacity must be at least {smallest} (replay.warmup, training.walkers)")
+
+
+def _nearest(name: str, choices: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.0)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _parse_value(text: str) -> Any:
+    """A TOML value, or the text itself as a string, so that `--set data.name=csl` needs no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,75 @@
+"""Packed data files: one `.npz` a set, graphs back to back, under one folder, the data root.
+
+A file holds `num_nodes` and `num_edges` (one a graph), `edge_index` (each undirected edge once, node ids
+local to their graph), and, where the set has them, `x`, `edge_attr`, `y` and arrays of its own (splits).
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs import Level, PackedGraphs
+
+DATA_ROOT_VARIABLE = "MAGGNN_DATA"
+REQUIRED = ("num_nodes", "num_edges", "edge_index")
+GRAPH_ARRAYS = (*REQUIRED, "x", "edge_attr", "y")
+
+
+def data_root() -> Path:
+    """The folder of packed files: the variable `MAGGNN_DATA`, else `~/.cache/maggnn`."""
+    chosen = os.environ.get(DATA_ROOT_VARIABLE)
+    return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "maggnn"
+
+
+def load_packed_file(name: str) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
+    """Read `<data root>/<name>.npz`: the graphs, and the file's other arrays (splits, categories, ...).
+
+    Integers come as int64 and floats as they are. Targets belong to graphs if there is one row a graph,
+    to nodes if there is one row a node.
+    """
+    path = data_root() / f"{name}.npz"
+    arrays = _read(path)
+    missing = [key for key in REQUIRED if key not in arrays]
+    if missing:
+        raise InputError(f"{path} has no array {missing[0]!r}: it is not a packed graph file")
+    graph = {key: torch.from_numpy(arrays.pop(key)) for key in GRAPH_ARRAYS if key in arrays}
+    try:
+        packed = PackedGraphs.build(**graph, level=_level(graph), undirected_once=True)
+    except (InputError, RuntimeError, IndexError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} is damaged ({reason}): copy it again") from error
+    return packed, arrays
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise InputError(
+            f"no file {path}: copy {path.name} there, or set {DATA_ROOT_VARIABLE} to the folder that has it"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {key: _widened(archive[key]) for key in archive.files}
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        # numpy's own words for these ("pickled data", "magic number") would not help anyone.
+        raise InputError(
+            f"{path} cannot be read as a packed file: it is cut short or damaged, copy it again"
+        ) from error
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    """Small integers as int64: files store the smallest type that fits, and sums would overflow it."""
+    return array.astype(np.int64) if array.dtype.kind in "iub" else array
+
+
+def _level(graph: dict[str, Tensor]) -> Level:
+    """Whether the targets belong to graphs or to nodes."""
+    y = graph.get("y")
+    return "graph" if y is None or len(y) == len(graph["num_nodes"]) else "node"

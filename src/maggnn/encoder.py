@@ -1,0 +1,139 @@
+"""The MPNN g of Eq. 1 over marked copies: h^(0) = [x, X(v)] through a linear map, then T layers.
+
+Features are [N, m, d] and the edges are shared by all m copies. GIN and GINE work on that layout directly; any
+PyG convolution works too, on copies laid side by side.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.config import EncoderConfig
+from maggnn.errors import InputError
+from maggnn.features import FeatureEmbedding, FeatureSpec
+from maggnn.graphs import GraphBatch
+from maggnn.kernels.segments import source_nodes, sum_edges, sum_neighbours
+from maggnn.marking import marks
+from maggnn.normalise import Norm
+
+
+class GINLayer(nn.Module):
+    """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1]."""
+
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
+        super().__init__()
+        self.eps = nn.Parameter(torch.zeros(1))
+        self.combine = _mlp(config)
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        return self.combine((1 + self.eps) * h + self.aggregate(h, graphs))
+
+    def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        return sum_neighbours(h, graphs)
+
+
+class GINELayer(GINLayer):
+    """GIN with bonds: messages relu(h_u + e_uv)   [Hu et al. 2020]."""
+
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
+        super().__init__(config, edge_features)
+        self.edge_embedding = FeatureEmbedding(edge_features, config.hidden) if not edge_features.empty else None
+
+    def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        messages = source_nodes(h, graphs)  # [E, m, d]
+        if self.edge_embedding is not None:
+            messages = messages + self.edge_embedding(_present(graphs.edge_attr, "edge_attr"))[:, None]
+        return sum_edges(messages.relu(), graphs)
+
+
+class PygLayer(nn.Module):
+    """Any PyG convolution, `conv(x, edge_index)`, on m copies of the graph laid side by side."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.conv = _pyg_convolution(config.conv, config.hidden)
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        num_nodes, copies, hidden = h.shape
+        copy = torch.arange(copies, device=h.device)[:, None, None] * num_nodes
+        edge_index = graphs.edge_index + copy  # [m, 2, E]
+        flat = h.transpose(0, 1).reshape(-1, hidden)  # [m * N, d]
+        out = self.conv(flat, edge_index.transpose(0, 1).reshape(2, -1))
+        return out.reshape(copies, num_nodes, hidden).transpose(0, 1)
+
+
+class Encoder(nn.Module):
+    """g: marked copies in, node embeddings out.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m, d].
+    """
+
+    def __init__(
+        self, config: EncoderConfig, tuple_order: int, node_features: FeatureSpec, edge_features: FeatureSpec
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.tuple_order = tuple_order
+        self.node_embedding = FeatureEmbedding(node_features, config.hidden) if not node_features.empty else None
+        self.mark_embedding = nn.Linear(tuple_order, config.hidden) if tuple_order else None
+        self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
+        self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
+        self.norms = nn.ModuleList(Norm(config.norm, config.hidden) for _ in range(config.num_layers))
+        self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
+
+    @property
+    def _blank(self) -> bool:
+        """Neither features nor marks: every node starts from one learned constant."""
+        return self.node_embedding is None and self.mark_embedding is None
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        h = self.initial(graphs, tuples)
+        total = h
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            out = norm(layer(h, graphs)).relu()
+            h = h + out if self.config.residual else out
+            total = total + h if self.config.jk == "sum" else h
+        return total if self.last is None else self.last(total)
+
+    def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """h^(0) of G(v): Linear([x, X(v)]) as the sum of its blocks, [N, m, d]."""
+        config = self.config
+        parts = []
+        if self.node_embedding is not None:
+            parts.append(self.node_embedding(_present(graphs.x, "x"))[:, None])  # [N, 1, d]
+        if self.mark_embedding is not None:
+            dtype = self.mark_embedding.weight.dtype
+            parts.append(self.mark_embedding(marks(graphs, tuples, config.c_plus, config.c_minus, dtype)))
+        if self.constant is not None:
+            parts.append(self.constant.expand(graphs.total_nodes, 1, -1))
+        return sum(parts[1:], parts[0]).expand(-1, tuples.shape[1], -1)
+
+
+def _layer(config: EncoderConfig, edge_features: FeatureSpec) -> nn.Module:
+    layers = {"gin": GINLayer, "gine": GINELayer}
+    return layers[config.conv](config, edge_features) if config.conv in layers else PygLayer(config)
+
+
+def _mlp(config: EncoderConfig) -> nn.Sequential:
+    d = config.hidden
+    return nn.Sequential(nn.Linear(d, d), Norm(config.norm, d), nn.ReLU(), nn.Linear(d, d))
+
+
+def _pyg_convolution(name: str, hidden: int) -> nn.Module:
+    import torch_geometric.nn as pyg
+
+    convolution = getattr(pyg, name, None)
+    if convolution is None or not name.endswith("Conv"):
+        raise InputError(f"encoder.conv is {name!r}, must be gin, gine or a convolution of torch_geometric.nn")
+    try:
+        return convolution(hidden, hidden)
+    except TypeError as error:
+        raise InputError(f"encoder.conv {name} needs more than two widths ({error})") from None
+
+
+def _present(values: Tensor | None, name: str) -> Tensor:
+    if values is None:
+        raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
+    return values

@@ -1,0 +1,119 @@
+"""The environment: f_p and its loss judge a state (Eq. 5) and reward a move (Eq. 8).
+
+Under ORD the predictor is frozen while the agent learns, so the embedding of a marked graph never changes: where the
+whole set of tuples V^k is smaller than what training would ask for, `tabulate` embeds each once and every later
+judgement is a lookup. That turns the paper's stated limit, training time, into a few seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.kernels.segments import sum_nodes
+from maggnn.predictor import Predictor
+from maggnn.state import State
+from maggnn.tuples import all_tuples, one_move_away
+
+Task = Literal["classification", "regression"]
+
+
+def individual_loss(outputs: Tensor, y: Tensor, task: Task, reward: str = "loss") -> Tensor:
+    """L of Eq. 5 for each row: cross-entropy or L1; with reward = `error` the bounded 1 - p(y) of a classifier.
+
+    Shapes:
+        outputs: [rows, ..., num_outputs]; y: [rows] classes or [rows, num_outputs] values; result: [rows, ...].
+    """
+    if task == "regression":
+        y = y.reshape(len(y), *[1] * (outputs.ndim - 2), outputs.shape[-1])
+        return (outputs - y).abs().mean(dim=-1)
+    log_p = outputs.log_softmax(dim=-1)
+    y = y.reshape(len(y), *[1] * (outputs.ndim - 1)).expand(*outputs.shape[:-1], 1)
+    log_p_y = log_p.gather(-1, y)[..., 0]
+    return 1 - log_p_y.exp() if reward == "error" else -log_p_y
+
+
+def graph_mean(values: Tensor, graphs: GraphBatch) -> Tensor:
+    """Mean over each graph's nodes, [N, ...] -> [B, ...]."""
+    return sum_nodes(values, graphs) / graphs.num_nodes.reshape(-1, *[1] * (values.ndim - 1))
+
+
+class Environment:
+    """Judges states with a frozen predictor. Nothing here carries gradients."""
+
+    def __init__(self, predictor: Predictor, task: Task, reward: str) -> None:
+        self.predictor = predictor
+        self.task: Task = task
+        self.reward = reward
+        self._table: Tensor | None = None  # [sum of |V|^k, d]
+        self._first_row = torch.empty(0, dtype=torch.long)  # [G] on the CPU; -1 for a graph that is not in the table
+
+    @torch.no_grad()
+    def loss(self, state: State) -> Tensor:
+        """L(MLP(f_p(G, U)), y) of each state, [B]."""
+        return self._judge(self.predictor.read(self.embed(state, state.tuples)), state)
+
+    @torch.no_grad()
+    def outcome_loss(self, state: State, mover: Tensor) -> Tensor:
+        """The loss after every single move of tuple `mover` [B], the other tuples unmoved: [B, V, k]."""
+        num_graphs, num_tuples, tuple_order = state.tuples.shape
+        graph = torch.arange(num_graphs, device=mover.device)
+        outcomes = one_move_away(state.tuples[graph, mover], state.graphs.max_num_nodes)  # [B, V, k, k]
+        # A padding node is no node of the graph: any real one stands in, its cells are masked by the caller.
+        outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None])
+        present = self.embed(state, state.tuples)  # [rows, m, d]
+        row_mover = mover if len(present) == num_graphs else mover[state.graphs.node_graph]
+        own = present.gather(1, row_mover[:, None, None].expand(-1, 1, present.shape[-1]))
+        others = present.sum(dim=1, keepdim=True) - own  # [rows, 1, d]
+        arriving = self.embed(state, outcomes.flatten(1, 2))  # [rows, V * k, d]
+        outputs = self.predictor.read_pooled(others + arriving, num_tuples)
+        return self._judge(outputs, state).reshape(num_graphs, -1, tuple_order)
+
+    @torch.no_grad()
+    def embed(self, state: State, tuples: Tensor) -> Tensor:
+        """The predictor's embedding of tuples [B, M, k] of the state's graphs, [rows, M, d]."""
+        if self._table is None or state.ids is None or bool((self._first_row[state.ids] < 0).any()):
+            return self.predictor.embed(state.graphs, tuples)
+        order = tuples.shape[-1]
+        num_nodes = state.graphs.num_nodes[:, None]
+        row = torch.zeros_like(tuples[..., 0])
+        for slot in range(order):
+            row = row * num_nodes + tuples[..., slot]
+        return self._table[row + self._first_row[state.ids].to(row.device)[:, None]]
+
+    def tabulate_if_cheaper(self, packed: PackedGraphs, ids: Tensor, tuple_order: int, judgements: int) -> bool:
+        """Embed every tuple of graphs `ids` once if that is less work than `judgements` single embeddings."""
+        table_rows = sum(num_nodes**tuple_order for num_nodes in packed.num_nodes[ids].tolist())
+        if self.predictor.level == "node" or table_rows > min(judgements, MAX_TABLE_ROWS):
+            return False
+        self._tabulate(packed, ids, tuple_order)
+        return True
+
+    @torch.no_grad()
+    def _tabulate(self, packed: PackedGraphs, ids: Tensor, tuple_order: int) -> None:
+        parts = []
+        for graph, num_nodes in zip(ids, packed.num_nodes[ids].tolist(), strict=True):
+            batch = packed[graph[None]]
+            tuples = all_tuples(num_nodes, tuple_order, packed.device)
+            chunks = tuples.split(max(1, MARKED_NODES_A_CHUNK // num_nodes))
+            parts += [self.predictor.embed(batch, chunk[None])[0] for chunk in chunks]
+        self._table = torch.cat(parts)
+        rows = packed.num_nodes[ids] ** tuple_order
+        self._first_row = torch.full((len(packed),), -1)
+        self._first_row[ids] = rows.cumsum(0) - rows
+
+    def _judge(self, outputs: Tensor, state: State) -> Tensor:
+        y = state.graphs.y
+        assert y is not None, "a state is judged against targets"
+        loss = individual_loss(outputs, y, self.task, self.reward)
+        return graph_mean(loss, state.graphs) if self.predictor.level == "node" else loss
+
+
+MAX_TABLE_ROWS = 5_000_000
+"""Largest table of tuple embeddings: at d = 100 two gigabytes."""
+
+MARKED_NODES_A_CHUNK = 200_000
+"""Nodes of marked copies embedded at once: bounds the memory of a tabulation."""

@@ -1,0 +1,56 @@
+"""One look for all figures: palette, sizes, axes without clutter, and the way a PNG is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DPI = 150
+WIDTH = 8.0
+"""Inches: 1,200 pixels at `DPI`."""
+
+INK = "#212529"
+SOFT_INK = "#6c757d"
+GRID = "#e9ecef"
+PALE = "#ced4da"
+GREYS = ("#868e96", "#adb5bd", "#495057")
+COLOURS = ("#1c6fb8", "#e8890c", "#2a9d8f", "#8e5bb5", "#c2577a", "#7a8b2f")
+"""Blue, orange, teal, violet, rose, olive: apart for most colour-blind readers too."""
+
+MOVE_RED = "#d62839"
+EDGE_GREEN = "#2b9a3e"
+LIGHT_GREEN = "#a3d9a5"
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """A figure that no global state knows of."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    engine = ConstrainedLayoutEngine(h_pad=0.08, w_pad=0.06)
+    return Figure(figsize=(width, height), dpi=DPI, facecolor="white", layout=engine)
+
+
+def tidy(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
+    """Labels, a faint horizontal grid, and no frame but the two axes."""
+    axes.set_xlabel(x_label, color=INK, fontsize=11)
+    axes.set_ylabel(y_label, color=INK, fontsize=11)
+    if title:
+        axes.set_title(title, color=INK, fontsize=13, loc="left", pad=10)
+    axes.tick_params(colors=SOFT_INK, labelsize=10, length=3)
+    axes.grid(axis="y", color=GRID, linewidth=0.9)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(PALE)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a PNG, making its folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png", dpi=DPI)

@@ -1,0 +1,21 @@
+"""The paper's limit 'harder to train', as a number: ORD on SR25, predictor and agent, alone on the machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maggnn.experiments.jobs import run_jobs
+from maggnn.experiments.ledger import LedgerRow
+from maggnn.experiments.summary import accuracy_row
+from maggnn.experiments.synthetic import agent_jobs
+
+
+def reproduce(folder: Path) -> list[LedgerRow]:
+    """Wall time from raw graphs to a trained model, and what the model then scores."""
+    results = run_jobs(agent_jobs("sr25", 1), folder / "alone", workers=1)
+    moves = results[0]["config"]["agent"]["num_moves"]
+    row = accuracy_row("bench_train", "mag-gnn", results, moves)
+    phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in results[0]["phase_s"].items())
+    note = f"{phases}; accuracy after {moves} moves {row.mean:.2f}"
+    changes = {"metric": "ms", "mean": round(1000 * results[0]["train_s"], 1), "std": None, "note": note}
+    return [LedgerRow(**{**row.__dict__, **changes})]

@@ -1,0 +1,65 @@
+"""Input features X: categories are embedded and added, floats go through a linear map, none is a constant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.errors import InputError
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """What the columns of `x` or `edge_attr` are.
+
+    Attributes:
+        categories: the number of categories of each integer column.
+        width: the number of float columns (a set has either categories or floats, or neither).
+    """
+
+    categories: tuple[int, ...] = ()
+    width: int = 0
+
+    @classmethod
+    def of(cls, values: Tensor | None) -> FeatureSpec:
+        """Read the specification off a whole data set's features [rows, F]."""
+        if values is None or values.numel() == 0:
+            return cls()
+        if values.ndim != 2:
+            raise InputError(f"features have shape {tuple(values.shape)}, expected [rows, columns]")
+        if values.is_floating_point():
+            return cls(width=values.shape[1])
+        if int(values.long().min()) < 0:
+            raise InputError("integer features must be categories from 0 up; use floats for other numbers")
+        return cls(categories=tuple(int(top) + 1 for top in values.long().amax(dim=0)))
+
+    @property
+    def empty(self) -> bool:
+        return not self.categories and not self.width
+
+
+class FeatureEmbedding(nn.Module):
+    """Features [rows, F] to [rows, d]; the sum of a linear map's blocks, so it equals concatenate-then-Linear."""
+
+    def __init__(self, spec: FeatureSpec, hidden: int) -> None:
+        super().__init__()
+        self.spec = spec
+        self.embeddings = nn.ModuleList(nn.Embedding(count, hidden) for count in spec.categories)
+        self.linear = nn.Linear(spec.width, hidden, bias=False) if spec.width else None
+
+    def forward(self, values: Tensor) -> Tensor:
+        _check_columns(values, self.spec)
+        if self.linear is not None:
+            return self.linear(values.to(self.linear.weight.dtype))
+        columns = [embed(values[:, column].long()) for column, embed in enumerate(self.embeddings)]
+        return torch.stack(columns).sum(dim=0)
+
+
+def _check_columns(values: Tensor, spec: FeatureSpec) -> None:
+    expected = len(spec.categories) or spec.width
+    if values.ndim != 2 or values.shape[1] != expected:
+        raise InputError(f"features have shape {tuple(values.shape)}, the model was made for [rows, {expected}]")
+    if spec.categories and values.is_floating_point():
+        raise InputError(f"features are {values.dtype}, the model was made for integer categories")

@@ -1,0 +1,1 @@
+"""Message passing on [N, m, d] with shared edges: sums over neighbours, nodes and edges."""

@@ -1,0 +1,35 @@
+"""Marks of Eq. 2: the features X(v) that turn a graph into its marked copy G(v).
+
+The only place where `tuples` [B, m, k] become copies of the graph, and the copies are never materialised:
+one [N, m, k] tensor of marks stands beside edges that all copies share.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs import GraphBatch
+
+
+def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dtype: torch.dtype) -> Tensor:
+    """X(v) for each of the m tuples: c+ at [v_j, j], c- elsewhere.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m, k].
+    """
+    _, num_tuples, tuple_order = tuples.shape
+    shape = (graphs.total_nodes, num_tuples, tuple_order)
+    result = torch.full(shape, c_minus, dtype=dtype, device=tuples.device)
+    node = tuples + graphs.first_node[:, None, None]  # [B, m, k], ids of the batch
+    tuple_id = torch.arange(num_tuples, device=tuples.device)[None, :, None]
+    slot = torch.arange(tuple_order, device=tuples.device)[None, None, :]
+    result[node, tuple_id, slot] = c_plus
+    return result
+
+
+def marked_nodes(h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """The embeddings at the marks, [N, m, d] -> [B, m, k, d]."""
+    node = tuples + graphs.first_node[:, None, None]  # [B, m, k]
+    copy = torch.arange(tuples.shape[1], device=tuples.device)[None, :, None]
+    return h[node, copy]

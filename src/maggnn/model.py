@@ -1,0 +1,135 @@
+"""MAG-GNN: the newcomer's first file. A graph in, a prediction out.
+
+    graph -> tuples -> marking -> encoder -> Q -> move        one search step, t times
+                       marking -> encoder -> pool -> predict  the answer
+
+`MagGNN` is an ordinary `nn.Module`: it takes a PyG `Batch` (or our `GraphBatch`) and returns [B, num_outputs]
+(or [N, num_outputs] for node-level targets).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.agent import kept_state, search
+from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig, check_section
+from maggnn.conversions import batch_from_pyg
+from maggnn.encoder import Encoder
+from maggnn.environment import Task, graph_mean
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec
+from maggnn.graphs import GraphBatch, Level
+from maggnn.predictor import Predictor
+from maggnn.q_network import QNetwork
+from maggnn.state import State
+from maggnn.tuples import sample_tuples
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch, Data
+
+
+class MagGNN(nn.Module):
+    """A prediction GNN that reads m marked copies of a graph, and an agent that moves their marks.
+
+    Args:
+        num_outputs: classes or regression targets.
+        node_features, edge_features: what `x` and `edge_attr` hold (`FeatureSpec.of(tensor)` reads it off).
+        task: the agent's keep rule `confident` needs a classifier.
+        level: one answer a graph or one a node.
+    """
+
+    def __init__(
+        self,
+        num_outputs: int,
+        node_features: FeatureSpec = FeatureSpec(),  # noqa: B008 (frozen)
+        edge_features: FeatureSpec = FeatureSpec(),  # noqa: B008
+        encoder: EncoderConfig = EncoderConfig(),  # noqa: B008
+        predictor: PredictorConfig = PredictorConfig(),  # noqa: B008
+        agent: AgentConfig = AgentConfig(),  # noqa: B008
+        task: Task = "classification",
+        level: Level = "graph",
+    ) -> None:
+        super().__init__()
+        for section in (encoder, predictor, agent):
+            check_section(section)
+        if agent.keep == "confident" and task != "classification":
+            raise InputError("agent.keep = confident needs a classifier; use last for regression")
+        self.num_outputs = num_outputs
+        self.node_features, self.edge_features = node_features, edge_features
+        self.task: Task = task
+        self.agent = agent
+        order = agent.tuple_order
+        g_p = Encoder(encoder, order, node_features, edge_features)
+        self.predictor = Predictor(predictor, g_p, level, num_outputs)
+        self.q_network = None
+        if order:
+            g_rl = Encoder(encoder, order, node_features, edge_features)
+            state_width = encoder.hidden if agent.state == "q_network" else self.predictor.width
+            self.q_network = QNetwork(g_rl, order, predictor.pooling, agent.history, state_width)
+
+    def forward(
+        self,
+        graphs: GraphBatch | Batch | Data,
+        tuples: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Search from `tuples` [B, m, k] (random ones if not given) and answer, [rows, num_outputs]."""
+        graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
+        states = self.walk(graphs, tuples, generator=generator)
+        if self.agent.keep == "last":
+            return self.predictor(graphs, states[-1].tuples)
+        answers = torch.stack([self.predictor(graphs, state.tuples) for state in states])  # [t + 1, rows, out]
+        return kept_answers(answers, self.agent.keep, graphs, self.predictor.level)
+
+    def walk(
+        self,
+        graphs: GraphBatch,
+        tuples: Tensor | None = None,
+        num_moves: int | None = None,
+        epsilon: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> list[State]:
+        """The t + 1 states of a search; epsilon = 1 walks at random."""
+        if tuples is None:
+            tuples = sample_tuples(graphs, self.agent.num_tuples, self.agent.tuple_order, generator)
+        expected = (graphs.num_graphs, self.agent.num_tuples, self.agent.tuple_order)
+        if tuples.shape != expected:
+            raise InputError(f"tuples have shape {tuple(tuples.shape)}, expected [B, m, k] = {expected}")
+        moves = self.agent.num_moves if num_moves is None else num_moves
+        start = State.start(graphs, tuples, self.history_width)
+        return search(self.scores, start, moves, self.agent.actions, epsilon, generator)
+
+    @torch.no_grad()
+    def scores(self, state: State) -> tuple[Tensor, Tensor]:
+        """Q-table and history of a state; the search is not differentiated through."""
+        assert self.q_network is not None, "k = 0 has nothing to move"
+        return self.q_network(state, self.state_embeddings(state))
+
+    def state_embeddings(self, state: State) -> Tensor | None:
+        """The predictor's description of the state where Eq. 9 is to use it (agent.state = predictor)."""
+        if self.agent.state == "q_network":
+            return None
+        embeddings = self.predictor.embed(state.graphs, state.tuples)
+        return graph_rows(embeddings, state.graphs, self.predictor.level)
+
+    @property
+    def history_width(self) -> int:
+        return 0 if self.q_network is None else self.q_network.update_history.width
+
+
+def graph_rows(embeddings: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
+    """Embeddings [rows, m, d] as one row a graph, [B, m, d]."""
+    return graph_mean(embeddings, graphs) if level == "node" else embeddings
+
+
+def kept_answers(answers: Tensor, keep: str, graphs: GraphBatch, level: Level) -> Tensor:
+    """Pick each graph's answer from those of all states of its walk, [t + 1, rows, out] -> [rows, out]."""
+    confidence = answers.softmax(dim=-1).amax(dim=-1)  # [t + 1, rows]
+    if level == "node":
+        confidence = torch.stack([graph_mean(sure, graphs) for sure in confidence])
+    kept = kept_state(confidence, keep)  # [B]
+    kept = kept[graphs.node_graph] if level == "node" else kept
+    return answers.gather(0, kept[None, :, None].expand(1, -1, answers.shape[-1]))[0]

@@ -1,0 +1,69 @@
+"""The prediction GNN f_p of Eq. 5: encode each marked copy, pool with R, read the answer off.
+
+`embed` and `read` are separate because a tuple's embedding does not depend on the other tuples: whoever
+changes one tuple embeds only that one (see `environment`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.config import PredictorConfig
+from maggnn.encoder import Encoder
+from maggnn.graphs import GraphBatch, Level
+from maggnn.kernels.segments import sum_nodes
+from maggnn.marking import marked_nodes
+from maggnn.normalise import Norm, Whitening
+
+
+def pool_nodes(h: Tensor, graphs: GraphBatch, pooling: str) -> Tensor:
+    """R^(G) within each marked copy: [N, m, d] -> [B, m, d]."""
+    total = sum_nodes(h, graphs)
+    return total / graphs.num_nodes[:, None, None] if pooling == "mean" else total
+
+
+class Predictor(nn.Module):
+    """f_p and its MLP. Rows are graphs for R^(G) and nodes for R^(N).
+
+    Shapes:
+        tuples: [B, m, k]; embed: [rows, m, width]; result: [rows, num_outputs].
+    """
+
+    def __init__(self, config: PredictorConfig, encoder: Encoder, level: Level, num_outputs: int) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = encoder
+        self.level: Level = level
+        hidden, norm = encoder.config.hidden, encoder.config.norm
+        self.reads_marked = config.read_marked and level == "graph"
+        self.width = hidden * (1 + encoder.tuple_order) if self.reads_marked else hidden
+        # A few marks among many nodes hardly change a pooled embedding; the first norm brings that change to scale.
+        self.readout = nn.Sequential(
+            Whitening(self.width) if config.whiten else Norm(norm, self.width),
+            nn.Linear(self.width, hidden),
+            Norm(norm, hidden),
+            nn.ReLU(),
+            nn.Linear(hidden, num_outputs),
+        )
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        return self.read(self.embed(graphs, tuples))
+
+    def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""
+        h = self.encoder(graphs, tuples)  # [N, m, d]
+        if self.level == "node":
+            return h
+        pooled = pool_nodes(h, graphs, self.config.pooling)  # [B, m, d]
+        if not self.reads_marked:
+            return pooled
+        return torch.cat([pooled, marked_nodes(h, graphs, tuples).flatten(2)], dim=-1)
+
+    def read(self, embeddings: Tensor) -> Tensor:
+        """R over the tuples, then the MLP: [..., m, width] -> [..., num_outputs]."""
+        return self.read_pooled(embeddings.sum(dim=-2), embeddings.shape[-2])
+
+    def read_pooled(self, total: Tensor, num_tuples: int) -> Tensor:
+        """The answer from the sum over tuples, [..., width] -> [..., num_outputs]."""
+        return self.readout(total / num_tuples if self.config.pooling == "mean" else total)

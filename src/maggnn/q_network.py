@@ -1,0 +1,55 @@
+"""The Q-network of Eq. 9: an MPNN over the marked graph that scores every move of every tuple.
+
+    [Q(s, v)]_l = MLP( [g_rl(G(v))]_l  +  R(g_rl(G(v)))  +  sum_v R(g_rl(G(v)))  +  R_W(W) )
+
+The MLP's first layer is linear in its four inputs, so the three that belong to the graph are computed once per
+graph and added to the nodes, not concatenated to each.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from maggnn.encoder import Encoder
+from maggnn.history import make_history
+from maggnn.kernels.segments import spread_to_nodes
+from maggnn.marking import marked_nodes
+from maggnn.predictor import pool_nodes
+from maggnn.state import State
+
+
+class QNetwork(nn.Module):
+    """State in, Q-table and the updated history out.
+
+    Shapes:
+        q_table: [N, m, k], row l of tuple i scores moving v_l into each slot; history: [B, m, w].
+    """
+
+    def __init__(self, encoder: Encoder, tuple_order: int, pooling: str, history: str, state_width: int) -> None:
+        super().__init__()
+        hidden = encoder.config.hidden
+        self.encoder = encoder
+        self.pooling = pooling
+        self.update_history = make_history(history, hidden)
+        width = self.update_history.width
+        self.node = nn.Linear(hidden, hidden)
+        self.own_tuple = nn.Linear(hidden, hidden, bias=False)
+        self.all_tuples = nn.Linear(state_width, hidden, bias=False)
+        self.past = nn.Linear(width, hidden, bias=False) if width else None
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(hidden, tuple_order))
+
+    def forward(self, state: State, embeddings: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Score all moves.
+
+        Args:
+            embeddings: [B, m, state_width], describe the state by these (the predictor's) instead of g_rl's own.
+        """
+        graphs = state.graphs
+        h = self.encoder(graphs, state.tuples)  # [N, m, d]
+        own = pool_nodes(h, graphs, self.pooling)  # [B, m, d]
+        all_tuples = (own if embeddings is None else embeddings).sum(dim=1, keepdim=True)
+        history = self.update_history(state.history, marked_nodes(h, graphs, state.tuples).mean(dim=2))
+        context = self.own_tuple(own) + self.all_tuples(all_tuples)  # [B, m, d]
+        if self.past is not None:
+            context = context + self.past(history.mean(dim=1, keepdim=True))
+        return self.head(self.node(h) + spread_to_nodes(context, graphs)), history

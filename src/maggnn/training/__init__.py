@@ -1,0 +1,1 @@
+"""Learning: replay, Q-learning, the paradigms of the paper, evaluation and checkpoints."""

@@ -1,0 +1,83 @@
+"""Test a model as the paper does: several tests, each from fresh random tuples, after 0, 1, ..., t moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maggnn.agent import kept_state
+from maggnn.environment import Task, graph_mean, individual_loss
+from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.model import MagGNN
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a test set gave: `metric` is accuracy in percent or MAE, [tests, t + 1] for each keep rule.
+
+    Attributes:
+        last: answering from the last of the first t + 1 states.
+        confident: answering from the surest of them; None for regression.
+        loss: the individual loss, averaged over the set, [tests, t + 1], last state.
+    """
+
+    last: Tensor
+    confident: Tensor | None
+    loss: Tensor
+
+    def kept(self, keep: str) -> Tensor:
+        chosen = self.last if keep == "last" else self.confident
+        assert chosen is not None, "the confident state needs a classifier"
+        return chosen
+
+
+@torch.no_grad()
+def evaluate(
+    model: MagGNN,
+    packed: PackedGraphs,
+    ids: Tensor,
+    task: Task,
+    num_moves: int,
+    tests: int,
+    epsilon: float,
+    generator: torch.Generator,
+    batch_size: int = 512,
+) -> Evaluation:
+    """Walk `num_moves` from random tuples on each graph of `ids`, `tests` times; epsilon = 1 is random moves."""
+    model.eval()
+    repeated = ids.repeat(tests)  # every test is a fresh draw, so tests can share batches
+    parts = [
+        _walk_results(model, packed[chunk], task, num_moves, epsilon, generator) for chunk in repeated.split(batch_size)
+    ]
+    results = torch.cat(parts, dim=-1)  # [3, t + 1, tests * graphs]
+    per_test = results.reshape(3, num_moves + 1, tests, len(ids)).mean(dim=-1).transpose(1, 2)  # [3, tests, t + 1]
+    last, confident, loss = per_test.cpu()
+    if task == "classification":
+        return Evaluation(100 * last, 100 * confident, loss)
+    return Evaluation(last, None, loss)
+
+
+def _walk_results(
+    model: MagGNN, graphs: GraphBatch, task: Task, num_moves: int, epsilon: float, generator: torch.Generator
+) -> Tensor:
+    """Per graph and number of moves: metric of the last state, of the surest state, loss: [3, t + 1, B]."""
+    states = model.walk(graphs, num_moves=num_moves, epsilon=epsilon, generator=generator)
+    answers = [model.predictor(graphs, state.tuples) for state in states]  # each [rows, out]
+    loss = torch.stack([_per_graph(individual_loss(a, _y(graphs), task), graphs) for a in answers])
+    if task == "regression":
+        return torch.stack([loss, loss, loss])
+    right = torch.stack([_per_graph((a.argmax(-1) == _y(graphs)).float(), graphs) for a in answers])
+    sure = torch.stack([_per_graph(a.softmax(-1).amax(-1), graphs) for a in answers])
+    kept = torch.stack([kept_state(sure[: t + 1], "confident") for t in range(num_moves + 1)])  # [t + 1, B]
+    return torch.stack([right, right.gather(0, kept), loss])
+
+
+def _per_graph(values: Tensor, graphs: GraphBatch) -> Tensor:
+    return values if len(values) == graphs.num_graphs else graph_mean(values, graphs)
+
+
+def _y(graphs: GraphBatch) -> Tensor:
+    assert graphs.y is not None, "a test needs targets"
+    return graphs.y

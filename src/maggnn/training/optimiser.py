@@ -1,0 +1,37 @@
+"""AdamW, its learning rate from the schedule, and its state as plain named tensors for checkpoints."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.config import TrainingConfig
+from maggnn.training.schedules import learning_rate
+
+
+def make_optimiser(module: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
+    """AdamW over all of `module`; fused, so that a step is one kernel."""
+    parameters = list(module.parameters())
+    return torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+
+
+def set_learning_rate(optimiser: torch.optim.AdamW, config: TrainingConfig, step: int, num_steps: int) -> None:
+    """The scheduled rate of `step` for every parameter."""
+    rate = learning_rate(config.learning_rate, config.schedule, step, num_steps)
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def optimiser_tensors(optimiser: torch.optim.AdamW) -> dict[str, Tensor]:
+    """Adam's moments and step counts, named `<parameter>.<moment>`."""
+    states = optimiser.state_dict()["state"]
+    return {f"{index}.{name}": value for index, state in states.items() for name, value in state.items()}
+
+
+def load_optimiser_tensors(optimiser: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
+    """The inverse of `optimiser_tensors`."""
+    states: dict[int, dict[str, Tensor]] = {}
+    for path, value in tensors.items():
+        index, name = path.split(".")
+        states.setdefault(int(index), {})[name] = value
+    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})

@@ -1,0 +1,179 @@
+"""The training paradigms of the paper, side by side. ORD is Algorithm 2.
+
+A paradigm is a list of phases; each phase is a number of steps. Whoever runs it (`training.run`) counts the steps,
+shows progress and writes checkpoints, so that a paradigm reads as its algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from maggnn.config import Config
+from maggnn.data.registry import Dataset
+from maggnn.data.splits import Split
+from maggnn.environment import Environment, Task, individual_loss
+from maggnn.features import FeatureSpec
+from maggnn.model import MagGNN
+from maggnn.runtime import Randomness
+from maggnn.training.experience import Walkers, draw_ids
+from maggnn.training.optimiser import (
+    load_optimiser_tensors,
+    make_optimiser,
+    optimiser_tensors,
+    set_learning_rate,
+)
+from maggnn.training.q_learning import QLearner
+from maggnn.training.replay import Replay
+from maggnn.training.schedules import epsilon
+from maggnn.tuples import sample_tuples
+
+Scalars = dict[str, Tensor | float]
+"""What a step logs, by the names of docs/metrics.md; tensors are read only when they are logged."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """`num_steps` calls of `step(number)`, after one call of `begin()`."""
+
+    name: str
+    num_steps: int
+    begin: Callable[[], None]
+    step: Callable[[int], Scalars]
+
+
+def make_model(config: Config, dataset: Dataset) -> MagGNN:
+    """A fresh model for a data set; its weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.runtime.seed)
+        return MagGNN(
+            num_outputs=dataset.num_outputs,
+            node_features=FeatureSpec.of(dataset.graphs.x),
+            edge_features=FeatureSpec.of(dataset.graphs.edge_attr),
+            encoder=config.encoder,
+            predictor=config.predictor,
+            agent=config.agent,
+            task=dataset.task,
+            level=dataset.graphs.level,
+        )
+
+
+class Ord:
+    """Algorithm 2: train f_p on random tuples, freeze it as the environment, train g_rl in it."""
+
+    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
+        self.config = config
+        self.task: Task = dataset.task
+        self.packed = dataset.graphs.to(device)
+        self.train_ids = split.train
+        self.random = Randomness(config.runtime.seed, device)
+        self.model = make_model(config, dataset).to(device).eval()
+        self.predictor = self.model.predictor
+        self.predictor_optimiser = make_optimiser(self.predictor, config.training)
+        self.environment = Environment(self.predictor, dataset.task, config.training.reward)
+        self.phases = [Phase("predictor", config.training.predictor_steps, lambda: None, self.predictor_step)]
+        self.learner: QLearner | None = None
+        if config.training.agent_steps:
+            self._make_agent_phase(device)
+
+    def _make_agent_phase(self, device: torch.device) -> None:
+        config, agent = self.config, self.config.agent
+        self.learner = QLearner(self.model, self.environment, config.training, self.random.device)
+        self.replay = Replay(
+            config.replay.capacity, agent.num_tuples, agent.tuple_order, self.model.history_width, device
+        )
+        self.walkers = Walkers(self.model, self.environment, self.packed, self.train_ids, config, self.random)
+        self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
+
+    def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
+        """Take f_p as given and skip its phase."""
+        self.predictor.load_state_dict(weights)
+        self.phases[0] = replace(self.phases[0], num_steps=0)
+
+    def predictor_step(self, step: int) -> Scalars:
+        """Lines 2-4: a batch B, random tuples U for it, one optimiser step on Eq. 4."""
+        training, agent = self.config.training, self.config.agent
+        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
+        graphs = self.packed[draw_ids(self.train_ids, training.batch_size, self.random.host)]
+        starts = training.starts_per_graph
+        tuples = sample_tuples(graphs, starts * agent.num_tuples, agent.tuple_order, self.random.device)
+        self.predictor.train()
+        embeddings = self.predictor.embed(graphs, tuples)  # [rows, starts * m, d]
+        outputs = self.predictor.read(embeddings.unflatten(1, (starts, -1)))  # [rows, starts, out]
+        assert graphs.y is not None
+        loss = individual_loss(outputs, graphs.y, self.task).mean()
+        self.predictor_optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.predictor_optimiser.step()
+        self.predictor.eval()
+        return {"predictor/loss": loss.detach()}
+
+    def begin_agent(self) -> None:
+        """Lines 6-7: freeze f_p and gather experience 'until D has enough memory'."""
+        self.predictor.requires_grad_(False)
+        self.environment.tabulate_if_cheaper(
+            self.packed, self.train_ids, self.config.agent.tuple_order, self._judgements()
+        )
+        while len(self.replay) < self.config.replay.warmup:
+            self.walkers.gather(self.replay, epsilon=1.0)
+
+    def agent_step(self, step: int) -> Scalars:
+        """Lines 9-13: one RL-Experience, a sample E from D, one optimiser step on g_rl."""
+        assert self.learner is not None
+        training = self.config.training
+        explore = epsilon(training.epsilon_end, training.epsilon_share, step, training.agent_steps)
+        reward = self.walkers.gather(self.replay, explore)
+        experience = self.replay.sample(self.packed, training.agent_batch_size, self.random.host)
+        loss = self.learner.update(experience, step, training.agent_steps)
+        return {"agent/reward": reward.mean(), "agent/q_loss": loss, "agent/epsilon": explore}
+
+    def _judgements(self) -> int:
+        """How many tuple embeddings the agent's phase would ask for without a table."""
+        training, agent = self.config.training, self.config.agent
+        mean_nodes = float(self.packed.num_nodes.float().mean())
+        per_step = 2.0 * training.walkers * agent.num_tuples
+        if training.target == "lookahead":
+            per_step += training.agent_batch_size * agent.tuple_order * mean_nodes
+        return int(per_step * training.agent_steps)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything a later process needs to go on as if nothing had happened."""
+        groups = {
+            "model": self.model.state_dict(),
+            "predictor_optimiser": optimiser_tensors(self.predictor_optimiser),
+            "random": self.random.state(),
+        }
+        if self.learner is not None:
+            groups["q_optimiser"] = optimiser_tensors(self.learner.optimiser)
+            groups["target_network"] = self.learner.target_network.state_dict()
+            groups["replay"] = self.replay.tensors()
+            groups["walkers"] = self.walkers.tensors()
+        return {f"{group}/{name}": value for group, part in groups.items() for name, value in part.items()}
+
+    def counters(self) -> dict[str, int]:
+        if self.learner is None:
+            return {}
+        return {"replay_added": self.replay.added, "walk_moves": self.walkers.moves_made}
+
+    def load(self, tensors: dict[str, Tensor], counters: dict[str, int]) -> None:
+        """The inverse of `tensors` and `counters`."""
+
+        def group(name: str) -> dict[str, Tensor]:
+            start = f"{name}/"
+            return {path[len(start) :]: value for path, value in tensors.items() if path.startswith(start)}
+
+        self.model.load_state_dict(group("model"))
+        load_optimiser_tensors(self.predictor_optimiser, group("predictor_optimiser"))
+        self.random.load_state(group("random"))
+        if self.learner is not None:
+            load_optimiser_tensors(self.learner.optimiser, group("q_optimiser"))
+            self.learner.target_network.load_state_dict(group("target_network"))
+            self.replay.load(group("replay"), counters["replay_added"])
+            self.walkers.load(group("walkers"), counters["walk_moves"])
+
+
+PARADIGMS = {"ord": Ord}
+"""By the name that `training.paradigm` uses."""

@@ -1,0 +1,121 @@
+"""Q-learning: three targets behind one interface, an optimiser and a target network.
+
+| target | what Q(s, a) is fitted to |
+|---|---|
+| `dqn` | r + gamma max Q'(s', .)                        the paper's experience replay |
+| `double_dqn` | r + gamma Q'(s', argmax Q(s', .))       van Hasselt 2016: less overestimation |
+| `lookahead` | L(s) - L(a(s)) for every move a of one tuple, scored exactly by the environment |
+
+Transitions are deterministic and a tuple has only k |V| moves, so `lookahead` regresses a whole row of the Q-table
+on true rewards. They are bounded by the loss itself and nothing is bootstrapped, so nothing can drift.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from maggnn.agent import best_move, q_rows
+from maggnn.config import TrainingConfig
+from maggnn.environment import Environment
+from maggnn.model import MagGNN, graph_rows
+from maggnn.q_network import QNetwork
+from maggnn.state import Move, State
+from maggnn.training.optimiser import make_optimiser, set_learning_rate
+from maggnn.training.replay import Experience
+
+
+class QLearner:
+    """Fits the model's Q-network to experiences, judged by an environment."""
+
+    def __init__(
+        self, model: MagGNN, environment: Environment, config: TrainingConfig, generator: torch.Generator
+    ) -> None:
+        assert model.q_network is not None, "k = 0 has no Q-network to train"
+        self.model = model
+        self.q_network: QNetwork = model.q_network
+        self.target_network = copy.deepcopy(self.q_network).requires_grad_(False).eval()
+        self.environment = environment
+        self.config = config
+        self.generator = generator
+        self.optimiser = make_optimiser(self.q_network, config)
+        self.loss: Callable[[Experience], Tensor] = {
+            "dqn": self._dqn_loss,
+            "double_dqn": self._double_dqn_loss,
+            "lookahead": self._lookahead_loss,
+        }[config.target]
+
+    def update(self, experience: Experience, step: int, num_steps: int) -> Tensor:
+        """One optimiser step; the loss is returned without waiting for the device."""
+        set_learning_rate(self.optimiser, self.config, step, num_steps)
+        self.q_network.train()
+        loss = self.loss(experience)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        self.q_network.eval()
+        if (step + 1) % self.config.sync_every == 0:
+            self.target_network.load_state_dict(self.q_network.state_dict())
+        return loss.detach()
+
+    def q_table(self, network: QNetwork, state: State) -> Tensor:
+        """Q-table [N, m, k] of a state, described as the model's config says."""
+        if self.model.agent.state == "q_network":
+            return network(state)[0]
+        embeddings = self.environment.embed(state, state.tuples)
+        return network(state, graph_rows(embeddings, state.graphs, self.model.predictor.level))[0]
+
+    def _dqn_loss(self, experience: Experience) -> Tensor:
+        with torch.no_grad():
+            next_table = self.q_table(self.target_network, experience.next_state)
+            next_q, chosen = best_move(next_table, experience.next_state, self.model.agent.actions, self.generator)
+        return self._bootstrap_loss(experience, next_q, chosen)
+
+    def _double_dqn_loss(self, experience: Experience) -> Tensor:
+        """The online network (in evaluation mode, so that it sees no statistics of s') chooses, the target scores."""
+        following, actions = experience.next_state, self.model.agent.actions
+        with torch.no_grad():
+            self.q_network.eval()
+            _, chosen = best_move(self.q_table(self.q_network, following), following, actions, self.generator)
+            self.q_network.train()
+            next_table = self.q_table(self.target_network, following)
+            next_q = _q_at(next_table, following, chosen.slot, chosen.node)
+        return self._bootstrap_loss(experience, next_q, chosen)
+
+    def _bootstrap_loss(self, experience: Experience, next_q: Tensor, chosen: Move) -> Tensor:
+        """(r + gamma V(s') - Q(s, a))^2 over the tuples that moved; next_q is [B, m], of each tuple's next move."""
+        value = self._value(next_q, chosen)
+        target = experience.reward[:, None] + self.config.gamma * value  # [B, m]
+        move = experience.move
+        q = _q_at(self.q_table(self.q_network, experience.state), experience.state, move.slot, move.node)
+        moved = move.moved.to(q.dtype)
+        return ((q - target) ** 2 * moved).sum() / moved.sum()
+
+    def _value(self, next_q: Tensor, chosen: Move) -> Tensor:
+        """What the next action is worth: each tuple's own move, or that of the one tuple that will move."""
+        if self.model.agent.actions == "simultaneous":
+            return next_q
+        return (next_q * chosen.moved).sum(dim=1, keepdim=True).expand_as(next_q)
+
+    def _lookahead_loss(self, experience: Experience) -> Tensor:
+        """Every one-move outcome of one tuple a state, against the whole row of its Q-table."""
+        state = experience.state
+        num_tuples = state.tuples.shape[1]
+        shape = (len(state.turn),)
+        mover = torch.randint(num_tuples, shape, device=state.turn.device, generator=self.generator)
+        present = self.environment.loss(state)  # [B]
+        reward = present[:, None, None] - self.environment.outcome_loss(state, mover)  # Eq. 8, [B, V, k]
+        table = state.graphs.padded(self.q_table(self.q_network, state), 0.0)  # [B, V, m, k]
+        index = mover[:, None, None, None].expand(-1, table.shape[1], 1, table.shape[3])
+        row = table.gather(2, index)[:, :, 0]  # [B, V, k]
+        is_move = state.graphs.is_node[..., None].to(row.dtype)
+        return ((row - reward) ** 2 * is_move).sum() / (is_move.sum() * row.shape[-1])
+
+
+def _q_at(q_table: Tensor, state: State, slot: Tensor, node: Tensor) -> Tensor:
+    """Q-values of given moves, [B, m]."""
+    tuple_order = state.tuples.shape[-1]
+    return q_rows(q_table, state.graphs).gather(-1, (node * tuple_order + slot)[..., None])[..., 0]

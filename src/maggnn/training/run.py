@@ -1,0 +1,140 @@
+"""Run a paradigm: count its steps, show progress, log, checkpoint, and go on exactly where a killed run stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from maggnn import config as configs
+from maggnn.config import Config
+from maggnn.data import registry
+from maggnn.data.registry import Dataset
+from maggnn.data.splits import Split
+from maggnn.errors import InputError
+from maggnn.model import MagGNN
+from maggnn.runtime import pick_device
+from maggnn.training import checkpoint
+from maggnn.training.paradigms import PARADIGMS, Ord, Scalars
+from maggnn.training.progress import Log, Progress
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished run."""
+
+    model: MagGNN
+    dataset: Dataset
+    split: Split
+    seconds: dict[str, float]
+    """Wall time of each phase of this process."""
+
+
+def pick_split(config: Config, dataset: Dataset) -> Split:
+    """The split that `data.fold` and `data.split_seed` name."""
+    splits = dataset.splits(config.data.split_seed)
+    if config.data.fold >= len(splits):
+        raise InputError(f"data.fold is {config.data.fold}, but {dataset.name} has {len(splits)} split(s)")
+    return splits[config.data.fold]
+
+
+def train(
+    config: Config,
+    folder: Path | None = None,
+    quiet: bool = False,
+    predictor: Mapping[str, Tensor] | None = None,
+) -> Trained:
+    """Train as `config` says.
+
+    Args:
+        folder: keep checkpoints, logs and the model there, and resume from a checkpoint that is there.
+        quiet: show no progress.
+        predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
+    """
+    device = pick_device(config.runtime.device)
+    dataset = registry.load(config.data.name)
+    split = pick_split(config, dataset)
+    paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
+    if predictor is not None:
+        paradigm.use_predictor(predictor)
+    position = (0, 0) if folder is None else _resume(paradigm, config, folder)
+    log, progress = Log(folder, position), Progress(quiet)
+    try:
+        seconds = _run_phases(paradigm, position, config, folder, log, progress)
+    finally:
+        log.close()
+        progress.close()
+    if folder is not None:
+        checkpoint.save_model(folder / "model.safetensors", paradigm.model, config)
+    return Trained(paradigm.model, dataset, split, seconds)
+
+
+def _run_phases(
+    paradigm: Ord,
+    position: tuple[int, int],
+    config: Config,
+    folder: Path | None,
+    log: Log,
+    progress: Progress,
+) -> dict[str, float]:
+    runtime = config.runtime
+    seconds: dict[str, float] = {}
+    for number, phase in enumerate(paradigm.phases):
+        if number < position[0]:
+            continue
+        first = position[1] if number == position[0] else 0
+        began = time.monotonic()
+        phase.begin()
+        progress.begin(phase.name, phase.num_steps, first)
+        shown: dict[str, float] = {}
+        since_log: list[Scalars] = []
+        for step in range(first, phase.num_steps):
+            since_log.append(phase.step(step))
+            if (step + 1) % runtime.log_every == 0:
+                shown = log.write(number, step, _mean(since_log))
+                since_log = []
+            progress.step(step + 1, shown)
+            if folder is not None and (step + 1) % runtime.checkpoint_every == 0:
+                _save(paradigm, config, folder, (number, step + 1))
+        _finish(config)
+        seconds[phase.name] = time.monotonic() - began
+    if folder is not None:
+        _save(paradigm, config, folder, (len(paradigm.phases), 0))
+    return seconds
+
+
+def _mean(scalars: list[Scalars]) -> Scalars:
+    """What was logged since the last line, averaged: single steps alias with the length of a walk."""
+    return {name: sum(entry[name] for entry in scalars) / len(scalars) for name in scalars[0]}
+
+
+def _finish(config: Config) -> None:
+    """Wait for queued device work, so that a phase's time is its own."""
+    if pick_device(config.runtime.device).type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _save(paradigm: Ord, config: Config, folder: Path, position: tuple[int, int]) -> None:
+    facts = {"config": configs.to_dict(config), "position": position, "counters": paradigm.counters()}
+    checkpoint.save(folder / "checkpoint.safetensors", paradigm.tensors(), facts)
+
+
+def _resume(paradigm: Ord, config: Config, folder: Path) -> tuple[int, int]:
+    """Load the folder's checkpoint if there is one; (phase, step) to go on from."""
+    path = folder / "checkpoint.safetensors"
+    if not path.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot make the run folder ({error})") from None
+        return (0, 0)
+    tensors, facts = checkpoint.load(path)
+    if facts["config"] != configs.to_dict(config):
+        raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
+    paradigm.load(tensors, facts["counters"])
+    phase, step = facts["position"]
+    return (phase, step)

@@ -1,0 +1,44 @@
+"""Node tuples: the set U of m tuples of order k in each graph (Eq. 5), drawn, changed and enumerated.
+
+Shapes: `tuples` is [B, m, k], node ids local to their graph. Repeated nodes are allowed, as in V^k(G), so
+k > |V| and one-node graphs need no special case.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs import GraphBatch
+
+
+def sample_tuples(
+    graphs: GraphBatch, num_tuples: int, tuple_order: int, generator: torch.Generator | None = None
+) -> Tensor:
+    """Draw m tuples for each graph uniformly from V^k(G), [B, m, k]."""
+    shape = (graphs.num_graphs, num_tuples, tuple_order)
+    uniform = torch.rand(shape, device=graphs.device, generator=generator, dtype=torch.float64)
+    return (uniform * graphs.num_nodes[:, None, None]).long()
+
+
+def replace_slot(tuples: Tensor, slot: Tensor, node: Tensor) -> Tensor:
+    """Eq. 7: put `node` [B, m] at index `slot` [B, m] of each tuple, [B, m, k]."""
+    return tuples.scatter(-1, slot[..., None], node[..., None])
+
+
+def one_move_away(own_tuple: Tensor, max_num_nodes: int) -> Tensor:
+    """Every tuple that one move can reach: node l at slot j of `own_tuple` [B, k], as [B, V, k, k].
+
+    Row [b, l, j] is the outcome of action a(j, l). Rows of padding nodes (l >= |V|) repeat the tuple itself.
+    """
+    order = own_tuple.shape[-1]
+    node = torch.arange(max_num_nodes, device=own_tuple.device)
+    is_slot = torch.eye(order, dtype=torch.bool, device=own_tuple.device)  # [k, k]
+    return torch.where(is_slot, node[None, :, None, None], own_tuple[:, None, None, :])
+
+
+def all_tuples(num_nodes: int, tuple_order: int, device: torch.device | str = "cpu") -> Tensor:
+    """V^k(G) of one graph in lexicographic order, [|V|^k, k]."""
+    index = torch.arange(num_nodes**tuple_order, device=device)
+    powers = num_nodes ** torch.arange(tuple_order - 1, -1, -1, device=device)
+    return index[:, None] // powers % num_nodes

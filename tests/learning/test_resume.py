@@ -1,0 +1,104 @@
+"""A run that is killed and started again ends bit for bit as one that was not."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from maggnn import config as configs
+from maggnn.config import Config
+from maggnn.errors import InputError
+from maggnn.training import checkpoint
+from maggnn.training.progress import read_log
+from maggnn.training.run import train
+
+torch.set_num_threads(1)
+STEPS = 300
+CONFIG = Config().replaced(
+    data={"name": "csl8"},
+    encoder={"num_layers": 2, "hidden": 16},
+    agent={"num_tuples": 2, "actions": "in_turn", "history": "lstm"},
+    replay={"capacity": 500, "warmup": 100, "walk_length": 3},
+    training={
+        "predictor_steps": STEPS,
+        "agent_steps": STEPS,
+        "batch_size": 16,
+        "agent_batch_size": 16,
+        "walkers": 8,
+        "target": "double_dqn",
+        "gamma": 0.5,
+        "sync_every": 35,
+    },
+    runtime={"checkpoint_every": 25, "log_every": 10, "device": "cpu"},
+)
+PROGRAM = """
+import json, sys, torch
+from pathlib import Path
+torch.set_num_threads(1)
+from maggnn.config import from_dict
+from maggnn.training.run import train
+train(from_dict(json.loads(sys.argv[1]), "test"), Path(sys.argv[2]), quiet=True)
+"""
+
+
+def start(folder):
+    command = [sys.executable, "-c", PROGRAM, configs.to_json(CONFIG), str(folder)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+
+def position(folder):
+    path = folder / "checkpoint.safetensors"
+    return tuple(checkpoint.load(path)[1]["position"]) if path.exists() else (0, 0)
+
+
+def kill_after(folder, phase):
+    """Run until a checkpoint lies well inside `phase`, then kill without warning."""
+    process, deadline = start(folder), time.monotonic() + 60
+    while position(folder) < (phase, 75):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert (phase, 75) <= position(folder) < (phase, STEPS)
+
+
+def test_killed_twice_and_still_the_same(tmp_path):
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    train(CONFIG, straight, quiet=True)
+    kill_after(broken, phase=0)
+    kill_after(broken, phase=1)
+    last = start(broken)
+    assert last.wait(timeout=60) == 0, last.communicate()[1]
+    last.communicate()
+    expected, facts = checkpoint.load(straight / "model.safetensors")
+    weights, other_facts = checkpoint.load(broken / "model.safetensors")
+    assert facts == other_facts and weights.keys() == expected.keys()
+    assert all(torch.equal(value, expected[name]) for name, value in weights.items())
+    steps = [(line["phase"], line["step"]) for line in read_log(broken)]
+    assert len(steps) == len(set(steps)) == 2 * STEPS // 10
+    assert read_log(broken) == read_log(straight)
+
+    # A finished run is finished: again does nothing, and other settings are refused.
+    again = train(CONFIG, broken, quiet=True)
+    assert again.seconds == {}
+    assert all(torch.equal(value, expected[name]) for name, value in again.model.state_dict().items())
+    with pytest.raises(InputError, match="other settings"):
+        train(CONFIG.replaced(runtime={"seed": 1}), broken, quiet=True)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+    with pytest.raises(InputError, match="cannot make the run folder"):
+        train(CONFIG, tmp_path / "file" / "run", quiet=True)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match="truncated or damaged"):
+        train(CONFIG, tmp_path, quiet=True)
+    assert (tmp_path / "checkpoint.safetensors").read_bytes() == b"not a checkpoint"

@@ -1,0 +1,60 @@
+"""Rewards are differences of the loss (Eq. 8), so they telescope over a walk."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maggnn.config import AgentConfig, Config, EncoderConfig
+from maggnn.environment import Environment
+from maggnn.graphs import PackedGraphs
+from maggnn.model import MagGNN
+from maggnn.runtime import Randomness
+from maggnn.training.experience import Walkers
+from maggnn.training.replay import Replay
+
+torch.set_num_threads(1)
+CASES = list(itertools.product(["classification", "regression"], ["graph", "node"], ["loss", "error"]))
+
+
+def make_packed(task, level, generator):
+    sizes = torch.randint(1, 7, (4,), generator=generator)
+    edges = [(torch.rand(n, n, generator=generator) < 0.5).triu(1).nonzero() for n in sizes.tolist()]
+    rows = 4 if level == "graph" else int(sizes.sum())
+    classes = torch.randint(2, (rows,), generator=generator)
+    values = torch.randn(rows, 2, generator=generator)
+    return PackedGraphs.build(
+        sizes,
+        torch.tensor([len(part) for part in edges]),
+        torch.cat(edges).T,
+        y=classes if task == "classification" else values,
+        level=level,
+        undirected_once=True,
+    )
+
+
+@pytest.mark.parametrize(("task", "level", "reward"), CASES)
+@settings(max_examples=4, deadline=None)
+@given(actions=st.sampled_from(["simultaneous", "in_turn", "choose"]), seed=st.integers(0, 2**20))
+def test_rewards_are_loss_differences_and_telescope(task, level, reward, actions, seed):
+    packed = make_packed(task, level, torch.Generator().manual_seed(seed))
+    agent = {"num_tuples": 2, "tuple_order": 2, "actions": actions}
+    config = Config().replaced(agent=agent, replay={"walk_length": 5}, training={"walkers": 6})
+    encoder = EncoderConfig(num_layers=2, hidden=8)
+    model = MagGNN(2, encoder=encoder, agent=AgentConfig(**agent), task=task, level=level).eval()
+    environment = Environment(model.predictor, task, reward)
+    replay = Replay(100, 2, 2, 0, torch.device("cpu"))
+    walkers = Walkers(model, environment, packed, torch.arange(4), config, Randomness(seed, torch.device("cpu")))
+    states, rewards = [], []
+    for _ in range(5):
+        rewards.append(walkers.gather(replay, epsilon=0.5))
+        states.append(walkers.state)
+    losses = torch.stack([environment.loss(state) for state in states])  # after 1, ..., 5 moves
+    rewards = torch.stack(rewards)
+    torch.testing.assert_close(rewards[1:], losses[:-1] - losses[1:], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(rewards[1:].sum(0), losses[0] - losses[-1], atol=1e-5, rtol=1e-5)
+    stored = replay.sample(packed, 50, torch.Generator().manual_seed(seed))
+    expected = environment.loss(stored.state) - environment.loss(stored.next_state)
+    torch.testing.assert_close(stored.reward, expected, atol=1e-5, rtol=1e-5)

@@ -1,0 +1,143 @@
+"""Settings: mistakes stop at once with one line, and values survive the round trip."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from maggnn import config
+from maggnn.config import Config
+from maggnn.errors import InputError
+
+CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("**/*.toml"))
+
+
+def refused(values):
+    with pytest.raises(InputError) as caught:
+        config.from_dict(values, "run.toml")
+    message = str(caught.value)
+    assert "\n" not in message and "run.toml" in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"agent": {"num_tuple": 2}}, "agent.num_tuple; did you mean num_tuples?"),
+        ({"training": {"lerning_rate": 0.1}}, "training.lerning_rate; did you mean learning_rate?"),
+        ({"agnet": {}}, "[agnet]; did you mean agent?"),
+    ],
+)
+def test_unknown_names_get_the_nearest(values, expected):
+    assert expected in refused(values)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value", "kind"),
+    [
+        ("agent", "num_moves", "4", "int"),
+        ("agent", "num_moves", 4.0, "int"),
+        ("agent", "num_moves", True, "int"),
+        ("encoder", "residual", 1, "bool"),
+        ("training", "learning_rate", "fast", "float"),
+        ("training", "learning_rate", True, "float"),
+        ("data", "name", 25, "str"),
+        ("data", "name", ["sr25"], "str"),
+    ],
+)
+def test_wrong_types_are_named(section, key, value, kind):
+    message = refused({section: {key: value}})
+    assert f"{section}.{key} is {value!r}" in message and f"must be {kind}" in message
+
+
+def test_literals_list_their_choices():
+    message = refused({"agent": {"actions": "all"}})
+    assert "agent.actions is 'all', must be one of simultaneous, in_turn, choose" in message
+
+
+def test_a_section_is_not_a_value():
+    assert "[agent] must be a section" in refused({"agent": 3})
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"agent": {"num_tuples": 0}}, "agent.num_tuples is 0, must be at least 1"),
+        ({"training": {"gamma": 1.5}}, "training.gamma is 1.5, must be at most 1"),
+        ({"training": {"epsilon_end": -0.1}}, "training.epsilon_end is -0.1, must be at least 0"),
+        ({"replay": {"capacity": 10, "warmup": 11}}, "replay.warmup is larger than replay.capacity"),
+        ({"agent": {"tuple_order": 0}}, "nothing to move"),
+    ],
+)
+def test_impossible_values(values, expected):
+    assert expected in refused(values)
+
+
+def test_an_int_may_stand_for_a_float():
+    rate = config.from_dict({"training": {"learning_rate": 1}}, "run.toml").training.learning_rate
+    assert isinstance(rate, float) and rate == 1.0
+
+
+def test_set():
+    settings = [
+        "data.name=csl",
+        "agent.num_moves=3",
+        "training.learning_rate = 1e-2",
+        "encoder.residual=true",
+    ]
+    changed = Config().with_settings(settings)
+    assert changed.data.name == "csl" and changed.agent.num_moves == 3
+    assert changed.training.learning_rate == 0.01 and changed.encoder.residual is True
+    assert changed.replay == Config().replay
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("agent.num_moves", "expected section.key=value"),
+        ("num_moves=3", "expected section.key=value"),
+        ("agent.num_moves=many", "agent.num_moves is 'many'"),
+        ("agent.moves=3", "did you mean num_moves"),
+        ("agents.num_moves=3", "did you mean agent"),
+    ],
+)
+def test_set_mistakes(setting, expected):
+    with pytest.raises(InputError, match="--set") as caught:
+        Config().with_settings([setting])
+    assert expected in str(caught.value)
+
+
+def test_replaced_changes_a_copy():
+    changed = Config().replaced(data={"fold": 3}, agent={"num_moves": 1})
+    assert (changed.data.fold, changed.agent.num_moves) == (3, 1)
+    assert Config().data.fold == 0
+
+
+def test_round_trip():
+    changed = Config().with_settings(["data.name=csl", "training.gamma=0.5", "agent.keep=confident"])
+    assert config.from_dict(config.to_dict(changed), "again") == changed
+    assert config.from_dict(json.loads(config.to_json(changed)), "again") == changed
+
+
+def test_every_setting_is_described():
+    rows = config.describe()
+    assert len(rows) == sum(len(section) for section in config.to_dict(Config()).values())
+    assert all(text for _, _, text in rows)
+
+
+def test_files(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[agent]\nnum_moves = 2\n", encoding="utf-8")
+    assert config.load(path).agent.num_moves == 2
+    for content in (b"[agent\n", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"run\.toml: cannot be read as TOML"):
+            config.load(path)
+    for missing in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(InputError, match=missing.name):
+            config.load(missing)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_shipped_configs_load(path):
+    assert isinstance(config.load(path), Config)

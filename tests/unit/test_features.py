@@ -1,0 +1,50 @@
+"""Input features: what a set's columns are, and how they become vectors."""
+
+import pytest
+import torch
+
+from maggnn.errors import InputError
+from maggnn.features import FeatureEmbedding, FeatureSpec
+
+torch.set_num_threads(1)
+
+
+def test_spec_is_read_off_the_data():
+    assert FeatureSpec.of(None) == FeatureSpec.of(torch.empty(0, 3)) == FeatureSpec()
+    assert FeatureSpec.of(torch.rand(4, 3)) == FeatureSpec(width=3)
+    assert FeatureSpec.of(torch.tensor([[0, 5], [2, 1]])) == FeatureSpec(categories=(3, 6))
+    assert FeatureSpec().empty and not FeatureSpec(width=1).empty
+
+
+def test_negative_categories_are_refused():
+    with pytest.raises(InputError, match="categories from 0 up"):
+        FeatureSpec.of(torch.tensor([[-1]]))
+
+
+def test_categories_equal_one_hot_columns_through_a_linear_map():
+    embedding = FeatureEmbedding(FeatureSpec(categories=(3, 2)), hidden=5)
+    values = torch.tensor([[0, 1], [2, 0], [1, 1]])
+    one_hot = torch.cat([torch.nn.functional.one_hot(values[:, c], n) for c, n in enumerate((3, 2))], dim=1)
+    weight = torch.cat([table.weight for table in embedding.embeddings])
+    torch.testing.assert_close(embedding(values), one_hot.float() @ weight)
+
+
+def test_floats_go_through_a_linear_map():
+    embedding = FeatureEmbedding(FeatureSpec(width=2), hidden=4)
+    values = torch.rand(3, 2, dtype=torch.float64)
+    assert embedding.linear is not None
+    torch.testing.assert_close(embedding(values), values.float() @ embedding.linear.weight.T)
+
+
+@pytest.mark.parametrize(
+    ("spec", "values"),
+    [
+        (FeatureSpec(categories=(3, 2)), torch.zeros(4, 1, dtype=torch.long)),
+        (FeatureSpec(categories=(3,)), torch.zeros(4, dtype=torch.long)),
+        (FeatureSpec(categories=(3,)), torch.rand(4, 1)),
+        (FeatureSpec(width=3), torch.rand(4, 2)),
+    ],
+)
+def test_features_of_another_shape_or_kind_are_refused(spec, values):
+    with pytest.raises(InputError, match="the model was made for"):
+        FeatureEmbedding(spec, 4)(values)

@@ -1,0 +1,160 @@
+"""`PackedGraphs` gathers the same batch as a plain loop, and refuses what it cannot use."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maggnn.errors import InputError
+from maggnn.graphs import PackedGraphs
+
+
+def random_graph(num_nodes, num_edges, generator):
+    """(num_nodes, edge_index, x, edge_attr, y) with distinct directed edges."""
+    cells = torch.randperm(num_nodes * num_nodes, generator=generator)[:num_edges]
+    edge_index = torch.stack([cells // num_nodes, cells % num_nodes])
+    x = torch.randn(num_nodes, 3, generator=generator)
+    edge_attr = torch.randint(9, (edge_index.shape[1], 2), generator=generator)
+    return num_nodes, edge_index, x, edge_attr, torch.randn(num_nodes, generator=generator)
+
+
+def pack(graphs, level="graph", **changes):
+    num_nodes, edge_index, x, edge_attr, y = zip(*graphs, strict=True)
+    fields = {
+        "num_nodes": torch.tensor(num_nodes),
+        "num_edges": torch.tensor([edges.shape[1] for edges in edge_index]),
+        "edge_index": torch.cat(edge_index, dim=1),
+        "x": torch.cat(x),
+        "edge_attr": torch.cat(edge_attr),
+        "y": torch.cat(y) if level == "node" else torch.stack([values.sum() for values in y]),
+        "level": level,
+    }
+    return PackedGraphs.build(**(fields | changes))
+
+
+def brute_force(graphs, ids):
+    """Edges with features as a sorted list, and stacked x, by a loop over the graphs."""
+    edges, xs, first_node = [], [], 0
+    for index in ids:
+        num_nodes, edge_index, x, edge_attr, _ = graphs[index]
+        for (source, target), values in zip(edge_index.T.tolist(), edge_attr.tolist(), strict=True):
+            edges.append((target + first_node, source + first_node, *values))
+        xs.append(x)
+        first_node += num_nodes
+    return sorted(edges), torch.cat(xs)
+
+
+def triangle_and_dot():
+    return PackedGraphs.build(
+        num_nodes=torch.tensor([3, 1]),
+        num_edges=torch.tensor([3, 0]),
+        edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]),
+        y=torch.tensor([1, 0]),
+        undirected_once=True,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.tuples(st.integers(1, 6), st.integers(0, 12)), min_size=1, max_size=6),
+    picks=st.lists(st.integers(0, 5), min_size=1, max_size=8),
+    level=st.sampled_from(["graph", "node"]),
+    seed=st.integers(0, 1000),
+)
+def test_gather_equals_brute_force(sizes, picks, level, seed):
+    generator = torch.Generator().manual_seed(seed)
+    graphs = [random_graph(nodes, edges, generator) for nodes, edges in sizes]
+    ids = [pick % len(graphs) for pick in picks]
+    batch = pack(graphs, level)[torch.tensor(ids)]
+    expected_edges, expected_x = brute_force(graphs, ids)
+    rows = torch.cat([batch.edge_index.flip(0), batch.edge_attr.T]).T.tolist()
+    assert [tuple(row) for row in rows] == expected_edges  # sorted by (target, source), features alongside
+    assert torch.equal(batch.x, expected_x)
+    targets = [graphs[index][4] if level == "node" else graphs[index][4].sum()[None] for index in ids]
+    assert torch.equal(batch.y, torch.cat(targets))
+    assert batch.num_nodes.tolist() == [graphs[index][0] for index in ids]
+    assert (batch.max_num_nodes, batch.total_nodes) == (int(batch.num_nodes.max()), len(expected_x))
+    assert torch.equal(batch.in_degree, torch.bincount(batch.edge_index[1], minlength=batch.total_nodes))
+
+
+def test_derived_indices_of_a_mixed_batch():
+    batch = triangle_and_dot()[torch.tensor([1, 0, 1])]
+    assert batch.first_node.tolist() == [0, 1, 4]
+    assert batch.node_graph.tolist() == [0, 1, 1, 1, 2]
+    assert batch.local_id.tolist() == [0, 0, 1, 2, 0]
+    assert batch.is_node.tolist() == [[True, False, False], [True] * 3, [True, False, False]]
+    assert batch.edge_offsets.tolist() == [0, 0, 2, 4, 6, 6]
+    assert batch.y.tolist() == [0, 1, 0]
+
+
+def test_padded_puts_each_node_in_its_cell():
+    batch = triangle_and_dot()[torch.tensor([0, 1])]
+    values = torch.arange(4.0)
+    assert batch.padded(values, -1).tolist() == [[0, 1, 2], [3, -1, -1]]
+    assert batch.padded(values[:, None].expand(-1, 5), 0).shape == (2, 3, 5)
+
+
+def test_edges_are_mirrored_and_symmetry_is_seen():
+    packed = triangle_and_dot()
+    assert packed.num_edges.tolist() == [6, 0]
+    assert packed.symmetric
+    one_way = PackedGraphs.build(torch.tensor([2]), torch.tensor([1]), torch.tensor([[0], [1]]))
+    assert not one_way.symmetric
+
+
+def test_mirrored_edges_share_their_features():
+    packed = PackedGraphs.build(
+        torch.tensor([3, 2]),
+        torch.tensor([2, 1]),
+        torch.tensor([[0, 2, 1], [1, 1, 0]]),
+        edge_attr=torch.tensor([[5], [6], [7]]),
+        undirected_once=True,
+    )
+    assert packed.edge_index.tolist() == [[1, 0, 2, 1, 1, 0], [0, 1, 1, 2, 0, 1]]
+    assert packed.edge_attr.squeeze(1).tolist() == [5, 5, 6, 6, 7, 7]
+
+
+def test_graphs_without_any_edge():
+    packed = PackedGraphs.build(torch.tensor([1, 2]), torch.tensor([0, 0]), torch.empty(2, 0))
+    batch = packed[torch.tensor([1, 1, 0])]
+    assert batch.edge_index.shape == (2, 0)
+    assert batch.in_degree.tolist() == [0] * 5
+    assert packed.symmetric
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_select_is_a_set_of_its_own(level):
+    generator = torch.Generator().manual_seed(0)
+    packed = pack([random_graph(nodes, edges, generator) for nodes, edges in [(4, 6), (1, 0), (5, 9)]], level)
+    selected = packed.select(torch.tensor([2, 0]))
+    assert len(selected) == 2
+    ours, theirs = selected[torch.tensor([1, 0])], packed[torch.tensor([0, 2])]
+    for name in ("num_nodes", "edge_index", "in_degree", "x", "edge_attr", "y"):
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"num_nodes": torch.tensor([3, 0])}, "graph 1 has no nodes"),
+        ({"num_nodes": torch.tensor([]), "num_edges": torch.tensor([])}, "no graphs"),
+        ({"edge_index": torch.tensor([[0, 1], [1, 3]])}, r"graph 0 has 3 nodes but an edge \(1, 3\)"),
+        ({"edge_index": torch.tensor([[0, -1], [1, 2]])}, r"edge \(-1, 2\)"),
+        ({"edge_index": torch.tensor([[0], [1]])}, "expected \\(2, 2\\)"),
+        ({"x": torch.zeros(3, 1)}, "x has 3 rows, expected 4"),
+        (
+            {"x": torch.tensor([[0.0], [0.0], [float("nan")], [0.0]])},
+            "x has a NaN or infinite value in row 2",
+        ),
+        ({"y": torch.zeros(4)}, "y has 4 rows, expected 2"),
+        ({"y": torch.zeros(2), "level": "node"}, "y has 2 rows, expected 4"),
+    ],
+)
+def test_bad_input_is_named(changes, message):
+    good = {
+        "num_nodes": torch.tensor([3, 1]),
+        "num_edges": torch.tensor([2, 0]),
+        "edge_index": torch.tensor([[0, 1], [1, 2]]),
+    }
+    with pytest.raises(InputError, match=message):
+        PackedGraphs.build(**(good | changes))

@@ -1,0 +1,156 @@
+"""`MagGNN` as an ordinary module: PyG batches in, answers out, each graph as if it were alone."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.conversions import batch_from_pyg
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec
+from maggnn.model import MagGNN, kept_answers
+from maggnn.state import State
+from maggnn.tuples import sample_tuples
+
+torch.set_num_threads(1)
+SIZES = (6, 1, 9, 3)
+EDGELESS = pytest.mark.xfail(raises=RuntimeError, reason="sum_edges of no edges at all")
+
+
+def pyg_graphs(seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    graphs = []
+    for n in SIZES:
+        half = (torch.rand(n, n, generator=generator) < 0.4).triu(1).nonzero().T
+        edges = torch.cat([half, half.flip(0)], dim=1)
+        x = torch.randn(n, 3, generator=generator)
+        attr = torch.zeros(edges.shape[1], 1).long()
+        graphs.append(Data(x=x, edge_index=edges, edge_attr=attr, num_nodes=n))
+    return graphs
+
+
+def make_model(level="graph", conv="gin", task="classification", **agent):
+    torch.manual_seed(0)
+    return MagGNN(
+        num_outputs=3,
+        node_features=FeatureSpec(width=3),
+        edge_features=FeatureSpec((1,)) if conv == "gine" else FeatureSpec(),
+        encoder=EncoderConfig(conv=conv, num_layers=2, hidden=8),
+        agent=AgentConfig(**({"num_tuples": 2, "tuple_order": 2, "num_moves": 2} | agent)),
+        task=task,
+        level=level,
+    ).eval()
+
+
+@pytest.mark.parametrize(("level", "rows"), [("graph", len(SIZES)), ("node", sum(SIZES))])
+@pytest.mark.parametrize("keep", ["last", "confident"])
+@pytest.mark.parametrize("history", ["zero", "mean", "lstm"])
+def test_a_pyg_batch_in_answers_out(level, rows, keep, history):
+    model = make_model(level, keep=keep, history=history)
+    assert model(Batch.from_data_list(pyg_graphs())).shape == (rows, 3)
+    assert model(pyg_graphs()[0]).shape == (1 if level == "graph" else SIZES[0], 3)
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("conv", ["gin", pytest.param("gine", marks=EDGELESS), "GCNConv", "GATConv"])
+@pytest.mark.parametrize("state", ["q_network", "predictor"])
+def test_each_graph_of_a_batch_is_as_if_alone(level, conv, state):
+    model = make_model(level, conv, state=state, history="mean")
+    graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
+    tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(0))
+    answers = model.predictor(graphs, tuples)
+    q_table, history = model.scores(State.start(graphs, tuples, model.history_width))
+    rows = list(SIZES) if level == "node" else [1] * len(SIZES)
+    parts = zip(pyg_graphs(), tuples, answers.split(rows), q_table.split(list(SIZES)), history, strict=True)
+    for graph, own, answer, q, w in parts:
+        alone = batch_from_pyg(graph)
+        start = State.start(alone, own[None], model.history_width)
+        torch.testing.assert_close(model.predictor(alone, own[None]), answer, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model.scores(start)[0], q, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(model.scores(start)[1][0], w, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("actions", ["simultaneous", "in_turn", "choose"])
+def test_a_whole_search_of_a_batch_is_as_if_alone(actions):
+    model = make_model(num_moves=3, actions=actions)
+    graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
+    tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(0))
+    together = model(graphs, tuples)
+    alone = [model(graph, own[None]) for graph, own in zip(pyg_graphs(), tuples, strict=True)]
+    # The one-node graph's moves all tie, and all lead to the same state.
+    torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
+
+
+def test_same_generator_same_answer():
+    model = make_model()
+    batch = Batch.from_data_list(pyg_graphs())
+    first, again, other = (model(batch, generator=torch.Generator().manual_seed(s)) for s in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_a_search_that_the_agent_makes():
+    model = make_model(num_moves=3)
+    graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
+    states = model.walk(graphs, generator=torch.Generator().manual_seed(0))
+    assert len(states) == 4
+    assert len(model.walk(graphs, num_moves=0)) == 1
+    answer = model(graphs, states[0].tuples, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(answer, model.predictor(graphs, states[-1].tuples))
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_confident_answers_come_from_the_surest_state(level):
+    model = make_model(level, num_moves=5, keep="confident")
+    graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
+    tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(3))
+    states = model.walk(graphs, tuples, generator=torch.Generator().manual_seed(0))
+    answers = torch.stack([model.predictor(graphs, state.tuples) for state in states]).detach()
+    rows = list(SIZES) if level == "node" else [1] * len(SIZES)
+    expected = []
+    for part in answers.split(rows, dim=1):  # [t + 1, rows of the graph, out]
+        sure = [float(one.softmax(-1).amax(-1).mean()) for one in part]
+        expected.append(part[sure.index(max(sure))])
+    torch.testing.assert_close(model(graphs, tuples, torch.Generator().manual_seed(0)), torch.cat(expected))
+    torch.testing.assert_close(kept_answers(answers, "last", graphs, model.predictor.level), answers[-1])
+
+
+def test_only_the_predictor_gets_gradients_from_an_answer():
+    model = make_model()
+    model(Batch.from_data_list(pyg_graphs())).square().sum().backward()
+    assert all(weight.grad is not None for weight in model.predictor.parameters())
+    assert model.q_network is not None
+    assert all(weight.grad is None for weight in model.q_network.parameters())
+
+
+def test_order_zero_is_a_plain_gnn():
+    model = make_model(tuple_order=0, num_moves=0)
+    assert model.q_network is None
+    batch = Batch.from_data_list(pyg_graphs())
+    assert torch.equal(model(batch), model(batch))
+
+
+def test_confident_needs_a_classifier():
+    with pytest.raises(InputError, match="classifier"):
+        make_model(task="regression", keep="confident")
+
+
+@pytest.mark.xfail(raises=AssertionError, reason="the model does not refuse moves without marks")
+def test_order_zero_with_moves_is_refused():
+    with pytest.raises(InputError):
+        make_model(tuple_order=0, num_moves=2)(Batch.from_data_list(pyg_graphs()))
+
+
+def test_a_graph_without_nodes_is_refused():
+    empty = torch.empty(0, 1).long()
+    nothing = Data(x=torch.empty(0, 3), edge_index=torch.empty(2, 0).long(), edge_attr=empty, num_nodes=0)
+    batch = Batch.from_data_list([*pyg_graphs(), nothing])
+    with pytest.raises(InputError, match="graph 4 has no nodes"):
+        make_model()(batch)
+
+
+def test_missing_features_are_refused():
+    graphs = replace(batch_from_pyg(Batch.from_data_list(pyg_graphs())), x=None)
+    with pytest.raises(InputError, match="with x"):
+        make_model()(graphs)

@@ -1,0 +1,94 @@
+"""Tests of a model: accuracy or error after 0, 1, ..., t moves, from fresh tuples each time."""
+
+import pytest
+import torch
+
+from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.graphs import PackedGraphs
+from maggnn.model import MagGNN
+from maggnn.training.evaluate import evaluate
+from maggnn.tuples import sample_tuples
+
+torch.set_num_threads(1)
+SIZES = (3, 1, 5, 4)
+MOVES, TESTS = 3, 20
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def make(task, level):
+    torch.manual_seed(0)
+    rows = len(SIZES) if level == "graph" else sum(SIZES)
+    edges = [torch.stack([torch.arange(n - 1), torch.arange(1, n)]) for n in SIZES]
+    packed = PackedGraphs.build(
+        torch.tensor(SIZES),
+        torch.tensor(SIZES) - 1,
+        torch.cat(edges, 1),
+        y=torch.randint(3, (rows,)) if task == "classification" else torch.randn(rows, 3),
+        level=level,
+        undirected_once=True,
+    )
+    agent = AgentConfig(num_tuples=2, tuple_order=2)
+    model = MagGNN(3, encoder=EncoderConfig(num_layers=2, hidden=8), agent=agent, task=task, level=level)
+    spread_answers(model.eval(), packed[torch.arange(len(SIZES))])
+    return model, packed
+
+
+@torch.no_grad()
+def spread_answers(model, graphs):
+    """Centre and stretch the answers, so that classes change from state to state."""
+    last = model.predictor.readout[-1]
+    last.bias -= model.predictor(graphs, sample_tuples(graphs, 50, 2, seeded())).mean(0)
+    last.weight *= 20
+    last.bias *= 20
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1.0])
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_results_equal_a_loop_over_walks(task, level, epsilon):
+    model, packed = make(task, level)
+    ids = torch.tensor([0, 2, 3])
+    result = evaluate(model, packed, ids, task, MOVES, TESTS, epsilon, seeded())
+    assert not model.training
+    graphs = packed[ids.repeat(TESTS)]  # one batch, so that the same generator gives the same walks
+    states = model.walk(graphs, num_moves=MOVES, epsilon=epsilon, generator=seeded())
+    rows = graphs.num_nodes.tolist() if level == "node" else [1] * graphs.num_graphs
+    last, confident = torch.zeros(TESTS, MOVES + 1), torch.zeros(TESTS, MOVES + 1)
+    answers = [model.predictor(graphs, state.tuples).detach().split(rows) for state in states]
+    for number, y in enumerate(graphs.y.split(rows)):
+        test = number // len(ids)
+        right, sure = [], []
+        for t in range(MOVES + 1):
+            answer = answers[t][number]
+            if task == "classification":
+                right.append(100 * (answer.argmax(-1) == y).float().mean())
+                sure.append(answer.softmax(-1).amax(-1).mean())
+            else:
+                right.append((answer - y).abs().mean())
+                sure.append(torch.tensor(0.0))
+            last[test, t] += right[t] / len(ids)
+            confident[test, t] += right[int(torch.stack(sure).argmax())] / len(ids)
+    torch.testing.assert_close(result.last, last, atol=1e-3, rtol=1e-5)
+    if task == "classification":
+        torch.testing.assert_close(result.kept("confident"), confident, atol=1e-3, rtol=1e-5)
+        assert (confident != last).any() and (confident.diff(dim=1) != 0).any()
+    else:
+        assert result.confident is None
+        torch.testing.assert_close(result.loss, result.last)
+    assert result.kept("last") is result.last
+
+
+def test_small_batches_cover_every_graph():
+    model, packed = make("classification", "graph")
+    result = evaluate(model, packed, torch.arange(4), "classification", 1, TESTS, 0.0, seeded(), batch_size=3)
+    assert result.last.shape == (TESTS, 2)
+    assert set(result.last.flatten().tolist()) <= {0.0, 25.0, 50.0, 75.0, 100.0}
+
+
+def test_same_seed_same_result():
+    model, packed = make("classification", "graph")
+    first, again = (evaluate(model, packed, torch.arange(4), "classification", 2, 5, 0.3, seeded(3)) for _ in range(2))
+    assert torch.equal(first.loss, again.loss)

@@ -1,0 +1,72 @@
+"""RL-Experience: batches of ids, walks that restart, and a state that can be put away."""
+
+import torch
+
+from maggnn.config import AgentConfig, Config, EncoderConfig
+from maggnn.environment import Environment
+from maggnn.graphs import PackedGraphs
+from maggnn.model import MagGNN
+from maggnn.runtime import Randomness
+from maggnn.training.experience import Walkers, draw_ids
+from maggnn.training.replay import Replay
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+TRAIN = torch.tensor([1, 2, 4])
+WALK_LENGTH, WALKERS = 3, 5
+
+
+def make_walkers(seed=0):
+    torch.manual_seed(0)
+    sizes = torch.arange(3, 8)
+    edges = [torch.stack([torch.arange(n - 1), torch.arange(1, n)]) for n in sizes.tolist()]
+    packed = PackedGraphs.build(sizes, sizes - 1, torch.cat(edges, 1), y=torch.arange(5) % 2, undirected_once=True)
+    config = Config().replaced(replay={"walk_length": WALK_LENGTH}, training={"walkers": WALKERS})
+    agent = AgentConfig(num_tuples=2, tuple_order=2, history="mean", actions="in_turn")
+    model = MagGNN(2, encoder=EncoderConfig(num_layers=2, hidden=8), agent=agent).eval()
+    environment = Environment(model.predictor, "classification", "loss")
+    walkers = Walkers(model, environment, packed, TRAIN, config, Randomness(seed, CPU))
+    return walkers, Replay(100, 2, 2, model.history_width, CPU)
+
+
+def test_no_graph_comes_twice_before_all_have_come():
+    drawn = draw_ids(TRAIN, 8, torch.Generator().manual_seed(0))
+    assert set(drawn[:3].tolist()) == set(drawn[3:6].tolist()) == {1, 2, 4}
+    assert len(drawn) == 8 and set(drawn[6:].tolist()) < {1, 2, 4}
+    assert len(draw_ids(TRAIN, 2, torch.Generator()).unique()) == 2
+
+
+def test_walks_continue_and_then_restart():
+    walkers, replay = make_walkers()
+    for _ in range(2 * WALK_LENGTH):
+        walkers.gather(replay, epsilon=0.5)
+    tuples, following = (replay.columns[name][: len(replay)] for name in ("tuples", "next_tuples"))
+    ids, steps = replay.graph_ids[: len(replay)].view(-1, WALKERS), 2 * WALK_LENGTH
+    for step in range(steps - 1):
+        here, there = following.view(steps, WALKERS, 2, 2)[step], tuples.view(steps, WALKERS, 2, 2)[step + 1]
+        if (step + 1) % WALK_LENGTH:
+            assert torch.equal(here, there) and torch.equal(ids[step], ids[step + 1])
+    seen = replay.columns["history"][: len(replay), 0, -1].view(steps, WALKERS)[:, 0]
+    assert seen.tolist() == [0, 1, 2, 0, 1, 2]  # W starts at zero with every walk
+    assert replay.columns["turn"][: len(replay) : WALKERS].tolist() == [0, 1, 0, 0, 1, 0]
+    assert set(replay.graph_ids[: len(replay)].tolist()) <= set(TRAIN.tolist())
+
+
+def test_going_on_from_tensors_is_exact():
+    straight, replay = make_walkers()
+    walkers, first_replay = make_walkers()
+    for _ in range(2):
+        straight.gather(replay, 0.5)
+        walkers.gather(first_replay, 0.5)
+    resumed, resumed_replay = make_walkers(seed=9)
+    resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made)
+    resumed.random.load_state(walkers.random.state())
+    for _ in range(4):
+        assert torch.equal(straight.gather(replay, 0.5), resumed.gather(resumed_replay, 0.5))
+
+
+def test_nothing_to_put_away_before_the_first_walk():
+    walkers, _ = make_walkers()
+    assert walkers.tensors() == {}
+    walkers.load({}, WALK_LENGTH)
+    assert walkers.state is None

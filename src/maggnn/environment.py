@@ -82,7 +82,7 @@ class Environment:
         row = torch.zeros_like(tuples[..., 0])
         for slot in range(order):
             row = row * num_nodes + tuples[..., slot]
-        return self._table[row + self._first_row[state.ids].to(row.device)[:, None]]
+        return self._table[row + self._first_row[state.ids].to(row.device, non_blocking=True)[:, None]]
 
     def tabulate_if_cheaper(self, packed: PackedGraphs, ids: Tensor, tuple_order: int, judgements: int) -> bool:
         """Embed every tuple of graphs `ids` once if that is less work than `judgements` single embeddings."""

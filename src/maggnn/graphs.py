@@ -193,7 +193,9 @@ class PackedGraphs:
         counts = offsets[ids + 1] - offsets[ids]
         total = int(counts.sum())
         starts = offsets[ids] - (counts.cumsum(0) - counts)
-        counts, starts = counts.to(self.device), starts.to(self.device)
+        # Not waiting for the copy lets the next launches queue up behind the running ones.
+        counts = counts.to(self.device, non_blocking=True)
+        starts = starts.to(self.device, non_blocking=True)
         shift = torch.repeat_interleave(starts, counts, output_size=total)
         return torch.arange(total, device=self.device) + shift, counts, total
 

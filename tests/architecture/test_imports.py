@@ -17,6 +17,7 @@ LINE = (
     ("kernels", "conversions"),
     ("tuples", "data"),
     ("state", "marking", "features", "history"),
+    ("normalise",),
     ("encoder",),
     ("predictor",),  # before the Q-network, which may build its state from the predictor's embedding
     ("q_network",),

@@ -32,7 +32,7 @@ CONFIG = Config().replaced(
         "gamma": 0.5,
         "sync_every": 35,
     },
-    runtime={"checkpoint_every": 25, "log_every": 10, "device": "cpu"},
+    runtime={"checkpoint_every": 25, "log_every": 5, "device": "cpu"},
 )
 PROGRAM = """
 import json, sys, torch
@@ -80,7 +80,7 @@ def test_killed_twice_and_still_the_same(tmp_path):
     assert facts == other_facts and weights.keys() == expected.keys()
     assert all(torch.equal(value, expected[name]) for name, value in weights.items())
     steps = [(line["phase"], line["step"]) for line in read_log(broken)]
-    assert len(steps) == len(set(steps)) == 2 * STEPS // 10
+    assert len(steps) == len(set(steps)) == 2 * STEPS // 5
     assert read_log(broken) == read_log(straight)
 
     # A finished run is finished: again does nothing, and other settings are refused.

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.features import FeatureSpec
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
@@ -55,7 +55,7 @@ def relabelled(parts, permutations, generator):
     return result
 
 
-def make_model(parts, conv="gin", level="graph", **agent):
+def make_model(parts, conv="gin", level="graph", readout=None, **agent):
     packed = pack(parts)
     agent = {"num_tuples": 3, "tuple_order": 2, "num_moves": 3} | agent
     return MagGNN(
@@ -63,6 +63,7 @@ def make_model(parts, conv="gin", level="graph", **agent):
         node_features=FeatureSpec.of(packed.x),
         edge_features=FeatureSpec.of(packed.edge_attr),
         encoder=EncoderConfig(conv=conv, num_layers=2, hidden=8),
+        predictor=PredictorConfig(**(readout or {})),
         agent=AgentConfig(**agent),
         level=level,
     ).eval()
@@ -109,6 +110,21 @@ def test_q_table_follows_and_prediction_stays(conv, history, state, level):
     torch.testing.assert_close(w_second, w_first)
     answer = model.predictor(pair.second, pair.moved_tuples)
     torch.testing.assert_close(pair.rows(answer, level), model.predictor(pair.first, pair.tuples))
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("options", [{"read_marked": True}, {"whiten": True}, {"read_marked": True, "whiten": True}])
+def test_readouts_of_marked_nodes_and_whitened_ones_too(options, level):
+    pair = Pair()
+    model = make_model(pair.parts, "gine", level, options, state="predictor")
+    model.predictor.train()  # a batch of its own statistics, then the running ones
+    for _ in range(2):
+        answer = model.predictor(pair.first, pair.tuples)
+        again = pair.rows(model.predictor(pair.second, pair.moved_tuples), level)
+        torch.testing.assert_close(again, answer, atol=1e-6, rtol=1e-6)
+        model.predictor.eval()
+    start, moved = State.start(pair.first, pair.tuples, 0), State.start(pair.second, pair.moved_tuples, 0)
+    torch.testing.assert_close(model.scores(moved)[0][pair.went_to], model.scores(start)[0])
 
 
 @pytest.mark.parametrize("conv", ["gin", "gine", "GCNConv"])

@@ -62,10 +62,15 @@ def test_a_section_is_not_a_value():
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"agent": {"num_tuples": 0}}, "agent.num_tuples is 0, must be at least 1"),
-        ({"training": {"gamma": 1.5}}, "training.gamma is 1.5, must be at most 1"),
-        ({"training": {"epsilon_end": -0.1}}, "training.epsilon_end is -0.1, must be at least 0"),
-        ({"replay": {"capacity": 10, "warmup": 11}}, "replay.warmup is larger than replay.capacity"),
+        ({"agent": {"num_tuples": 0}}, "num_tuples is 0, must be at least 1"),
+        ({"training": {"gamma": 1.5}}, "gamma is 1.5, must be at most 1"),
+        ({"training": {"epsilon_end": -0.1}}, "epsilon_end is -0.1, must be at least 0"),
+        ({"training": {"learning_rate": float("nan")}}, "learning_rate is nan, must be at least 0"),
+        ({"replay": {"capacity": 99, "warmup": 100}}, "replay.capacity must be at least 100"),
+        ({"replay": {"capacity": 63, "warmup": 10}}, "replay.capacity must be at least 64"),
+        ({"training": {"gamma": 0.5}}, "lookahead scores moves exactly"),
+        ({"runtime": {"checkpoint_every": 25, "log_every": 10}}, "checkpoint_every must be a multiple"),
+        ({"agent": {"tuple_order": 0, "num_moves": 0}}, "no agent to train"),
         ({"agent": {"tuple_order": 0}}, "nothing to move"),
     ],
 )
@@ -114,7 +119,7 @@ def test_replaced_changes_a_copy():
 
 
 def test_round_trip():
-    changed = Config().with_settings(["data.name=csl", "training.gamma=0.5", "agent.keep=confident"])
+    changed = Config().with_settings(["data.name=csl", "training.epsilon_end=0.5", "agent.keep=confident"])
     assert config.from_dict(config.to_dict(changed), "again") == changed
     assert config.from_dict(json.loads(config.to_json(changed)), "again") == changed
 

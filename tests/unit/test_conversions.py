@@ -176,7 +176,7 @@ def test_bad_networkx_graphs_are_named():
     nx.set_node_attributes(words, {0: "carbon", 1: "oxygen"}, "x")
     with pytest.raises(InputError, match="attribute 'x' cannot become a tensor"):
         pack_networkx([words])
-    with pytest.raises(InputError, match="y has 1 rows, expected 2"):
+    with pytest.raises(InputError, match=r"y has shape \(1,\), expected 2 rows"):
         pack_networkx([nx.path_graph(2), nx.path_graph(3)], y=[0])
 
 

@@ -114,6 +114,19 @@ def test_mirrored_edges_share_their_features():
     assert packed.edge_attr.squeeze(1).tolist() == [5, 5, 6, 6, 7, 7]
 
 
+def test_a_self_loop_is_its_own_mirror_image():
+    packed = PackedGraphs.build(
+        torch.tensor([2, 1]),
+        torch.tensor([2, 1]),
+        torch.tensor([[0, 0, 0], [0, 1, 0]]),
+        edge_attr=torch.tensor([[5], [6], [7]]),
+        undirected_once=True,
+    )
+    assert packed.num_edges.tolist() == [3, 1] and packed.symmetric
+    assert packed.edge_index.tolist() == [[0, 1, 0, 0], [0, 0, 1, 0]]
+    assert packed.edge_attr.squeeze(1).tolist() == [5, 6, 6, 7]
+
+
 def test_graphs_without_any_edge():
     packed = PackedGraphs.build(torch.tensor([1, 2]), torch.tensor([0, 0]), torch.empty(2, 0))
     batch = packed[torch.tensor([1, 1, 0])]
@@ -141,13 +154,16 @@ def test_select_is_a_set_of_its_own(level):
         ({"edge_index": torch.tensor([[0, 1], [1, 3]])}, r"graph 0 has 3 nodes but an edge \(1, 3\)"),
         ({"edge_index": torch.tensor([[0, -1], [1, 2]])}, r"edge \(-1, 2\)"),
         ({"edge_index": torch.tensor([[0], [1]])}, "expected \\(2, 2\\)"),
-        ({"x": torch.zeros(3, 1)}, "x has 3 rows, expected 4"),
+        ({"y": torch.tensor(0.0)}, r"y has shape \(\), expected 2 rows"),
+        ({"edge_attr": torch.zeros(4, 1)}, "edge_attr has shape .* expected 2 rows"),
+        ({"num_edges": torch.tensor([2])}, "num_edges has 1 entries for 2 graphs"),
+        ({"x": torch.zeros(3, 1)}, r"x has shape \(3, 1\), expected 4 rows"),
         (
             {"x": torch.tensor([[0.0], [0.0], [float("nan")], [0.0]])},
             "x has a NaN or infinite value in row 2",
         ),
-        ({"y": torch.zeros(4)}, "y has 4 rows, expected 2"),
-        ({"y": torch.zeros(2), "level": "node"}, "y has 2 rows, expected 4"),
+        ({"y": torch.zeros(4)}, r"y has shape \(4,\), expected 2 rows"),
+        ({"y": torch.zeros(2), "level": "node"}, r"y has shape \(2,\), expected 4 rows"),
     ],
 )
 def test_bad_input_is_named(changes, message):

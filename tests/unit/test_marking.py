@@ -1,11 +1,14 @@
 """Marks equal Eq. 2 cell by cell."""
 
+import itertools
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maggnn.graphs import PackedGraphs
-from maggnn.marking import marks
+from maggnn.marking import marked_nodes, marks
 from maggnn.tuples import sample_tuples
 
 torch.set_num_threads(1)
@@ -38,3 +41,14 @@ def test_marks_equal_equation_2(sizes, num_tuples, tuple_order, seed):
 def test_one_node_may_fill_every_slot():
     result = marks(edgeless([2]), torch.tensor([[[1, 1, 1]]]), 1.0, 0.0, torch.float32)
     assert result[:, 0].tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("tuple_order", [0, 1, 3])
+def test_marked_nodes_are_the_rows_at_the_marks(tuple_order):
+    graphs = edgeless([3, 1, 5])
+    tuples = sample_tuples(graphs, 2, tuple_order, torch.Generator().manual_seed(0))
+    h = torch.randn(9, 2, 4)
+    result = marked_nodes(h, graphs, tuples)
+    assert result.shape == (3, 2, tuple_order, 4)
+    for b, i, j in itertools.product(range(3), range(2), range(tuple_order)):
+        assert torch.equal(result[b, i, j], h[int(graphs.first_node[b]) + int(tuples[b, i, j]), i])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.conversions import batch_from_pyg
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
@@ -16,7 +16,6 @@ from maggnn.tuples import sample_tuples
 
 torch.set_num_threads(1)
 SIZES = (6, 1, 9, 3)
-EDGELESS = pytest.mark.xfail(raises=RuntimeError, reason="sum_edges of no edges at all")
 
 
 def pyg_graphs(seed=0):
@@ -54,7 +53,7 @@ def test_a_pyg_batch_in_answers_out(level, rows, keep, history):
 
 
 @pytest.mark.parametrize("level", ["graph", "node"])
-@pytest.mark.parametrize("conv", ["gin", pytest.param("gine", marks=EDGELESS), "GCNConv", "GATConv"])
+@pytest.mark.parametrize("conv", ["gin", "gine", "GCNConv", "GATConv"])
 @pytest.mark.parametrize("state", ["q_network", "predictor"])
 def test_each_graph_of_a_batch_is_as_if_alone(level, conv, state):
     model = make_model(level, conv, state=state, history="mean")
@@ -136,10 +135,35 @@ def test_confident_needs_a_classifier():
         make_model(task="regression", keep="confident")
 
 
-@pytest.mark.xfail(raises=AssertionError, reason="the model does not refuse moves without marks")
 def test_order_zero_with_moves_is_refused():
-    with pytest.raises(InputError):
-        make_model(tuple_order=0, num_moves=2)(Batch.from_data_list(pyg_graphs()))
+    with pytest.raises(InputError, match="nothing to move"):
+        make_model(tuple_order=0, num_moves=2)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"encoder": EncoderConfig(num_layers=0)}, "num_layers is 0, must be at least 1"),
+        ({"encoder": EncoderConfig(norm="group")}, "norm is 'group', must be one of batch, layer"),
+        ({"encoder": EncoderConfig(hidden=8.0)}, "hidden is 8.0"),
+        ({"encoder": EncoderConfig(hidden=float("nan"))}, "hidden is nan"),
+        ({"predictor": PredictorConfig(pooling="max")}, "pooling is 'max', must be one of mean, sum"),
+        ({"predictor": PredictorConfig(whiten=1)}, "whiten is 1"),
+        ({"agent": AgentConfig(num_tuples=0)}, "num_tuples is 0, must be at least 1"),
+        ({"agent": AgentConfig(actions="all")}, "actions is 'all'"),
+        ({"agent": AgentConfig(num_moves=True)}, "num_moves is True"),
+    ],
+)
+def test_settings_given_directly_are_checked(section, message):
+    with pytest.raises(InputError, match=message):
+        MagGNN(3, **section)
+
+
+@pytest.mark.parametrize("shape", [(4, 2, 3), (4, 1, 2), (3, 2, 2), (4, 2)])
+def test_tuples_of_another_shape_are_refused(shape):
+    graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
+    with pytest.raises(InputError, match=r"expected \[B, m, k\] = \(4, 2, 2\)"):
+        make_model()(graphs, torch.zeros(shape, dtype=torch.long))
 
 
 def test_a_graph_without_nodes_is_refused():

@@ -7,7 +7,7 @@ from maggnn.config import EncoderConfig
 from maggnn.encoder import Encoder
 from maggnn.features import FeatureSpec
 from maggnn.graphs import PackedGraphs
-from maggnn.q_network import QNetwork, marked_nodes
+from maggnn.q_network import QNetwork
 from maggnn.state import State
 from maggnn.tuples import sample_tuples
 
@@ -23,20 +23,20 @@ def start(network, sizes=(3, 5, 1), num_tuples=2, tuple_order=3):
     return State.start(graphs, tuples, network.update_history.width)
 
 
-def make_network(pooling="mean", history="zero"):
+def make_network(pooling="mean", history="zero", state_width=8):
     torch.manual_seed(0)
     encoder = Encoder(EncoderConfig(num_layers=2, hidden=8), 3, FeatureSpec(), FeatureSpec())
-    return QNetwork(encoder, 3, pooling, history).eval()
+    return QNetwork(encoder, 3, pooling, history, state_width).eval()
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["own embedding", "given embedding"])
 @pytest.mark.parametrize("history", ["zero", "mean", "lstm"])
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
 def test_q_table_equals_equation_9(pooling, history, given):
-    network = make_network(pooling, history)
+    network = make_network(pooling, history, state_width=11 if given else 8)
     state = start(network)
     graphs = state.graphs
-    embeddings = torch.randn(3, 2, 8) if given else None
+    embeddings = torch.randn(3, 2, 11) if given else None
     q_table, new_history = network(state, embeddings)
     h = network.encoder(graphs, state.tuples)
     reduce = torch.mean if pooling == "mean" else torch.sum
@@ -51,17 +51,6 @@ def test_q_table_equals_equation_9(pooling, history, given):
             concatenated = torch.cat(inputs if network.past is not None else inputs[:3])
             first = torch.cat(weight, dim=1) @ concatenated + network.node.bias
             torch.testing.assert_close(q_table[node, i], network.head(first), atol=1e-5, rtol=1e-5)
-
-
-def test_marked_nodes_are_averaged():
-    network = make_network()
-    state = start(network)
-    h = torch.randn(state.graphs.total_nodes, 2, 8)
-    result = marked_nodes(h, state.graphs, state.tuples)
-    for b in range(3):
-        for i in range(2):
-            rows = [h[int(v) + int(state.graphs.first_node[b]), i] for v in state.tuples[b, i]]
-            torch.testing.assert_close(result[b, i], torch.stack(rows).mean(0))
 
 
 @pytest.mark.parametrize("history", ["mean", "lstm"])

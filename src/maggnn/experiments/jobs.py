@@ -26,14 +26,11 @@ from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
-from maggnn.training.evaluate import evaluate
+from maggnn.training.evaluate import TEST_SEED, evaluate
 from maggnn.training.run import train
 
 Result = dict[str, Any]
 """What a job measured: `accuracy[policy][keep]` is [tests][t + 1]; see `run_job`."""
-
-TEST_SEED = 1_000_003
-"""Tests draw their tuples from another stream than training."""
 
 
 @dataclass(frozen=True)

@@ -22,22 +22,14 @@ VARIANTS = {"mag-gnn-dqn": "sr25_dqn", "mag-gnn-double-dqn": "sr25_double_dqn"}
 
 def variant_jobs(recipe_name: str, runs: int) -> list[Job]:
     """The config's agent in the environments of the `sr25` jobs."""
-    training = recipe(recipe_name).training
-    changed = {
-        name: getattr(training, name)
-        for name in (
-            "learning_rate",
-            "schedule",
-            "target",
-            "gamma",
-            "sync_every",
-            "epsilon_end",
-            "epsilon_share",
-            "reward",
-        )
-    }
+    config = recipe(recipe_name)
     return [
-        replace(job, recipe=recipe_name, config=job.config.replaced(training=changed), predictor_of=job)
+        replace(
+            job,
+            recipe=recipe_name,
+            config=config.replaced(data=vars(job.config.data), runtime=vars(job.config.runtime)),
+            predictor_of=job,
+        )
         for job in agent_jobs("sr25", runs)
     ]
 

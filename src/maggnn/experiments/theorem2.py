@@ -14,13 +14,14 @@ from torch import Tensor
 
 from maggnn.data import registry
 from maggnn.data.expressivity import BLOCK_NODES
-from maggnn.experiments.jobs import TEST_SEED, Job, Result, run_jobs
+from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import recipe
 from maggnn.experiments.summary import accuracy_row
 from maggnn.runtime import make_generator, pick_device
 from maggnn.state import State
 from maggnn.training.checkpoint import load_model
+from maggnn.training.evaluate import TEST_SEED
 from maggnn.training.run import pick_split
 
 SIZES = (2, 3, 4)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from maggnn.agent import kept_state
+from maggnn.data import registry
 from maggnn.environment import Task, graph_mean, individual_loss
+from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch, PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.runtime import make_generator, pick_device
+from maggnn.training.checkpoint import load_model
+from maggnn.training.run import pick_split
+
+TEST_SEED = 1_000_003
+"""Tests draw their tuples from another stream than training."""
 
 
 @dataclass(frozen=True)
@@ -81,3 +91,29 @@ def _per_graph(values: Tensor, graphs: GraphBatch) -> Tensor:
 def _y(graphs: GraphBatch) -> Tensor:
     assert graphs.y is not None, "a test needs targets"
     return graphs.y
+
+
+def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict[str, Any]:
+    """Test a saved model on the test split of its own config, beside random moves, as plain values.
+
+    The result's entry named by `metric` (accuracy or mae) maps each policy and keep rule to its mean over tests
+    after 0, 1, ..., t moves.
+    """
+    model, config = load_model(path)
+    device = pick_device(config.runtime.device)
+    dataset = registry.load(config.data.name)
+    test_ids = pick_split(config, dataset).test
+    moves = config.agent.num_moves if num_moves is None else num_moves
+    if moves and model.q_network is None:
+        raise InputError(f"{path}: a plain GNN (k = 0) has nothing to move: leave --moves out")
+    values: dict[str, list[float]] = {}
+    policies = {"mag-gnn": 0.0, "random-moves": 1.0} if model.q_network is not None else {"gin": 1.0}
+    for policy, epsilon in policies.items():
+        generator = make_generator(config.runtime.seed + TEST_SEED, device)
+        graphs = dataset.graphs.to(device)
+        evaluation = evaluate(model.to(device), graphs, test_ids, dataset.task, moves, tests, epsilon, generator)
+        values[f"{policy}, last state"] = evaluation.last.mean(dim=0).tolist()
+        if evaluation.confident is not None and model.q_network is not None:
+            values[f"{policy}, surest state"] = evaluation.confident.mean(dim=0).tolist()
+    metric = "accuracy" if dataset.task == "classification" else "mae"
+    return {"metric": metric, metric: values, "moves": moves, "tests": tests, "graphs": len(test_ids)}

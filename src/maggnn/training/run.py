@@ -47,6 +47,7 @@ def train(
     folder: Path | None = None,
     quiet: bool = False,
     predictor: Mapping[str, Tensor] | None = None,
+    dataset: Dataset | None = None,
 ) -> Trained:
     """Train as `config` says.
 
@@ -54,9 +55,10 @@ def train(
         folder: keep checkpoints, logs and the model there, and resume from a checkpoint that is there.
         quiet: show no progress.
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
+        dataset: graphs of your own instead of the set that `config.data.name` names.
     """
     device = pick_device(config.runtime.device)
-    dataset = registry.load(config.data.name)
+    dataset = registry.load(config.data.name) if dataset is None else dataset
     split = pick_split(config, dataset)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
     if predictor is not None:

@@ -1,0 +1,207 @@
+"""The command line. Torch is imported only inside commands, so that `maggnn --help` answers at once.
+
+A user's mistake is an `InputError` anywhere below: one line on standard error, exit code 2, no traceback.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maggnn.errors import InputError
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    help="MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.",
+)  # fmt: skip
+data_app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, and whether it is as it should be.")
+app.add_typer(data_app, name="data")
+
+Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
+AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
+
+
+def main() -> None:
+    """Entry point of the `maggnn` command."""
+    try:
+        app()
+    except InputError as error:
+        sys.exit(_fail(str(error), code=2))
+    except KeyboardInterrupt:
+        sys.exit(_fail("stopped; the last checkpoint is kept and the same command goes on from it", code=130))
+
+
+@app.command()
+def train(
+    config: Annotated[Path, typer.Argument(help="a TOML file, such as configs/sr25.toml")],
+    settings: Settings = [],  # noqa: B006 (typer copies it)
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model, test it beside random moves, and keep it in a run folder."""
+    from maggnn import config as configs
+    from maggnn.training.run import train as run_training
+
+    chosen = configs.load(config).with_settings(settings)
+    folder = out or Path("runs") / config.stem
+    trained = run_training(chosen, folder)
+    _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, trained.seconds)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="a run folder or its model.safetensors")],
+    tests: Annotated[int, typer.Option(help="tests, each from fresh random tuples", min=1)] = 10,
+    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Test a trained model on its test split after 0, 1, ..., t moves, beside random moves."""
+    path = model / "model.safetensors" if model.is_dir() else model
+    _show_evaluation(path, tests, moves, as_json, {})
+
+
+@app.command()
+def reproduce(
+    table: Annotated[str, typer.Argument(help="synthetic, moves, theorem2, motivation or training_time")],
+    row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
+    runs: Annotated[
+        int | None, typer.Option(help="independent trainings, if not the table's own number", min=1)
+    ] = None,
+    workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    folder: Annotated[Path, typer.Option(help="results of single jobs; what is there is not run again")] = Path(
+        "runs/reproduce"
+    ),
+    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    as_json: AsJson = False,
+) -> None:
+    """Run a table or figure of the paper and write its rows to the ledger."""
+    from maggnn.experiments import ledger as ledgers
+    from maggnn.experiments.tables import reproduce_table
+
+    rows = reproduce_table(table, folder, runs, workers, row)
+    ledgers.append(rows, ledger)
+    _print_rows([json.loads(entry.to_json()) for entry in rows], as_json)
+
+
+@data_app.command("list")
+def data_list(as_json: AsJson = False) -> None:
+    """All data sets, where they come from and how many graphs they have."""
+    from maggnn.data.registry import DATASETS
+
+    entries = {
+        name: {"graphs": entry.num_graphs, "from": entry.origin, "what": entry.description}
+        for name, entry in DATASETS.items()
+    }
+    if as_json:
+        print(json.dumps(entries))
+        return
+    _table(["name", "graphs", "from", "what"], [[name, *map(str, entry.values())] for name, entry in entries.items()])
+
+
+@data_app.command("check")
+def data_check(
+    name: Annotated[str, typer.Argument(help="a name from `maggnn data list`")], as_json: AsJson = False
+) -> None:
+    """Load a data set and compare it with what is known about it."""
+    from maggnn.data.registry import check
+
+    facts = check(name)
+    if as_json:
+        print(json.dumps(dict(facts)))
+    else:
+        for fact, holds in facts:
+            print(f"{'ok  ' if holds else 'FAIL'}  {fact}")
+    if not all(holds for _, holds in facts):
+        raise InputError(f"{name} is not what it should be")
+
+
+@app.command()
+def settings() -> None:
+    """Every setting of a config file, with its default and meaning."""
+    from maggnn.config import describe
+
+    _table(["setting", "default", "meaning"], [list(row) for row in describe()])
+
+
+@app.command()
+def figure(
+    what: Annotated[str, typer.Argument(help="scores, moves, reward or trajectory")],
+    run: Annotated[Path, typer.Argument(help="run folder of a trained model")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
+    graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
+    seed: Annotated[int, typer.Option(help="seed of the starting tuples")] = 0,
+) -> None:
+    """Draw a figure of the paper from a run folder."""
+    from maggnn.experiments.figures.commands import draw
+
+    path = out or run / f"{what}.png"
+    draw(what, run, path, graph, seed)
+    print(path)
+
+
+@app.command()
+def report() -> None:
+    """Render docs/results.md and the README's table from results/ledger.jsonl."""
+    from maggnn.apps.report import write_report
+
+    changed = write_report(Path.cwd())
+    print("\n".join(str(path) for path in changed) if changed else "nothing changed")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("-o", "--out", help="where the pictures go")] = Path("runs/demo"),
+    as_json: AsJson = False,
+) -> None:
+    """Train on embedded data in under three minutes: GIN, random marks, random moves, MAG-GNN, and a picture."""
+    from maggnn.experiments.demo import run_demo
+
+    result = run_demo(out)
+    if as_json:
+        print(json.dumps(result))
+        return
+    sets = list(result["accuracy"])
+    methods = list(result["accuracy"][sets[0]])
+    rows = [[method, *(f"{result['accuracy'][name][method]:.1f}" for name in sets)] for method in methods]
+    _table(["accuracy in %", *sets], rows)
+    print(f"{result['seconds']:.0f} s; marks moving: {result['picture']}")
+
+
+def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
+    from maggnn.training.evaluate import evaluate_model
+
+    result = evaluate_model(path, tests, moves)
+    if as_json:
+        print(json.dumps({"model": str(path), "train_s": seconds, **result}))
+        return
+    columns = [f"t = {step}" for step in range(result["moves"] + 1)]
+    rows = [[name, *(f"{value:.2f}" for value in values)] for name, values in result[result["metric"]].items()]
+    _table([f"{result['metric']}, {tests} tests on {result['graphs']} graphs", *columns], rows)
+    print(f"model: {path}")
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows))
+        return
+    names = ["table", "dataset", "method", "metric", "mean", "std", "runs", "m", "k", "t", "keep"]
+    _table(names, [["" if row[name] is None else str(row[name]) for name in names] for row in rows])
+
+
+def _table(header: list[str], rows: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"maggnn: {message}", file=sys.stderr)
+    return code

@@ -1,0 +1,93 @@
+"""Figures of the paper from a run folder: what `maggnn figure` draws."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from maggnn.config import Config
+from maggnn.data import registry
+from maggnn.data.registry import Dataset
+from maggnn.errors import InputError
+from maggnn.experiments.figures.curves import plot_accuracy_against_moves, plot_reward, reward_curve
+from maggnn.experiments.figures.drawing import draw_trajectories
+from maggnn.experiments.figures.layouts import layout_of
+from maggnn.experiments.figures.scores import plot_sorted_scores, sorted_scores
+from maggnn.experiments.figures.walk import trajectory
+from maggnn.model import MagGNN
+from maggnn.runtime import make_generator
+from maggnn.training.checkpoint import load_model
+from maggnn.training.evaluate import TEST_SEED, evaluate
+from maggnn.training.progress import read_log
+from maggnn.training.run import pick_split
+
+MAX_MOVES = 8
+TESTS = 20
+
+
+def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) -> None:
+    """Draw figure `what` of the run in folder `run` to `path`."""
+    if what == "reward":
+        draw_reward(run, path)
+        return
+    if what not in FIGURES:
+        nearest = difflib.get_close_matches(what, [*FIGURES, "reward"], n=1, cutoff=0.0)[0]
+        raise InputError(f"no figure {what!r}: did you mean {nearest}? There are {', '.join(FIGURES)}, reward")
+    model, config = load_model(run / "model.safetensors")
+    dataset = registry.load(config.data.name)
+    outside = [number for number in graph_ids if not 0 <= number < len(dataset.graphs)]
+    if outside:
+        raise InputError(f"--graph {outside[0]}: {dataset.name} has graphs 0 to {len(dataset.graphs) - 1}")
+    FIGURES[what](model, config, dataset, path, graph_ids, seed)
+
+
+def draw_reward(run: Path, path: Path) -> None:
+    """Appendix figure 'Reward increases over time'."""
+    log = read_log(run)
+    if not any("agent/reward" in entry for entry in log):
+        raise InputError(f"{run}: no logged rewards; train an agent into this folder first")
+    plot_reward(reward_curve(log), path)
+
+
+def draw_scores(
+    model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
+) -> None:
+    """Motivation figure 'Sorted scores': every marked graph of every test graph, at most 15 of them."""
+    ids = pick_split(config, dataset).test[:15]
+    plot_sorted_scores(sorted_scores(model, dataset.graphs, ids), path)
+
+
+def draw_moves(
+    model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
+) -> None:
+    """Figure 'Performance versus the number of RL steps', beside random moves."""
+    ids = pick_split(config, dataset).test
+    series = {}
+    for name, epsilon in (("MAG-GNN", 0.0), ("random moves", 1.0)):
+        generator = make_generator(TEST_SEED + seed)
+        result = evaluate(model, dataset.graphs, ids, dataset.task, MAX_MOVES, TESTS, epsilon, generator)
+        spread = result.last.std(dim=0) / TESTS**0.5  # of the mean: single tests of few graphs scatter by counting
+        series[name] = (result.last.mean(dim=0), spread)
+    plot_accuracy_against_moves(series, path, title=f"Accuracy against moves, {dataset.name}")
+
+
+def draw_walks(
+    model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
+) -> None:
+    """Figures of the Shrikhande and rook graphs and of an EXP graph: where the marks went."""
+    rows = []
+    for number in graph_ids:
+        graph = dataset.graphs[torch.tensor([number])]
+        walk = trajectory(model, graph, None, config.agent.num_moves, make_generator(seed))
+        label = int(dataset.y[number])
+        name = dataset.class_names[label] if dataset.class_names else f"{dataset.name} {number}"
+        rows.append((name, graph, walk))
+    draw_trajectories(rows, path, layout_of(dataset.name))
+
+
+Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
+FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}
+"""By the name that `maggnn figure` uses; `reward` needs only the log."""

@@ -1,0 +1,48 @@
+"""The visible table of what `maggnn reproduce` can run, each a table or figure of the paper."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from maggnn.errors import InputError
+from maggnn.experiments import motivation, moves, synthetic, theorem2, training_time
+from maggnn.experiments.ledger import LedgerRow
+
+TABLES = {
+    "synthetic": synthetic.reproduce,
+    "moves": moves.reproduce,
+    "theorem2": theorem2.reproduce,
+    "motivation": motivation.reproduce,
+    "training_time": training_time.reproduce,
+}
+
+
+def reproduce_table(name: str, folder: Path, runs: int | None, workers: int, rows: Sequence[str]) -> list[LedgerRow]:
+    """Run table `name`; `runs` None means the table's own number, `rows` empty means all of its data sets."""
+    if name not in TABLES:
+        nearest = difflib.get_close_matches(name, TABLES, n=1, cutoff=0.0)[0]
+        raise InputError(f"no table {name!r}: did you mean {nearest}? There are {', '.join(TABLES)}")
+    options: dict[str, Any] = {}
+    if name != "training_time":
+        options["workers"] = workers
+        if runs is not None:
+            options["runs"] = runs
+    if rows:
+        options |= _chosen_rows(name, rows)
+    return TABLES[name](folder, **options)
+
+
+def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
+    choices = {
+        "synthetic": {dataset: dataset for dataset in synthetic.DATASETS},
+        "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
+    }.get(name)
+    if choices is None:
+        raise InputError(f"table {name} has only sr25: leave --row out")
+    unknown = [row for row in rows if row not in choices]
+    if unknown:
+        raise InputError(f"table {name} has no row {unknown[0]!r}: there are {', '.join(choices)}")
+    return {"datasets" if name == "synthetic" else "sizes": [choices[row] for row in rows]}

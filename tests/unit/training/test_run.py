@@ -1,0 +1,66 @@
+"""Runs: an agent in a given environment, and what is logged on the way."""
+
+import pytest
+import torch
+
+from maggnn.config import Config
+from maggnn.errors import InputError
+from maggnn.training import run
+from maggnn.training.paradigms import Ord
+from maggnn.training.progress import read_log
+from maggnn.training.run import train
+
+torch.set_num_threads(1)
+CONFIG = Config().replaced(
+    data={"name": "csl8"},
+    encoder={"num_layers": 2, "hidden": 8},
+    agent={"num_moves": 2},
+    replay={"capacity": 50, "warmup": 20},
+    training={"predictor_steps": 12, "agent_steps": 10, "batch_size": 8, "agent_batch_size": 8, "walkers": 4},
+    runtime={"log_every": 4, "checkpoint_every": 8, "device": "cpu"},
+)
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+def test_in_a_given_environment_only_the_agent_learns(tmp_path):
+    given = {name: value.clone() for name, value in train(CONFIG, quiet=True).model.predictor.state_dict().items()}
+    other = CONFIG.replaced(runtime={"seed": 7})
+    start = Ord(other, *started(other), torch.device("cpu")).model
+    trained = train(other, tmp_path, quiet=True, predictor=given)
+    assert same(trained.model.predictor.state_dict(), given)
+    assert not same(trained.model.predictor.state_dict(), start.predictor.state_dict())
+    assert not same(trained.model.q_network.state_dict(), start.q_network.state_dict())
+    assert {line["phase"] for line in read_log(tmp_path)} == {1}  # the predictor's phase has no steps
+    # Started again, the finished run is as it was.
+    again = train(other, tmp_path, quiet=True, predictor=given)
+    assert again.seconds == {} and same(again.model.state_dict(), trained.model.state_dict())
+
+
+def started(config):
+    dataset = run.registry.load(config.data.name)
+    return dataset, run.pick_split(config, dataset)
+
+
+def test_logged_scalars_are_means_since_the_last_line(tmp_path):
+    train(CONFIG, tmp_path, quiet=True)
+    paradigm = Ord(CONFIG, *started(CONFIG), torch.device("cpu"))
+    expected = []
+    for number, phase in enumerate(paradigm.phases):
+        phase.begin()
+        steps = [{k: float(v) for k, v in phase.step(step).items()} for step in range(phase.num_steps)]
+        for first in range(0, phase.num_steps - 3, 4):
+            part = steps[first : first + 4]
+            means = {name: sum(step[name] for step in part) / 4 for name in part[0]}
+            expected.append({"phase": number, "step": first + 3, **means})
+    logged = read_log(tmp_path)
+    assert [line.keys() for line in logged] == [line.keys() for line in expected] and len(logged) == 3 + 2
+    for line, wanted in zip(logged, expected, strict=True):
+        assert line == pytest.approx(wanted, abs=1e-6)
+
+
+def test_a_fold_that_is_not_there():
+    with pytest.raises(InputError, match=r"data\.fold is 99, but csl8 has"):
+        train(CONFIG.replaced(data={"fold": 99}), quiet=True)

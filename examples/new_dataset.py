@@ -33,7 +33,16 @@ def main() -> None:
     config = Config().replaced(
         encoder={"num_layers": 4, "hidden": 32},
         agent={"num_tuples": 1, "tuple_order": 1, "num_moves": 4},
-        training={"starts_per_graph": 4, "predictor_steps": 300, "agent_steps": 300, "reward": "error"},
+        training={
+            "batch_size": 8,
+            "starts_per_graph": 16,
+            "predictor_steps": 300,
+            "agent_steps": 200,
+            "agent_batch_size": 32,
+            "walkers": 16,
+            "learning_rate": 3e-3,
+            "reward": "error",
+        },
         runtime={"device": "cpu"},
     )
     trained = train(config, quiet=True, dataset=rings())

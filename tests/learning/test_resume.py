@@ -16,7 +16,7 @@ from maggnn.training.progress import read_log
 from maggnn.training.run import train
 
 torch.set_num_threads(1)
-STEPS = 300
+STEPS = 200
 CONFIG = Config().replaced(
     data={"name": "csl8"},
     encoder={"num_layers": 2, "hidden": 16},

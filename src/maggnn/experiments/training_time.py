@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maggnn.experiments.jobs import run_jobs
+from maggnn.experiments.jobs import Job, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.summary import accuracy_row
-from maggnn.experiments.synthetic import agent_jobs
+from maggnn.experiments.recipes import recipe
+from maggnn.experiments.synthetic import MAX_MOVES, TESTS
 
 
 def reproduce(folder: Path) -> list[LedgerRow]:
     """Wall time from raw graphs to a trained model, and what the model then scores."""
-    results = run_jobs(agent_jobs("sr25", 1), folder / "alone", workers=1)
+    job = Job("sr25_fast", recipe("sr25_fast"), MAX_MOVES, TESTS["sr25"])
+    results = run_jobs([job], folder / "alone", workers=1)
     moves = results[0]["config"]["agent"]["num_moves"]
     row = accuracy_row("bench_train", "mag-gnn", results, moves)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in results[0]["phase_s"].items())

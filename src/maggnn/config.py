@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, is_dataclass
@@ -266,9 +267,10 @@ def check_section(section: Any, where: str = "config") -> None:
     hints = get_type_hints(type(section))
     for name, hint in hints.items():
         value = _typed(hint, getattr(section, name), f"{where}: {name}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{where}: {name} is {value}, must be a finite number")
         for limits, sign, word in ((_AT_LEAST, 1, "at least"), (_AT_MOST, -1, "at most")):
-            # `not >=` rather than `<`, so that NaN is refused too.
-            if name in limits and not sign * value >= sign * limits[name]:
+            if name in limits and sign * value < sign * limits[name]:
                 raise InputError(f"{where}: {name} is {value}, must be {word} {limits[name]}")
     if isinstance(section, AgentConfig) and section.tuple_order == 0 and section.num_moves > 0:
         raise InputError(f"{where}: agent.tuple_order = 0 is a plain GNN with nothing to move: set num_moves to 0")

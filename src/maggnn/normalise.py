@@ -43,14 +43,14 @@ class Whitening(nn.Module):
         self.register_buffer("covariance", torch.eye(width))
 
     def forward(self, h: Tensor) -> Tensor:
-        x = self.standardise(h).reshape(-1, h.shape[-1])  # [rows, d]
+        # Double precision throughout: the small directions are the ones that matter.
+        x = self.standardise(h).reshape(-1, h.shape[-1]).double()  # [rows, d]
         covariance = self.covariance
         if self.training and len(x) > 1:
             covariance = x.T @ x / len(x)
             with torch.no_grad():
-                self.covariance.lerp_(covariance, MEMORY)
-        # Double precision: the small directions are the ones that matter. cholesky_ex does not wait for the device.
+                self.covariance.lerp_(covariance.to(self.covariance.dtype), MEMORY)
         ridge = RIDGE * torch.eye(len(covariance), device=h.device, dtype=torch.float64)
-        factor, _ = torch.linalg.cholesky_ex(covariance.double() + ridge)
-        white = torch.linalg.solve_triangular(factor, x.double().T, upper=False).T
+        factor, _ = torch.linalg.cholesky_ex(covariance.double() + ridge)  # _ex does not wait for the device
+        white = torch.linalg.solve_triangular(factor, x.T, upper=False).T
         return white.to(h.dtype).reshape(h.shape)

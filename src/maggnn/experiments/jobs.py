@@ -21,6 +21,7 @@ import torch
 
 from maggnn import config as configs
 from maggnn.config import Config
+from maggnn.errors import InputError
 from maggnn.experiments.ledger import commit_name, hardware_name, torch_version
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
@@ -43,7 +44,8 @@ class Job:
     tests: int
     keep_model: bool = False
     predictor_of: Job | None = None
-    """Take the predictor of that job's kept model instead of training one: same environment, another agent."""
+    """Take the predictor of that job's kept model instead of training one: same environment, another agent. Not part
+    of the name: the predictor of equal settings is meant, wherever it was trained."""
 
     @property
     def name(self) -> str:
@@ -77,14 +79,12 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
     """Train and test one model; `folder` keeps its weights and logs where the job asks for that."""
     config = job.config
     kept = folder / job.name if folder is not None and job.keep_model else None
-    began = time.monotonic()
-    predictor = None
-    if job.predictor_of is not None and folder is not None:
-        model, _ = load_model(folder / job.predictor_of.name / "model.safetensors")
-        predictor = model.predictor.state_dict()
-    trained = train(config, kept, quiet=True, predictor=predictor)
-    train_s = time.monotonic() - began
     device = pick_device(config.runtime.device)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    predictor, phase_s = _borrowed_predictor(job, folder)
+    trained = train(config, kept, quiet=True, predictor=predictor)
+    phase_s = {**trained.seconds, **phase_s}
     packed = trained.dataset.graphs.to(device)
     test_ids = trained.split.test
     policies = {"mag-gnn": 0.0, "random-moves": 1.0} if config.agent.tuple_order else {"gin": 1.0}
@@ -110,14 +110,28 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         "config": configs.to_dict(config),
         "accuracy": accuracy,
         "params": sum(parameter.numel() for parameter in trained.model.parameters()),
-        "train_s": train_s,
-        "phase_s": trained.seconds,
+        "train_s": sum(phase_s.values()),
+        "phase_s": phase_s,
         "infer_ms": inference_ms(trained.model, packed, test_ids),
         "peak_mb": peak_mb(device),
         "hardware": hardware_name(),
         "torch": torch_version(),
         "commit": commit_name(),
     }
+
+
+def _borrowed_predictor(job: Job, folder: Path | None) -> tuple[dict[str, torch.Tensor] | None, dict[str, float]]:
+    """The weights of `predictor_of`'s predictor and the seconds its training took; nothing where a job has none."""
+    source = job.predictor_of
+    if source is None:
+        return None, {}
+    if folder is None:
+        raise InputError(f"{job.name}: a job that borrows a predictor needs the folder where it is kept")
+    model, config = load_model(folder / source.name / "model.safetensors")
+    if (config.data, config.encoder, config.predictor) != (job.config.data, job.config.encoder, job.config.predictor):
+        raise InputError(f"{job.name}: the predictor of {source.name} was made with other settings")
+    seconds = json.loads((folder / f"{source.name}.json").read_text())["phase_s"]["predictor"]
+    return model.predictor.state_dict(), {"predictor": seconds}
 
 
 def inference_ms(model: MagGNN, packed: PackedGraphs, ids: torch.Tensor, repeats: int = 5) -> float:

@@ -19,7 +19,7 @@ from maggnn.training.checkpoint import load_model
 
 
 def reproduce(folder: Path, runs: int = 10, workers: int = 1) -> list[LedgerRow]:
-    """Accuracy of ten random tests a run, and the least of the 15 best scores over all marked graphs."""
+    """Accuracy of random tuples, and the least of the 15 best scores over all marked graphs."""
     todo = agent_jobs("sr25", runs)
     results = run_jobs(todo, folder, workers)
     accuracy = accuracy_row("motivation", "random-marks", results, moves=0)

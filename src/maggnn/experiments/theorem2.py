@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from maggnn.agent import epsilon_greedy
 from maggnn.data import registry
 from maggnn.data.expressivity import BLOCK_NODES
 from maggnn.experiments.jobs import Job, Result, run_jobs
@@ -28,7 +29,7 @@ SIZES = (2, 3, 4)
 TESTS = 50
 MAX_MOVES = 8
 LONGEST_WALK = 200
-"""Random moves are followed this far to find out how many they need."""
+"""Walks are followed this far to find out how many moves they need; one that never arrives counts this many."""
 
 
 def jobs(n: int, runs: int) -> list[Job]:
@@ -78,12 +79,16 @@ def moves_needed(job: Job, method: str, folder: Path) -> Tensor:
     graphs = dataset.graphs.to(device)[ids]
     generator = make_generator(TEST_SEED + config.runtime.seed, device)
     epsilon = 1.0 if method == "random-moves" else 0.0
-    length = LONGEST_WALK if method == "random-moves" else MAX_MOVES
-    states = model.to(device).walk(graphs, num_moves=length, epsilon=epsilon, generator=generator)
-    opposite = torch.stack([_opposite(state) for state in states])  # [t + 1, B]
-    never = ~opposite.any(dim=0)
-    first = opposite.int().argmax(dim=0).masked_fill(never, length)
-    return first.double().mean().cpu()
+    state = model.to(device).walk(graphs, num_moves=0, generator=generator)[0]
+    arrived = _opposite(state)
+    needed = torch.zeros(len(arrived), dtype=torch.float64, device=device)
+    for _ in range(LONGEST_WALK):
+        if bool(arrived.all()):
+            break
+        needed += ~arrived
+        _, state = epsilon_greedy(model.scores, state, config.agent.actions, epsilon, generator)
+        arrived = arrived | _opposite(state)
+    return needed.mean().cpu()
 
 
 def _opposite(state: State) -> Tensor:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from maggnn.experiments.jobs import Job, run_jobs
 from maggnn.experiments.ledger import LedgerRow
-from maggnn.experiments.summary import accuracy_row
 from maggnn.experiments.recipes import recipe
+from maggnn.experiments.summary import accuracy_row
 from maggnn.experiments.synthetic import MAX_MOVES, TESTS
 
 

@@ -18,6 +18,7 @@ from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
 from maggnn.training.run import pick_split
+from maggnn.tuples import sample_tuples
 
 TEST_SEED = 1_000_003
 """Tests draw their tuples from another stream than training."""
@@ -57,9 +58,13 @@ def evaluate(
 ) -> Evaluation:
     """Walk `num_moves` from random tuples on each graph of `ids`, `tests` times; epsilon = 1 is random moves."""
     model.eval()
-    repeated = ids.repeat(tests)  # every test is a fresh draw, so tests can share batches
+    chunks = ids.repeat(tests).split(batch_size)  # every test is a fresh draw, so tests can share batches
+    # All starts come before the first move: two policies with equal generators then walk from the same starts.
+    m, k = model.agent.num_tuples, model.agent.tuple_order
+    starts = [sample_tuples(packed[chunk], m, k, generator) for chunk in chunks]
     parts = [
-        _walk_results(model, packed[chunk], task, num_moves, epsilon, generator) for chunk in repeated.split(batch_size)
+        _walk_results(model, packed[chunk], start, task, num_moves, epsilon, generator)
+        for chunk, start in zip(chunks, starts, strict=True)
     ]
     results = torch.cat(parts, dim=-1)  # [3, t + 1, tests * graphs]
     per_test = results.reshape(3, num_moves + 1, tests, len(ids)).mean(dim=-1).transpose(1, 2)  # [3, tests, t + 1]
@@ -70,10 +75,16 @@ def evaluate(
 
 
 def _walk_results(
-    model: MagGNN, graphs: GraphBatch, task: Task, num_moves: int, epsilon: float, generator: torch.Generator
+    model: MagGNN,
+    graphs: GraphBatch,
+    start: Tensor,
+    task: Task,
+    num_moves: int,
+    epsilon: float,
+    generator: torch.Generator,
 ) -> Tensor:
     """Per graph and number of moves: metric of the last state, of the surest state, loss: [3, t + 1, B]."""
-    states = model.walk(graphs, num_moves=num_moves, epsilon=epsilon, generator=generator)
+    states = model.walk(graphs, start, num_moves, epsilon, generator)
     answers = [model.predictor(graphs, state.tuples) for state in states]  # each [rows, out]
     loss = torch.stack([_per_graph(individual_loss(a, _y(graphs), task), graphs) for a in answers])
     if task == "regression":

@@ -89,6 +89,8 @@ def _run_phases(
         if number < position[0]:
             continue
         first = position[1] if number == position[0] else 0
+        if first >= phase.num_steps:
+            continue
         began = time.monotonic()
         phase.begin()
         progress.begin(phase.name, phase.num_steps, first)

@@ -1,0 +1,161 @@
+"""The `maggnn` command as people run it: real processes, what they print, what they write, how they fail."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from maggnn.config import describe
+
+MAGGNN = Path(sys.executable).parent / "maggnn"
+
+TINY = """
+[data]
+name = "shrikhande_rook"
+
+[encoder]
+num_layers = 2
+hidden = 8
+
+[agent]
+num_moves = 2
+
+[replay]
+warmup = 8
+
+[training]
+batch_size = 2
+predictor_steps = 6
+agent_steps = 6
+agent_batch_size = 4
+walkers = 4
+
+[runtime]
+device = "cpu"
+log_every = 2
+checkpoint_every = 4
+tests = 2
+"""
+
+
+def run(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    command = [str(MAGGNN), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=settings)
+
+
+def stdout_of(*arguments: str | Path, cwd: Path) -> str:
+    done = run(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a tiny config and its finished run, and what the training printed."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "tiny.toml").write_text(TINY)
+    return folder, stdout_of("train", "tiny.toml", "--set", "runtime.seed=3", cwd=folder)
+
+
+def test_help_names_the_commands(tmp_path):
+    text = stdout_of("--help", cwd=tmp_path)
+    for command in ("train", "evaluate", "reproduce", "data", "settings", "figure", "report", "demo"):
+        assert f"\n  {command} " in text
+
+
+def test_settings_lists_every_key(tmp_path):
+    text = stdout_of("settings", cwd=tmp_path)
+    assert all(key in text for key, _, _ in describe())
+
+
+def test_data(tmp_path):
+    text = stdout_of("data", "list", cwd=tmp_path)
+    listed = json.loads(stdout_of("data", "list", "--json", cwd=tmp_path))
+    assert listed["sr25"]["graphs"] == 15 and listed["exp"]["from"] == "data root"
+    assert all(name in text for name in listed)
+    checked = stdout_of("data", "check", "sr25", cwd=tmp_path).splitlines()
+    assert len(checked) == 4 and all(line.startswith("ok") for line in checked)
+
+
+def test_train_writes_a_run_folder(trained):
+    folder, text = trained
+    run_folder = folder / "runs" / "tiny"
+    for name in ("model.safetensors", "checkpoint.safetensors", "metrics.jsonl"):
+        assert (run_folder / name).stat().st_size > 0
+    log = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(entry["phase"], entry["step"]) for entry in log] == [(0, 1), (0, 3), (0, 5), (1, 1), (1, 3), (1, 5)]
+    assert {"predictor/loss"} < set(log[0]) and {"agent/reward", "agent/q_loss", "agent/epsilon"} < set(log[-1])
+    assert "mag-gnn, last state" in text and "random-moves, last state" in text
+
+
+def test_training_again_resumes_at_the_end(trained):
+    folder, text = trained
+    log = folder / "runs" / "tiny" / "metrics.jsonl"
+    before = log.read_text()
+    again = json.loads(
+        stdout_of("train", "tiny.toml", "--set", "runtime.seed=3", "--json", cwd=folder).splitlines()[-1]
+    )
+    assert again["train_s"] == {} and log.read_text() == before  # no step was made
+    assert f"{again['accuracy']['mag-gnn, last state'][-1]:.2f}" in text
+
+
+def test_evaluate(trained):
+    folder, _ = trained
+    text = stdout_of("evaluate", "runs/tiny", "--tests", "3", cwd=folder)
+    assert "accuracy, 3 tests on 2 graphs" in text and "t = 2" in text and "t = 3" not in text
+    result = json.loads(stdout_of("evaluate", "runs/tiny", "--moves", "3", "--json", cwd=folder).splitlines()[-1])
+    assert (result["metric"], result["moves"], result["tests"], result["graphs"]) == ("accuracy", 3, 10, 2)
+    for values in result["accuracy"].values():
+        assert len(values) == 4 and all(0 <= value <= 100 for value in values)
+
+
+@pytest.mark.parametrize("what", ["trajectory", "moves", "scores", "reward"])
+def test_figures(trained, what):
+    folder, _ = trained
+    printed = stdout_of("figure", what, "runs/tiny", "-o", f"{what}.png", cwd=folder)
+    assert printed.strip() == f"{what}.png"
+    assert (folder / f"{what}.png").read_bytes().startswith(b"\x89PNG")
+
+
+MISTAKES = {
+    "unknown key": (["train", "tiny.toml", "--set", "agent.num_move=2"], ["agent.num_move", "did you mean num_moves?"]),
+    "unknown key in the file": (["train", "bad_key.toml"], ["bad_key.toml", "did you mean hidden?"]),
+    "wrong type": (["train", "tiny.toml", "--set", "encoder.hidden=wide"], ["encoder.hidden", "'wide'", "int"]),
+    "set without a value": (["train", "tiny.toml", "--set", "agent.num_moves"], ["section.key=value"]),
+    "no such config": (["train", "absent.toml"], ["absent.toml", "no such config file"]),
+    "other settings": (["train", "tiny.toml"], ["other settings", "choose another folder"]),
+    "unknown data set": (["data", "check", "sr52"], ["'sr52'", "did you mean 'sr25'?"]),
+    "unknown data set in a config": (["train", "tiny.toml", "--set", "data.name=cls"], ["'cls'", "'csl'"]),
+    "absent data file": (["data", "check", "exp"], ["exp.npz", "MAGGNN_DATA"]),
+    "fold out of range": (["train", "tiny.toml", "--set", "data.fold=5"], ["data.fold is 5", "1 split"]),
+    "truncated model": (["evaluate", "cut.safetensors"], ["cut.safetensors", "truncated or damaged"]),
+    "no model": (["evaluate", "absent"], ["absent", "no such file"]),
+    "a checkpoint is no model": (["evaluate", "runs/tiny/checkpoint.safetensors"], ["model.safetensors"]),
+    "unknown table": (["reproduce", "syntetic"], ["'syntetic'", "did you mean synthetic?"]),
+    "unknown row": (["reproduce", "synthetic", "--row", "zinc"], ["'zinc'", "exp, csl, sr25"]),
+    "unknown figure": (["figure", "move", "runs/tiny"], ["'move'", "did you mean moves?"]),
+    "graph out of range": (["figure", "trajectory", "runs/tiny", "--graph", "2"], ["--graph 2", "graphs 0 to 1"]),
+    "no rewards": (["figure", "reward", "."], ["no logged rewards"]),
+}
+
+
+def test_mistakes_get_one_line(trained):
+    """All in one test, two processes at a time: a process costs seconds to start."""
+    folder, _ = trained
+    (folder / "bad_key.toml").write_text("[encoder]\nhiden = 8\n")
+    (folder / "cut.safetensors").write_bytes((folder / "runs/tiny/model.safetensors").read_bytes()[:200])
+    (folder / "empty").mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        results = pool.map(lambda arguments: run(*arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty")),
+                           [arguments for arguments, _ in MISTAKES.values()])  # fmt: skip
+    for (name, (_, expected)), done in zip(MISTAKES.items(), results, strict=True):
+        assert done.returncode == 2, f"{name}: {done}"
+        lines = done.stderr.strip().splitlines()
+        assert len(lines) == 1 and lines[0].startswith("maggnn: "), f"{name}: {done.stderr}"
+        assert all(part in lines[0] for part in expected), f"{name}: {lines[0]}"
+        assert done.stdout == "", f"{name}: {done.stdout}"

@@ -1,0 +1,50 @@
+"""The examples run as printed and say what their descriptions promise."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def output_of(name: str) -> str:
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120, check=False, env=one_thread
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def accuracies(text: str) -> dict[str, list[float]]:
+    """The lines `<name>, accuracy after ...: <numbers>`."""
+    lines = re.findall(r"^(.+), accuracy after .+: ([\d. ]+)$", text, re.MULTILINE)
+    return {name: [float(value) for value in values.split()] for name, values in lines}
+
+
+def test_every_example_is_tested():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"ten_lines.py", "new_dataset.py", "new_base_gnn.py"}
+
+
+def test_ten_lines():
+    code = (EXAMPLES / "ten_lines.py").read_text().partition('"""\n\n')[2]
+    assert len([line for line in code.splitlines() if line]) <= 10
+    assert re.fullmatch(r"\(2, 2\) scores, classes \[[01], [01]\]\n", output_of("ten_lines.py"))
+
+
+def test_new_dataset():
+    found = accuracies(output_of("new_dataset.py"))
+    assert found["agent"][0] == pytest.approx(found["random moves"][0])  # the same starts
+    assert found["agent"][-1] > 90
+    assert found["random moves"][-1] < 80
+
+
+def test_new_base_gnn():
+    found = accuracies(output_of("new_base_gnn.py"))
+    assert set(found) == {"GATConv", "GCNConv"}
+    for after in found.values():
+        assert after[-1] >= 90 and after[-1] > after[0]

@@ -91,10 +91,11 @@ class TrainingConfig:
 
     paradigm: Literal["ord"] = option("ord", "ORD: first the predictor on random tuples, then the agent")
     predictor_steps: int = option(3_000, "optimiser steps of f_p")
-    agent_steps: int = option(2_000, "optimiser steps of g_rl")
+    agent_steps: int = option(2_000, "RL-Experience calls of the agent's phase, each followed by Q updates")
     batch_size: int = option(64, "graphs in a predictor step")
     starts_per_graph: int = option(1, "random sets U drawn for each graph of a predictor step (edges are shared)")
     agent_batch_size: int = option(128, "experiences in a Q update")
+    updates_per_experience: int = option(1, "Q updates after each RL-Experience; 1 is Algorithm 2 to the letter")
     walkers: int = option(64, "graphs that gather experience at once")
     learning_rate: float = option(1e-3, "peak learning rate")
     schedule: Literal["constant", "one_cycle"] = option("one_cycle", "learning rate over a phase")
@@ -189,8 +190,16 @@ def to_dict(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def to_json(config: Config) -> str:
-    """One line that is equal for equal settings."""
-    return json.dumps(to_dict(config), sort_keys=True)
+    """One line that is equal for equal settings: what differs from the defaults.
+
+    A new setting, whose default leaves old configs as they were, then leaves their line as it was too.
+    """
+    defaults = to_dict(Config())
+    changed = {
+        section: {key: value for key, value in entries.items() if value != defaults[section][key]}
+        for section, entries in to_dict(config).items()
+    }
+    return json.dumps(changed, sort_keys=True)
 
 
 def describe() -> list[tuple[str, str, str]]:
@@ -234,6 +243,7 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
 
 _AT_LEAST: dict[str, float] = {
     "fold": 0,
+    "split_seed": 0,
     "num_layers": 1,
     "hidden": 1,
     "num_tuples": 1,
@@ -247,6 +257,7 @@ _AT_LEAST: dict[str, float] = {
     "batch_size": 1,
     "starts_per_graph": 1,
     "agent_batch_size": 1,
+    "updates_per_experience": 1,
     "walkers": 1,
     "learning_rate": 0,
     "weight_decay": 0,

@@ -48,12 +48,15 @@ class Environment:
         self.predictor = predictor
         self.task: Task = task
         self.reward = reward
-        self._table: Tensor | None = None  # [sum of |V|^k, d]
+        self._table: Tensor | None = None  # [sum of |V|^k, width], the embedding of every tuple
+        self._loss_table: Tensor | None = None  # [sum of |V|^k], the loss where that tuple is all of U
         self._first_row = torch.empty(0, dtype=torch.long)  # [G] on the CPU; -1 for a graph that is not in the table
 
     @torch.no_grad()
     def loss(self, state: State) -> Tensor:
         """L(MLP(f_p(G, U)), y) of each state, [B]."""
+        if state.tuples.shape[1] == 1 and self._loss_table is not None and self._in_table(state):
+            return self._loss_table[self._rows(state, state.tuples)][:, 0]
         return self._judge(self.predictor.read(self.embed(state, state.tuples)), state)
 
     @torch.no_grad()
@@ -63,26 +66,39 @@ class Environment:
         graph = torch.arange(num_graphs, device=mover.device)
         outcomes = one_move_away(state.tuples[graph, mover], state.graphs.max_num_nodes)  # [B, V, k, k]
         # A padding node is no node of the graph: any real one stands in, its cells are masked by the caller.
-        outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None])
-        present = self.embed(state, state.tuples)  # [rows, m, d]
-        row_mover = mover if len(present) == num_graphs else mover[state.graphs.node_graph]
-        own = present.gather(1, row_mover[:, None, None].expand(-1, 1, present.shape[-1]))
-        others = present.sum(dim=1, keepdim=True) - own  # [rows, 1, d]
-        arriving = self.embed(state, outcomes.flatten(1, 2))  # [rows, V * k, d]
-        outputs = self.predictor.read_pooled(others + arriving, num_tuples)
+        outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None]).flatten(1, 2)
+        if num_tuples == 1 and self._loss_table is not None and self._in_table(state):
+            return self._loss_table[self._rows(state, outcomes)].reshape(num_graphs, -1, tuple_order)
+        arriving = self.embed(state, outcomes)  # [rows, V * k, width]
+        total = arriving if num_tuples == 1 else arriving + self._others(state, mover)
+        outputs = self.predictor.read_pooled(total, num_tuples)
         return self._judge(outputs, state).reshape(num_graphs, -1, tuple_order)
+
+    def _others(self, state: State, mover: Tensor) -> Tensor:
+        """The sum of the embeddings of all tuples but `mover`, [rows, 1, width]."""
+        present = self.embed(state, state.tuples)  # [rows, m, width]
+        row_mover = mover if self.predictor.level == "graph" else mover[state.graphs.node_graph]
+        own = present.gather(1, row_mover[:, None, None].expand(-1, 1, present.shape[-1]))
+        return present.sum(dim=1, keepdim=True) - own
 
     @torch.no_grad()
     def embed(self, state: State, tuples: Tensor) -> Tensor:
-        """The predictor's embedding of tuples [B, M, k] of the state's graphs, [rows, M, d]."""
-        if self._table is None or state.ids is None or bool((self._first_row[state.ids] < 0).any()):
+        """The predictor's embedding of tuples [B, M, k] of the state's graphs, [rows, M, width]."""
+        if self._table is None or not self._in_table(state):
             return self.predictor.embed(state.graphs, tuples)
-        order = tuples.shape[-1]
+        return self._table[self._rows(state, tuples)]
+
+    def _in_table(self, state: State) -> bool:
+        return state.ids is not None and not bool((self._first_row[state.ids] < 0).any())
+
+    def _rows(self, state: State, tuples: Tensor) -> Tensor:
+        """Where tuples [B, M, k] stand in the table, [B, M]: lexicographic within each graph."""
+        assert state.ids is not None, "only graphs of the data set are tabulated"
         num_nodes = state.graphs.num_nodes[:, None]
         row = torch.zeros_like(tuples[..., 0])
-        for slot in range(order):
+        for slot in range(tuples.shape[-1]):
             row = row * num_nodes + tuples[..., slot]
-        return self._table[row + self._first_row[state.ids].to(row.device, non_blocking=True)[:, None]]
+        return row + self._first_row[state.ids].to(row.device, non_blocking=True)[:, None]
 
     def tabulate_if_cheaper(self, packed: PackedGraphs, ids: Tensor, tuple_order: int, judgements: int) -> bool:
         """Embed every tuple of graphs `ids` once if that is less work than `judgements` single embeddings."""
@@ -104,6 +120,13 @@ class Environment:
         rows = packed.num_nodes[ids] ** tuple_order
         self._first_row = torch.full((len(packed),), -1)
         self._first_row[ids] = rows.cumsum(0) - rows
+        assert packed.y is not None, "a state is judged against targets"
+        y = packed.y[ids.to(packed.device)].repeat_interleave(rows.to(packed.device), dim=0)
+        chunks = zip(self._table.split(MARKED_NODES_A_CHUNK), y.split(MARKED_NODES_A_CHUNK), strict=True)
+        read = self.predictor.read_pooled
+        self._loss_table = torch.cat(
+            [individual_loss(read(part, 1), label, self.task, self.reward) for part, label in chunks]
+        )
 
     def _judge(self, outputs: Tensor, state: State) -> Tensor:
         y = state.graphs.y

@@ -65,7 +65,7 @@ def test_a_section_is_not_a_value():
         ({"agent": {"num_tuples": 0}}, "num_tuples is 0, must be at least 1"),
         ({"training": {"gamma": 1.5}}, "gamma is 1.5, must be at most 1"),
         ({"training": {"epsilon_end": -0.1}}, "epsilon_end is -0.1, must be at least 0"),
-        ({"training": {"learning_rate": float("nan")}}, "learning_rate is nan, must be at least 0"),
+        ({"training": {"learning_rate": float("nan")}}, "learning_rate is nan, must be a finite number"),
         ({"replay": {"capacity": 99, "warmup": 100}}, "replay.capacity must be at least 100"),
         ({"replay": {"capacity": 63, "warmup": 10}}, "replay.capacity must be at least 64"),
         ({"training": {"gamma": 0.5}}, "lookahead scores moves exactly"),

@@ -6,6 +6,7 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,11 +15,14 @@ import typer
 
 from maggnn.errors import InputError
 
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Click's error for a wrong flag or argument; typer has moved click about, its own subclass has not moved."""
+
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     help="MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.",
 )  # fmt: skip
-data_app = typer.Typer(no_args_is_help=True, help="Data sets: what there is, and whether it is as it should be.")
+data_app = typer.Typer(help="Data sets: what there is, and whether it is as it should be.")
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
@@ -27,8 +31,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable
 
 def main() -> None:
     """Entry point of the `maggnn` command."""
+    # Idle OpenMP threads that spin slow everything down where cores are shared; read when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app()
+        app(standalone_mode=False)
+    except UsageError as error:
+        sys.exit(_fail(f"{' '.join(error.format_message().split())} (see maggnn --help)", code=2))
     except InputError as error:
         sys.exit(_fail(str(error), code=2))
     except KeyboardInterrupt:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from maggnn.errors import InputError
 from maggnn.experiments.jobs import Result
 from maggnn.experiments.ledger import LedgerRow
 
@@ -20,6 +21,10 @@ RESULT_POLICY = {
     "mag-gnn-double-dqn": "mag-gnn",
 }
 """Which of a job's walks a method of the ledger reads."""
+
+
+MAX_PAIRS = 16
+"""Runs of a paired test: 2^16 sign patterns are listed in a moment."""
 
 
 def run_means(results: Sequence[Result], method: str, keep: str) -> Tensor:
@@ -71,6 +76,8 @@ def accuracy_row(
 def paired_p_value(first: Tensor, second: Tensor) -> float:
     """Exact two-sided sign-flip test of paired runs [runs]: the share of sign patterns at least as extreme."""
     difference = (first - second).double()
+    if len(difference) > MAX_PAIRS:
+        raise InputError(f"the exact test lists all sign patterns: at most {MAX_PAIRS} runs, not {len(difference)}")
     signs = torch.tensor(list(itertools.product((1.0, -1.0), repeat=len(difference))), dtype=torch.float64)
     extreme = (signs @ difference).abs() >= difference.sum().abs() - 1e-9
     return float(extreme.double().mean())

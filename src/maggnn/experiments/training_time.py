@@ -12,7 +12,7 @@ from maggnn.experiments.synthetic import MAX_MOVES, TESTS
 
 
 def reproduce(folder: Path) -> list[LedgerRow]:
-    """Wall time from raw graphs to a trained model, and what the model then scores."""
+    """Wall time of both phases, and what the model then scores."""
     job = Job("sr25_fast", recipe("sr25_fast"), MAX_MOVES, TESTS["sr25"])
     results = run_jobs([job], folder / "alone", workers=1)
     moves = results[0]["config"]["agent"]["num_moves"]

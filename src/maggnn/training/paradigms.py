@@ -121,14 +121,17 @@ class Ord:
             self.walkers.gather(self.replay, epsilon=1.0)
 
     def agent_step(self, step: int) -> Scalars:
-        """Lines 9-13: one RL-Experience, a sample E from D, one optimiser step on g_rl."""
+        """Lines 9-13: one RL-Experience, then for each Q update a sample E from D and an optimiser step on g_rl."""
         assert self.learner is not None
         training = self.config.training
         explore = epsilon(training.epsilon_end, training.epsilon_share, step, training.agent_steps)
         reward = self.walkers.gather(self.replay, explore)
-        experience = self.replay.sample(self.packed, training.agent_batch_size, self.random.host)
-        loss = self.learner.update(experience, step, training.agent_steps)
-        return {"agent/reward": reward.mean(), "agent/q_loss": loss, "agent/epsilon": explore}
+        updates = training.updates_per_experience
+        losses = []
+        for update in range(step * updates, (step + 1) * updates):
+            experience = self.replay.sample(self.packed, training.agent_batch_size, self.random.host)
+            losses.append(self.learner.update(experience, update, updates * training.agent_steps))
+        return {"agent/reward": reward.mean(), "agent/q_loss": sum(losses) / updates, "agent/epsilon": explore}
 
     def _judgements(self) -> int:
         """How many tuple embeddings the agent's phase would ask for without a table."""
@@ -136,7 +139,8 @@ class Ord:
         mean_nodes = float(self.packed.num_nodes.float().mean())
         per_step = 2.0 * training.walkers * agent.num_tuples
         if training.target == "lookahead":
-            per_step += training.agent_batch_size * agent.tuple_order * mean_nodes
+            outcomes = training.agent_batch_size * agent.tuple_order * mean_nodes
+            per_step += training.updates_per_experience * outcomes
         return int(per_step * training.agent_steps)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ the GPU.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -26,29 +27,29 @@ class Experience:
 
 
 class Replay:
-    """A preallocated ring; `tensors` is all of it, for checkpoints."""
+    """A preallocated ring. Columns lie side by side in one integer and one float tensor: one write, one read each."""
 
     def __init__(
         self, capacity: int, num_tuples: int, tuple_order: int, history_width: int, device: torch.device
     ) -> None:
-        tuples = (capacity, num_tuples, tuple_order)
-        history = (capacity, num_tuples, history_width)
-        per_tuple = (capacity, num_tuples)
+        tuples, history, per_tuple = (num_tuples, tuple_order), (num_tuples, history_width), (num_tuples,)
         self.capacity = capacity
         self.added = 0
-        self.graph_ids = torch.zeros(capacity, dtype=torch.long)  # on the CPU, see above
-        self.columns = {
-            "tuples": torch.zeros(tuples, dtype=torch.long, device=device),
-            "next_tuples": torch.zeros(tuples, dtype=torch.long, device=device),
-            "history": torch.zeros(history, device=device),
-            "next_history": torch.zeros(history, device=device),
-            "turn": torch.zeros(capacity, dtype=torch.long, device=device),
-            "next_turn": torch.zeros(capacity, dtype=torch.long, device=device),
-            "slot": torch.zeros(per_tuple, dtype=torch.long, device=device),
-            "node": torch.zeros(per_tuple, dtype=torch.long, device=device),
-            "moved": torch.zeros(per_tuple, dtype=torch.bool, device=device),
-            "reward": torch.zeros(capacity, device=device),
+        self.integer_columns = {
+            "tuples": tuples,
+            "next_tuples": tuples,
+            "turn": (),
+            "next_turn": (),
+            "slot": per_tuple,
+            "node": per_tuple,
+            "moved": per_tuple,
         }
+        self.float_columns = {"reward": (), "history": history, "next_history": history}
+        self.graph_ids = torch.zeros(capacity, dtype=torch.long)  # on the CPU, see above
+        width = sum(math.prod(shape) for shape in self.integer_columns.values())
+        self.integers = torch.zeros(capacity, width, dtype=torch.long, device=device)
+        width = sum(math.prod(shape) for shape in self.float_columns.values())
+        self.floats = torch.zeros(capacity, width, device=device)
 
     def __len__(self) -> int:
         return min(self.added, self.capacity)
@@ -57,23 +58,13 @@ class Replay:
         """Store B experiences over the oldest ones."""
         assert before.ids is not None, "experience needs to know its graphs"
         count = len(before.ids)
+        integers = (before.tuples, after.tuples, before.turn, after.turn, move.slot, move.node, move.moved)
+        floats = (reward, before.history, after.history)
         index = (self.added + torch.arange(count)) % self.capacity
         self.graph_ids[index] = before.ids
-        values = {
-            "tuples": before.tuples,
-            "next_tuples": after.tuples,
-            "history": before.history,
-            "next_history": after.history,
-            "turn": before.turn,
-            "next_turn": after.turn,
-            "slot": move.slot,
-            "node": move.node,
-            "moved": move.moved,
-            "reward": reward,
-        }
         device_index = index.to(reward.device, non_blocking=True)
-        for name, value in values.items():
-            self.columns[name][device_index] = value.to(self.columns[name].dtype)
+        self.integers[device_index] = torch.cat([value.reshape(count, -1).long() for value in integers], dim=1)
+        self.floats[device_index] = torch.cat([value.reshape(count, -1).float() for value in floats], dim=1)
         self.added += count
 
     def sample(self, packed: PackedGraphs, count: int, generator: torch.Generator) -> Experience:
@@ -82,18 +73,27 @@ class Replay:
         ids = self.graph_ids[index]
         graphs = packed[ids]
         device_index = index.to(packed.device, non_blocking=True)
-        column = {name: values[device_index] for name, values in self.columns.items()}
+        column = columns_of(self.integers[device_index], self.integer_columns)
+        column |= columns_of(self.floats[device_index], self.float_columns)
         return Experience(
             state=State(graphs, column["tuples"], column["history"], column["turn"], ids),
-            move=Move(column["slot"], column["node"], column["moved"]),
+            move=Move(column["slot"], column["node"], column["moved"].bool()),
             reward=column["reward"],
             next_state=State(graphs, column["next_tuples"], column["next_history"], column["next_turn"], ids),
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        return {"graph_ids": self.graph_ids, **self.columns}
+        """All of it, for a checkpoint."""
+        return {"graph_ids": self.graph_ids, "integers": self.integers, "floats": self.floats}
 
     def load(self, tensors: dict[str, Tensor], added: int) -> None:
+        """The inverse of `tensors`."""
         for name, values in self.tensors().items():
             values.copy_(tensors[name])
         self.added = added
+
+
+def columns_of(rows: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Cut rows [B, width] into the columns they were made of; views, nothing is copied."""
+    parts = rows.split([math.prod(shape) for shape in shapes.values()], dim=1)
+    return {name: part.reshape(len(rows), *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

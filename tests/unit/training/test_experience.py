@@ -8,7 +8,7 @@ from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
 from maggnn.training.experience import Walkers, draw_ids
-from maggnn.training.replay import Replay
+from maggnn.training.replay import Replay, columns_of
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -40,7 +40,8 @@ def test_walks_continue_and_then_restart():
     walkers, replay = make_walkers()
     for _ in range(2 * WALK_LENGTH):
         walkers.gather(replay, epsilon=0.5)
-    tuples, following = (replay.columns[name][: len(replay)] for name in ("tuples", "next_tuples"))
+    column = columns_of(replay.integers[: len(replay)], replay.integer_columns)
+    tuples, following = column["tuples"], column["next_tuples"]
     ids, steps = replay.graph_ids[: len(replay)].view(-1, WALKERS), 2 * WALK_LENGTH
     for step in range(steps - 1):
         here, there = following.view(steps, WALKERS, 2, 2)[step], tuples.view(steps, WALKERS, 2, 2)[step + 1]

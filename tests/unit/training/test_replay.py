@@ -46,7 +46,7 @@ def test_nothing_grows_and_the_oldest_is_overwritten():
         replay.add(*experience(number))
         assert len(replay) == min(10, 3 * (number + 1))
     assert {name: values.data_ptr() for name, values in replay.tensors().items()} == places
-    rewards = sorted(replay.columns["reward"].tolist())
+    rewards = sorted(replay.floats[:, 0].tolist())
     newest = sorted(float(r) for number in range(5) for r in experience(number)[2])[-10:]
     torch.testing.assert_close(torch.tensor(rewards), torch.tensor(newest))
 

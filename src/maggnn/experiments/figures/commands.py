@@ -37,6 +37,8 @@ def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) 
         nearest = difflib.get_close_matches(what, [*FIGURES, "reward"], n=1, cutoff=0.0)[0]
         raise InputError(f"no figure {what!r}: did you mean {nearest}? There are {', '.join(FIGURES)}, reward")
     model, config = load_model(run / "model.safetensors")
+    if model.q_network is None and what != "scores":
+        raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")
     dataset = registry.load(config.data.name)
     outside = [number for number in graph_ids if not 0 <= number < len(dataset.graphs)]
     if outside:

@@ -55,6 +55,7 @@ class PredictorConfig:
     pooling: Literal["mean", "sum"] = option("mean", "R: how nodes and tuples are pooled")
     read_marked: bool = option(False, "R also reads the marked nodes themselves, slot by slot")
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP")
+    ridge: float = option(1e-5, "added to the covariance when whitening; small batches want more")
 
 
 @dataclass(frozen=True)
@@ -245,6 +246,7 @@ _AT_LEAST: dict[str, float] = {
     "fold": 0,
     "split_seed": 0,
     "num_layers": 1,
+    "ridge": 0,
     "hidden": 1,
     "num_tuples": 1,
     "tuple_order": 0,

@@ -11,9 +11,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-RIDGE = 1e-5
-"""Added to the covariance of standardised features: directions with less variance than this stay small."""
-
 MEMORY = 0.05
 """Weight of the newest batch in the running covariance."""
 
@@ -33,12 +30,16 @@ class Norm(nn.Module):
 
 
 class Whitening(nn.Module):
-    """z = C^(-1/2) x for standardised features x with covariance C (Cholesky factor), over the last dimension."""
+    """z = (C + ridge)^(-1/2) x for standardised features x with covariance C, by Cholesky, over the last dimension.
+
+    Directions with less variance than `ridge` stay small: they are the batch's noise.
+    """
 
     covariance: Tensor
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, ridge: float) -> None:
         super().__init__()
+        self.ridge = ridge
         self.standardise = Norm("batch", width)
         self.register_buffer("covariance", torch.eye(width))
 
@@ -50,7 +51,7 @@ class Whitening(nn.Module):
             covariance = x.T @ x / len(x)
             with torch.no_grad():
                 self.covariance.lerp_(covariance.to(self.covariance.dtype), MEMORY)
-        ridge = RIDGE * torch.eye(len(covariance), device=h.device, dtype=torch.float64)
+        ridge = self.ridge * torch.eye(len(covariance), device=h.device, dtype=torch.float64)
         factor, _ = torch.linalg.cholesky_ex(covariance.double() + ridge)  # _ex does not wait for the device
         white = torch.linalg.solve_triangular(factor, x.T, upper=False).T
         return white.to(h.dtype).reshape(h.shape)

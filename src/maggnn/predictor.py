@@ -40,7 +40,7 @@ class Predictor(nn.Module):
         self.width = hidden * (1 + encoder.tuple_order) if self.reads_marked else hidden
         # A few marks among many nodes hardly change a pooled embedding; the first norm brings that change to scale.
         self.readout = nn.Sequential(
-            Whitening(self.width) if config.whiten else Norm(norm, self.width),
+            Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width),
             nn.Linear(self.width, hidden),
             Norm(norm, hidden),
             nn.ReLU(),

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from maggnn.normalise import MEMORY, RIDGE, Norm, Whitening
+from maggnn.normalise import MEMORY, Norm, Whitening
+
+RIDGE = 1e-5
 
 torch.set_num_threads(1)
 
@@ -27,7 +29,7 @@ def covariance(z):
 
 @pytest.mark.parametrize("shape", [(600, 6), (20, 30, 6)])
 def test_a_training_batch_gets_the_identity(shape):
-    white = Whitening(6).train()(correlated(600, 6).reshape(shape))
+    white = Whitening(6, RIDGE).train()(correlated(600, 6).reshape(shape))
     assert white.shape == shape
     # Up to the ridge and BatchNorm's own epsilon, both relative to directions of unit variance.
     torch.testing.assert_close(covariance(white), torch.eye(6).double(), atol=2e-3, rtol=0)
@@ -37,7 +39,7 @@ def test_a_training_batch_gets_the_identity(shape):
 def test_the_ridge_keeps_empty_directions_small():
     h = correlated(500, 4)
     doubled = torch.cat([h, h[:, :1]], dim=1)  # rank 4 of 5
-    white = Whitening(5).train()(doubled)
+    white = Whitening(5, RIDGE).train()(doubled)
     assert white.isfinite().all() and white.std(0)[:4].min() > 0.9
     assert white[:, 4].abs().max() < 1.0
 
@@ -46,14 +48,14 @@ def test_the_ridge_keeps_empty_directions_small():
 def test_directions_of_less_variance_than_the_ridge_stay_small(share):
     """What a feature adds to another, of variance v, comes out with variance v / (v + 2 ridge): one for each."""
     a, b = torch.randn(2, 20_000, generator=seeded(), dtype=torch.float64)
-    white = Whitening(2).double().train()(torch.stack([a, a + share**0.5 * b], dim=1)).detach()
+    white = Whitening(2, RIDGE).double().train()(torch.stack([a, a + share**0.5 * b], dim=1)).detach()
     assert float(white[:, 0].std()) == pytest.approx(1.0, abs=0.01)
     expected = (share / (share + 2 * RIDGE)) ** 0.5
     assert float(white[:, 1].std()) == pytest.approx(expected, rel=0.02)
 
 
 def test_fewer_rows_than_features():
-    white = Whitening(50).train()(correlated(10, 50, dtype=torch.float64).float())
+    white = Whitening(50, RIDGE).train()(correlated(10, 50, dtype=torch.float64).float())
     assert white.isfinite().all()
 
 
@@ -63,14 +65,14 @@ def test_fewer_rows_than_features():
 def test_single_precision_is_accurate_on_ill_conditioned_data(width, condition, mean_error):
     """The small directions are the ones that matter; the reference is all in double precision."""
     h = correlated(1500, width, condition)
-    ours, reference = Whitening(width).train()(h), Whitening(width).double().train()(h.double())
+    ours, reference = Whitening(width, RIDGE).train()(h), Whitening(width, RIDGE).double().train()(h.double())
     assert ours.dtype == torch.float32
     error = (ours.double() - reference).abs()
     assert error.max() < 0.02 and error.mean() < mean_error
 
 
 def test_evaluation_uses_the_running_covariance():
-    whitening, h = Whitening(4), correlated(400, 4)
+    whitening, h = Whitening(4, RIDGE), correlated(400, 4)
     assert torch.equal(whitening.covariance, torch.eye(4))
     whitening.train()(h)
     x = (h - h.mean(0)) / h.std(0, correction=0)
@@ -88,7 +90,7 @@ def test_evaluation_uses_the_running_covariance():
 
 
 def test_the_running_covariance_becomes_that_of_the_data():
-    whitening, h = Whitening(4).train(), correlated(400, 4)
+    whitening, h = Whitening(4, RIDGE).train(), correlated(400, 4)
     for _ in range(200):
         trained = whitening(h)
     torch.testing.assert_close(whitening.eval()(h), trained, atol=0.02, rtol=0.02)
@@ -97,14 +99,14 @@ def test_the_running_covariance_becomes_that_of_the_data():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_one_row_works(training):
-    whitening = Whitening(5).train(training)
+    whitening = Whitening(5, RIDGE).train(training)
     h = torch.randn(1, 5, generator=seeded())
     torch.testing.assert_close(whitening(h), h, atol=1e-4, rtol=1e-4)  # nothing is known yet: the identity
     assert torch.equal(whitening.covariance, torch.eye(5))
 
 
 def test_gradients_flow_through_the_covariance():
-    whitening = Whitening(3).double().train()
+    whitening = Whitening(3, RIDGE).double().train()
     h = correlated(12, 3, dtype=torch.float64).requires_grad_()
     weight = torch.randn(12, 3, generator=seeded(), dtype=torch.float64)
 
@@ -118,14 +120,14 @@ def test_gradients_flow_through_the_covariance():
 
 
 def test_gradients_are_finite_where_directions_are_empty():
-    whitening = Whitening(8).train()
+    whitening = Whitening(8, RIDGE).train()
     h = correlated(100, 4).repeat(1, 2).requires_grad_()  # every feature twice
     whitening(h).square().sum().backward()
     assert h.grad is not None and h.grad.isfinite().all()
 
 
 def test_state_travels_with_the_weights():
-    trained, fresh = Whitening(4).train(), Whitening(4)
+    trained, fresh = Whitening(4, RIDGE).train(), Whitening(4, RIDGE)
     trained(correlated(50, 4))
     fresh.load_state_dict(trained.state_dict())
     h = correlated(7, 4)

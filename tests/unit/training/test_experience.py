@@ -47,9 +47,10 @@ def test_walks_continue_and_then_restart():
         here, there = following.view(steps, WALKERS, 2, 2)[step], tuples.view(steps, WALKERS, 2, 2)[step + 1]
         if (step + 1) % WALK_LENGTH:
             assert torch.equal(here, there) and torch.equal(ids[step], ids[step + 1])
-    seen = replay.columns["history"][: len(replay), 0, -1].view(steps, WALKERS)[:, 0]
+    history = columns_of(replay.floats[: len(replay)], replay.float_columns)["history"]
+    seen = history[:, 0, -1].view(steps, WALKERS)[:, 0]
     assert seen.tolist() == [0, 1, 2, 0, 1, 2]  # W starts at zero with every walk
-    assert replay.columns["turn"][: len(replay) : WALKERS].tolist() == [0, 1, 0, 0, 1, 0]
+    assert column["turn"][::WALKERS].tolist() == [0, 1, 0, 0, 1, 0]
     assert set(replay.graph_ids[: len(replay)].tolist()) <= set(TRAIN.tolist())
 
 

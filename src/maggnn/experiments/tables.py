@@ -20,8 +20,10 @@ TABLES = {
 }
 
 
-def reproduce_table(name: str, folder: Path, runs: int | None, workers: int, rows: Sequence[str]) -> list[LedgerRow]:
-    """Run table `name`; `runs` None means the table's own number, `rows` empty means all of its data sets."""
+def reproduce_table(
+    name: str, folder: Path, runs: int | None, workers: int, rows: Sequence[str], methods: Sequence[str] = ()
+) -> list[LedgerRow]:
+    """Run table `name`; `runs` None means the table's own number, `rows` and `methods` empty mean all it has."""
     if name not in TABLES:
         nearest = difflib.get_close_matches(name, TABLES, n=1, cutoff=0.0)[0]
         raise InputError(f"no table {name!r}: did you mean {nearest}? There are {', '.join(TABLES)}")
@@ -32,7 +34,19 @@ def reproduce_table(name: str, folder: Path, runs: int | None, workers: int, row
             options["runs"] = runs
     if rows:
         options |= _chosen_rows(name, rows)
+    if methods:
+        options["methods"] = _chosen_methods(name, methods)
     return TABLES[name](folder, **options)
+
+
+def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
+    choices = {"synthetic": ("gin", "mag-gnn"), "moves": ("mag-gnn", *moves.VARIANTS)}.get(name)
+    if choices is None:
+        raise InputError(f"table {name} has no choice of methods: leave --methods out")
+    unknown = [method for method in methods if method not in choices]
+    if unknown:
+        raise InputError(f"table {name} cannot run {unknown[0]!r} alone: there are {', '.join(choices)}")
+    return methods
 
 
 def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def evaluate(
 def reproduce(
     table: Annotated[str, typer.Argument(help="synthetic, moves, theorem2, motivation or training_time")],
     row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
+    methods: Annotated[list[str], typer.Option(help="only these methods (controls come along)")] = [],  # noqa: B006
     runs: Annotated[
         int | None, typer.Option(help="independent trainings, if not the table's own number", min=1)
     ] = None,
@@ -90,7 +91,7 @@ def reproduce(
     from maggnn.experiments import ledger as ledgers
     from maggnn.experiments.tables import reproduce_table
 
-    rows = reproduce_table(table, folder, runs, workers, row)
+    rows = reproduce_table(table, folder, runs, workers, row, methods)
     ledgers.append(rows, ledger)
     _print_rows([json.loads(entry.to_json()) for entry in rows], as_json)
 

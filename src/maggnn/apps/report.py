@@ -134,8 +134,8 @@ def render(rows: Iterable[LedgerRow]) -> str:
 
 
 def render_summary(rows: Iterable[LedgerRow]) -> str:
-    """The README's compact table: the synthetic datasets, and SR25 against the number of moves."""
-    rows = list(rows)
+    """The README's compact table: the synthetic datasets, and SR25 against the number of moves, last state only."""
+    rows = [row for row in rows if row.keep in (None, "last")]  # the paper's rule; the other is on the results page
     datasets = ("exp", "csl", "sr25")
     header = ["accuracy, %", *(f"{name.upper()} {who}" for name in datasets for who in ("ours", "paper"))]
     body = []
@@ -152,8 +152,7 @@ def render_summary(rows: Iterable[LedgerRow]) -> str:
     moves = [row for row in ledger.newest(rows) if (row.table, row.dataset, row.m, row.k) == ("moves", "sr25", 1, 2)]
     if moves:
         lines += ["SR25 with one tuple of two marks, accuracy after t moves (the paper: 100 after six):\n"]
-        notes = Footnotes()
-        lines += [_moves_grid(moves, notes), *(line + "\n" for line in notes.lines())]
+        lines += [_moves_grid([dataclasses.replace(row, note=None) for row in moves], Footnotes())]
     lines.append("mean ± standard deviation over runs (runs × tests); everything else: [results](docs/results.md).\n")
     return "\n".join(lines)
 
@@ -276,13 +275,16 @@ def _moves_grid(rows: list[LedgerRow], notes: Footnotes) -> str:
     body = []
     for setting in sorted(lines, key=lambda s: s.order):
         by_moves = lines[setting]
-        cells = [_number(by_moves[t].mean, by_moves[t].metric) if t in by_moves else "" for t in range(last + 1)]
-        marks = "".join(dict.fromkeys(notes.mark(row.note) for _, row in sorted(by_moves.items())))
+        cells = [_moves_cell(by_moves.get(t), notes) for t in range(last + 1)]
         counts = sorted({(row.runs, row.tests_per_run) for row in by_moves.values()})
         runs = ", ".join(f"{runs}×{tests}" for runs, tests in counts)
-        body.append([setting.method + marks, setting.text, *cells, runs, setting.hardware or "–"])
+        body.append([setting.method, setting.text, *cells, runs, setting.hardware or "–"])
     header = ["method", "setting", *(f"t={t}" for t in range(last + 1)), "runs×tests", "hardware"]
     return _markdown(header, body)
+
+
+def _moves_cell(row: LedgerRow | None, notes: Footnotes) -> str:
+    return "" if row is None else _number(row.mean, row.metric) + notes.mark(row.note)
 
 
 def _provenance(rows: list[LedgerRow]) -> str:

@@ -74,7 +74,7 @@ def evaluate(
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(help="synthetic, moves, theorem2, motivation or training_time")],
+    table: Annotated[str, typer.Argument(help="synthetic, moves, theorem2, motivation, training_time or demo")],
     row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
     methods: Annotated[list[str], typer.Option(help="only these methods (controls come along)")] = [],  # noqa: B006
     runs: Annotated[

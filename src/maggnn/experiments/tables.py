@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maggnn.errors import InputError
-from maggnn.experiments import motivation, moves, synthetic, theorem2, training_time
+from maggnn.experiments import demo, motivation, moves, synthetic, theorem2, training_time
 from maggnn.experiments.ledger import LedgerRow
 
 TABLES = {
@@ -17,7 +17,12 @@ TABLES = {
     "theorem2": theorem2.reproduce,
     "motivation": motivation.reproduce,
     "training_time": training_time.reproduce,
+    "demo": demo.reproduce,
 }
+
+
+SINGLE = ("training_time", "demo")
+"""Measured once, alone on the machine: no runs or workers to choose."""
 
 
 def reproduce_table(
@@ -28,7 +33,7 @@ def reproduce_table(
         nearest = difflib.get_close_matches(name, TABLES, n=1, cutoff=0.0)[0]
         raise InputError(f"no table {name!r}: did you mean {nearest}? There are {', '.join(TABLES)}")
     options: dict[str, Any] = {}
-    if name != "training_time":
+    if name not in SINGLE:
         options["workers"] = workers
         if runs is not None:
             options["runs"] = runs

@@ -95,18 +95,23 @@ class MagGNN(nn.Module):
         """The t + 1 states of a search; epsilon = 1 walks at random."""
         if tuples is None:
             tuples = sample_tuples(graphs, self.agent.num_tuples, self.agent.tuple_order, generator)
-        expected = (graphs.num_graphs, self.agent.num_tuples, self.agent.tuple_order)
-        if tuples.shape != expected:
-            raise InputError(f"tuples have shape {tuple(tuples.shape)}, expected [B, m, k] = {expected}")
+        _check_tuples(tuples, graphs, self.agent)
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         return search(self.scores, start, moves, self.agent.actions, epsilon, generator)
 
     @torch.no_grad()
     def scores(self, state: State) -> tuple[Tensor, Tensor]:
-        """Q-table and history of a state; the search is not differentiated through."""
-        assert self.q_network is not None, "k = 0 has nothing to move"
-        return self.q_network(state, self.state_embeddings(state))
+        """Q-table and history of a state; the search is neither differentiated through nor counted in BatchNorm."""
+        if self.q_network is None:
+            raise InputError("a plain GNN (k = 0) has nothing to move")
+        learning = self.training
+        if learning:
+            self.eval()
+        result = self.q_network(state, self.state_embeddings(state))
+        if learning:
+            self.train()
+        return result
 
     def state_embeddings(self, state: State) -> Tensor | None:
         """The predictor's description of the state where Eq. 9 is to use it (agent.state = predictor)."""
@@ -118,6 +123,17 @@ class MagGNN(nn.Module):
     @property
     def history_width(self) -> int:
         return 0 if self.q_network is None else self.q_network.update_history.width
+
+
+def _check_tuples(tuples: Tensor, graphs: GraphBatch, agent: AgentConfig) -> None:
+    expected = (graphs.num_graphs, agent.num_tuples, agent.tuple_order)
+    if tuples.shape != expected or tuples.is_floating_point():
+        raise InputError(
+            f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
+        )
+    # Looking at values would make a GPU wait; on the CPU it is free.
+    if tuples.device.type == "cpu" and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
+        raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")
 
 
 def graph_rows(embeddings: Tensor, graphs: GraphBatch, level: Level) -> Tensor:

@@ -10,6 +10,7 @@ from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.conversions import batch_from_pyg
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
+from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN, kept_answers
 from maggnn.state import State
 from maggnn.tuples import sample_tuples
@@ -162,7 +163,7 @@ def test_settings_given_directly_are_checked(section, message):
 @pytest.mark.parametrize("shape", [(4, 2, 3), (4, 1, 2), (3, 2, 2), (4, 2)])
 def test_tuples_of_another_shape_are_refused(shape):
     graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
-    with pytest.raises(InputError, match=r"expected \[B, m, k\] = \(4, 2, 2\)"):
+    with pytest.raises(InputError, match=r"expected integers \[B, m, k\] = \(4, 2, 2\)"):
         make_model()(graphs, torch.zeros(shape, dtype=torch.long))
 
 
@@ -178,3 +179,20 @@ def test_missing_features_are_refused():
     graphs = replace(batch_from_pyg(Batch.from_data_list(pyg_graphs())), x=None)
     with pytest.raises(InputError, match="with x"):
         make_model()(graphs)
+
+
+def test_a_search_in_training_mode_leaves_the_q_network_alone():
+    packed = PackedGraphs.build(torch.tensor([4]), torch.tensor([4]), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]]))
+    model = MagGNN(2).train()
+    assert model.q_network is not None
+    before = {name: value.clone() for name, value in model.q_network.state_dict().items()}
+    model(packed[torch.tensor([0, 0])])
+    assert model.training and model.q_network.training
+    assert all(torch.equal(value, before[name]) for name, value in model.q_network.state_dict().items())
+
+
+@pytest.mark.parametrize("tuples", [torch.tensor([[[0, 4]]]), torch.tensor([[[-1, 0]]]), torch.zeros(1, 1, 2)])
+def test_tuples_outside_the_graph_are_refused(tuples):
+    packed = PackedGraphs.build(torch.tensor([4]), torch.tensor([1]), torch.tensor([[0], [1]]))
+    with pytest.raises(InputError, match="tuples"):
+        MagGNN(2).eval()(packed[torch.tensor([0])], tuples)

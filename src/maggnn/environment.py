@@ -7,18 +7,14 @@ judgement is a lookup. That turns the paper's stated limit, training time, into 
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch, PackedGraphs, Task
 from maggnn.kernels.segments import sum_nodes
 from maggnn.predictor import Predictor
 from maggnn.state import State
 from maggnn.tuples import all_tuples, one_move_away
-
-Task = Literal["classification", "regression"]
 
 
 def individual_loss(outputs: Tensor, y: Tensor, task: Task, reward: str = "loss") -> Tensor:

@@ -20,6 +20,9 @@ from maggnn.errors import InputError
 Level = Literal["graph", "node"]
 """Whether there is one target a graph (P = G in Eq. 3) or one a node (P = N)."""
 
+Task = Literal["classification", "regression"]
+"""What a target is: a class, or numbers."""
+
 
 @dataclass(frozen=True)
 class GraphBatch:

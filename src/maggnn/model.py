@@ -18,10 +18,10 @@ from maggnn.agent import kept_state, search
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig, check_section
 from maggnn.conversions import batch_from_pyg
 from maggnn.encoder import Encoder
-from maggnn.environment import Task, graph_mean
+from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch, Level
+from maggnn.graphs import GraphBatch, Level, Task
 from maggnn.predictor import Predictor
 from maggnn.q_network import QNetwork
 from maggnn.state import State

@@ -21,12 +21,11 @@ from maggnn.data import expressivity
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.graphs import PackedGraphs, Task
 
 Fact = tuple[str, bool]
 """Something known about a data set, in words, and whether it holds."""
 
-Task = Literal["classification", "regression"]
 Origin = Literal["generated", "data root"]
 
 NUM_FOLDS = 10

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from maggnn.agent import kept_state
 from maggnn.data import registry
-from maggnn.environment import Task, graph_mean, individual_loss
+from maggnn.environment import graph_mean, individual_loss
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch, PackedGraphs, Task
 from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model

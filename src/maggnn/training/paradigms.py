@@ -15,8 +15,9 @@ from torch import Tensor
 from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
-from maggnn.environment import Environment, Task, individual_loss
+from maggnn.environment import Environment, individual_loss
 from maggnn.features import FeatureSpec
+from maggnn.graphs import Task
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
 from maggnn.training.experience import Walkers, draw_ids

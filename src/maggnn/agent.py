@@ -43,11 +43,11 @@ def random_move(state: State, actions: str, generator: torch.Generator | None = 
 
 
 def epsilon_greedy(
-    scores: Scores, state: State, actions: str, epsilon: float, generator: torch.Generator | None = None
+    scores: Scores, state: State, actions: str, epsilon: float | Tensor, generator: torch.Generator | None = None
 ) -> tuple[Move, State]:
-    """A move and the next state; epsilon = 1 takes random moves without asking `scores` (unless W wants it)."""
+    """A move and the next state; epsilon = 1.0 takes random moves without asking `scores` (unless W wants it)."""
     move, history = random_move(state, actions, generator), state.history
-    if epsilon < 1.0 or history.shape[-1]:
+    if isinstance(epsilon, Tensor) or epsilon < 1.0 or history.shape[-1]:
         q_table, history = scores(state)
         _, greedy = best_move(q_table, state, actions, generator)
         explore = torch.rand(len(state.turn), device=state.turn.device, generator=generator) < epsilon

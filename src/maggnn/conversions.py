@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, Level, PackedGraphs
+from maggnn.graphs import GraphBatch, Level, PackedGraphs, edges_by_source
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -56,16 +56,16 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
     total_nodes = int(num_nodes.sum())
     if validate:
         _check_pyg_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
-    source, target = edge_index
-    forward, backward = target * total_nodes + source, source * total_nodes + target  # [E] keys
-    forward, order = forward.sort(stable=True)
+    order = torch.argsort(edge_index[1] * total_nodes + edge_index[0], stable=True)
+    source, target = edge_index = edge_index[:, order]
     return GraphBatch(
         num_nodes=num_nodes,
-        edge_index=edge_index[:, order],
+        edge_index=edge_index,
         in_degree=torch.bincount(target, minlength=total_nodes),
+        out_degree=torch.bincount(source, minlength=total_nodes),
+        by_source=edges_by_source(source, target, total_nodes),
         max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
         total_nodes=total_nodes,
-        symmetric=bool(torch.equal(forward, backward.sort().values)),
         x=batch.x,
         edge_attr=None if batch.edge_attr is None else batch.edge_attr[order],
         y=y,

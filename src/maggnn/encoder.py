@@ -13,7 +13,7 @@ from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding, FeatureSpec
 from maggnn.graphs import GraphBatch
-from maggnn.kernels.segments import source_nodes, sum_edges, sum_neighbours
+from maggnn.kernels.messages import aggregate
 from maggnn.marking import marks
 from maggnn.normalise import Norm
 
@@ -23,14 +23,17 @@ class GINLayer(nn.Module):
 
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__()
+        d, bias = config.hidden, config.norm != "batch"  # BatchNorm, which follows both, takes a bias out again
         self.eps = nn.Parameter(torch.zeros(1))
-        self.combine = _mlp(config)
+        self.first = nn.Linear(d, d, bias)
+        self.norm = Norm(config.norm, d)
+        self.second = nn.Linear(d, d, bias)
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        return self.combine((1 + self.eps) * h + self.aggregate(h, graphs))
+        return self.second(self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real))
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        return sum_neighbours(h, graphs)
+        return aggregate(h, 1 + self.eps, graphs)
 
 
 class GINELayer(GINLayer):
@@ -41,10 +44,8 @@ class GINELayer(GINLayer):
         self.edge_embedding = FeatureEmbedding(edge_features, config.hidden) if not edge_features.empty else None
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        messages = source_nodes(h, graphs)  # [E, m, d]
-        if self.edge_embedding is not None:
-            messages = messages + self.edge_embedding(_present(graphs.edge_attr, "edge_attr"))[:, None]
-        return sum_edges(messages.relu(), graphs)
+        edges = None if self.edge_embedding is None else self.edge_embedding(_present(graphs.edge_attr, "edge_attr"))
+        return aggregate(h, 1 + self.eps, graphs, relu=True, edges=edges)
 
 
 class PygLayer(nn.Module):
@@ -92,8 +93,8 @@ class Encoder(nn.Module):
         h = self.initial(graphs, tuples)
         total = h
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            out = norm(layer(h, graphs)).relu()
-            h = h + out if self.config.residual else out
+            assert isinstance(norm, Norm)
+            h = norm.relu(layer(h, graphs), graphs.num_real, residual=h if self.config.residual else None)
             total = total + h if self.config.jk == "sum" else h
         return total if self.last is None else self.last(total)
 
@@ -114,11 +115,6 @@ class Encoder(nn.Module):
 def _layer(config: EncoderConfig, edge_features: FeatureSpec) -> nn.Module:
     layers = {"gin": GINLayer, "gine": GINELayer}
     return layers[config.conv](config, edge_features) if config.conv in layers else PygLayer(config)
-
-
-def _mlp(config: EncoderConfig) -> nn.Sequential:
-    d = config.hidden
-    return nn.Sequential(nn.Linear(d, d), Norm(config.norm, d), nn.ReLU(), nn.Linear(d, d))
 
 
 def _pyg_convolution(name: str, hidden: int) -> nn.Module:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maggnn.graphs import GraphBatch, PackedGraphs, Task
-from maggnn.kernels.segments import sum_nodes
+from maggnn.graphs import GraphBatch, Level, PackedGraphs, Task
+from maggnn.kernels.messages import sum_nodes
 from maggnn.predictor import Predictor
 from maggnn.state import State
 from maggnn.tuples import all_tuples, one_move_away
@@ -32,6 +32,14 @@ def individual_loss(outputs: Tensor, y: Tensor, task: Task, reward: str = "loss"
     return 1 - log_p_y.exp() if reward == "error" else -log_p_y
 
 
+def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
+    """Mean over the rows [rows, ...] that are no padding."""
+    if level == "graph" or graphs.is_real is None:
+        return loss.mean()
+    is_real = graphs.is_real.reshape(-1, *[1] * (loss.ndim - 1))
+    return (loss * is_real).sum() / is_real.expand_as(loss).sum()
+
+
 def graph_mean(values: Tensor, graphs: GraphBatch) -> Tensor:
     """Mean over each graph's nodes, [N, ...] -> [B, ...]."""
     return sum_nodes(values, graphs) / graphs.num_nodes.reshape(-1, *[1] * (values.ndim - 1))
@@ -46,14 +54,14 @@ class Environment:
         self.reward = reward
         self._table: Tensor | None = None  # [sum of |V|^k, width], the embedding of every tuple
         self._loss_table: Tensor | None = None  # [sum of |V|^k], the loss where that tuple is all of U
-        self._first_row = torch.empty(0, dtype=torch.long)  # [G] on the CPU; -1 for a graph that is not in the table
+        self._first_row = torch.empty(0, dtype=torch.long)  # [G], where each graph's tuples start in the table
 
     @torch.no_grad()
     def loss(self, state: State) -> Tensor:
         """L(MLP(f_p(G, U)), y) of each state, [B]."""
-        if state.tuples.shape[1] == 1 and self._loss_table is not None and self._in_table(state):
+        if state.tuples.shape[1] == 1 and self._loss_table is not None and state.ids is not None:
             return self._loss_table[self._rows(state, state.tuples)][:, 0]
-        return self._judge(self.predictor.read(self.embed(state, state.tuples)), state)
+        return self._judge(self.predictor.read(self.embed(state, state.tuples), state.graphs), state)
 
     @torch.no_grad()
     def outcome_loss(self, state: State, mover: Tensor) -> Tensor:
@@ -63,11 +71,11 @@ class Environment:
         outcomes = one_move_away(state.tuples[graph, mover], state.graphs.max_num_nodes)  # [B, V, k, k]
         # A padding node is no node of the graph: any real one stands in, its cells are masked by the caller.
         outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None]).flatten(1, 2)
-        if num_tuples == 1 and self._loss_table is not None and self._in_table(state):
+        if num_tuples == 1 and self._loss_table is not None and state.ids is not None:
             return self._loss_table[self._rows(state, outcomes)].reshape(num_graphs, -1, tuple_order)
         arriving = self.embed(state, outcomes)  # [rows, V * k, width]
         total = arriving if num_tuples == 1 else arriving + self._others(state, mover)
-        outputs = self.predictor.read_pooled(total, num_tuples)
+        outputs = self.predictor.read_pooled(total, num_tuples, state.graphs)
         return self._judge(outputs, state).reshape(num_graphs, -1, tuple_order)
 
     def _others(self, state: State, mover: Tensor) -> Tensor:
@@ -80,12 +88,9 @@ class Environment:
     @torch.no_grad()
     def embed(self, state: State, tuples: Tensor) -> Tensor:
         """The predictor's embedding of tuples [B, M, k] of the state's graphs, [rows, M, width]."""
-        if self._table is None or not self._in_table(state):
+        if self._table is None or state.ids is None:
             return self.predictor.embed(state.graphs, tuples)
         return self._table[self._rows(state, tuples)]
-
-    def _in_table(self, state: State) -> bool:
-        return state.ids is not None and not bool((self._first_row[state.ids] < 0).any())
 
     def _rows(self, state: State, tuples: Tensor) -> Tensor:
         """Where tuples [B, M, k] stand in the table, [B, M]: lexicographic within each graph."""
@@ -94,7 +99,7 @@ class Environment:
         row = torch.zeros_like(tuples[..., 0])
         for slot in range(tuples.shape[-1]):
             row = row * num_nodes + tuples[..., slot]
-        return row + self._first_row[state.ids].to(row.device, non_blocking=True)[:, None]
+        return row + self._first_row[state.ids][:, None]
 
     def tabulate_if_cheaper(self, packed: PackedGraphs, ids: Tensor, tuple_order: int, judgements: int) -> bool:
         """Embed every tuple of graphs `ids` once if that is less work than `judgements` single embeddings."""
@@ -114,14 +119,15 @@ class Environment:
             parts += [self.predictor.embed(batch, chunk[None])[0] for chunk in chunks]
         self._table = torch.cat(parts)
         rows = packed.num_nodes[ids] ** tuple_order
-        self._first_row = torch.full((len(packed),), -1)
-        self._first_row[ids] = rows.cumsum(0) - rows
+        first_row = torch.full((len(packed),), len(self._table))  # past the end: a graph that is not in the table
+        first_row[ids] = rows.cumsum(0) - rows
+        self._first_row = first_row.to(packed.device)
         assert packed.y is not None, "a state is judged against targets"
         y = packed.y[ids.to(packed.device)].repeat_interleave(rows.to(packed.device), dim=0)
         chunks = zip(self._table.split(MARKED_NODES_A_CHUNK), y.split(MARKED_NODES_A_CHUNK), strict=True)
         read = self.predictor.read_pooled
         self._loss_table = torch.cat(
-            [individual_loss(read(part, 1), label, self.task, self.reward) for part, label in chunks]
+            [individual_loss(read(part, 1, None), label, self.task, self.reward) for part, label in chunks]
         )
 
     def _judge(self, outputs: Tensor, state: State) -> Tensor:

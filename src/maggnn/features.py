@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,8 +54,29 @@ class FeatureEmbedding(nn.Module):
         _check_columns(values, self.spec)
         if self.linear is not None:
             return self.linear(values.to(self.linear.weight.dtype))
-        columns = [embed(values[:, column].long()) for column, embed in enumerate(self.embeddings)]
-        return torch.stack(columns).sum(dim=0)
+        total: Tensor | None = None
+        for column, embedding in enumerate(self.embeddings):
+            assert isinstance(embedding, nn.Embedding)
+            part = _Lookup.apply(embedding.weight, values[:, column].long())
+            total = part if total is None else total + part
+        assert total is not None, "categories are not empty here"
+        return total
+
+
+class _Lookup(torch.autograd.Function):
+    """Rows of a table. Its gradient is a product with one-hot rows: torch's own varies from run to run on GPUs."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.rows = len(table)
+        return table[index]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (index,) = ctx.saved_tensors
+        one_hot = index == torch.arange(ctx.rows, device=index.device)[:, None]  # [categories, rows]
+        return one_hot.to(grads[0].dtype) @ grads[0], None
 
 
 def _check_columns(values: Tensor, spec: FeatureSpec) -> None:

@@ -8,9 +8,10 @@ Shapes: B graphs, N nodes and E directed edges of the batch; G graphs in the who
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -24,21 +25,40 @@ Task = Literal["classification", "regression"]
 """What a target is: a class, or numbers."""
 
 
+ROUNDING = 16
+"""Padding in parts of an average batch: little of it, and batches of random graphs need two or three sizes."""
+
+
+class BatchSize(NamedTuple):
+    """How many rows a batch has room for: known on the CPU, so that gathering never waits for a GPU."""
+
+    nodes: int
+    edges: int
+    max_num_nodes: int
+    padding: bool = False
+
+
 @dataclass(frozen=True)
 class GraphBatch:
     """B graphs side by side, edges sorted by target so that a sum over neighbours is one sweep.
 
+    A batch may have room for more nodes and edges than its graphs have (`padding`), so that batches share a few
+    shapes. Rows of padding come last, belong to no graph, and padded edges join the last row of padding to itself.
+
     Shapes:
-        num_nodes: [B]; edge_index: [2, E] (source, target), ids of the batch; in_degree: [N];
+        num_nodes: [B]; edge_index: [2, E] (source, target), ids of the batch; in_degree, out_degree: [N];
+        by_source: [E], the edges in order of (source, target);
         x: [N, F] or None; edge_attr: [E, F] or None; y: [B, ...] or [N, ...] or None.
     """
 
     num_nodes: Tensor
     edge_index: Tensor
     in_degree: Tensor
+    out_degree: Tensor
+    by_source: Tensor
     max_num_nodes: int
     total_nodes: int
-    symmetric: bool
+    padding: bool = False
     x: Tensor | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
@@ -58,9 +78,18 @@ class GraphBatch:
 
     @cached_property
     def node_graph(self) -> Tensor:
-        """The graph of each node, [N]."""
-        graph = torch.arange(self.num_graphs, device=self.device)
-        return torch.repeat_interleave(graph, self.num_nodes, output_size=self.total_nodes)
+        """The graph of each node, [N]; of a row of padding, the last graph."""
+        return _owner(self.num_nodes, self.total_nodes)
+
+    @cached_property
+    def num_real(self) -> Tensor | None:
+        """How many rows are nodes, one number on the device; None where all are."""
+        return self.num_nodes.sum() if self.padding else None
+
+    @cached_property
+    def is_real(self) -> Tensor | None:
+        """Which rows are nodes, [N]; None where all are."""
+        return None if self.num_real is None else torch.arange(self.total_nodes, device=self.device) < self.num_real
 
     @cached_property
     def local_id(self) -> Tensor:
@@ -75,12 +104,29 @@ class GraphBatch:
     @cached_property
     def edge_offsets(self) -> Tensor:
         """Where each target's edges start in `edge_index`, [N + 1]."""
-        return torch.nn.functional.pad(self.in_degree.cumsum(0), (1, 0))
+        return _offsets(self.in_degree)
+
+    @cached_property
+    def source_offsets(self) -> Tensor:
+        """Where each source's edges start in `by_source`, [N + 1]."""
+        return _offsets(self.out_degree)
+
+    @cached_property
+    def node_offsets(self) -> Tensor:
+        """Where each graph's nodes start, [B + 1]."""
+        return _offsets(self.num_nodes)
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every edge is there in both directions: then by source is by target, turned round."""
+        return torch.equal(self.edge_index[:, self.by_source].flip(0), self.edge_index)
 
     def padded(self, values: Tensor, fill: float) -> Tensor:
         """Node values [N, ...] as a table [B, max_num_nodes, ...], `fill` where a graph has no node."""
-        table = values.new_full((self.num_graphs, self.max_num_nodes, *values.shape[1:]), fill)
-        return table.index_put((self.node_graph, self.local_id), values)
+        local = torch.arange(self.max_num_nodes, device=self.device)
+        row = (self.first_node[:, None] + local).clamp(max=self.total_nodes - 1)  # [B, max_num_nodes]
+        is_node = self.is_node.reshape(*row.shape, *[1] * (values.ndim - 1))
+        return torch.where(is_node, values[row], fill)
 
     def to(self, device: torch.device | str) -> Self:
         return replace(self, **_moved(self, device))
@@ -95,7 +141,8 @@ class PackedGraphs:
     for the GPU. Graph ids are CPU tensors for the same reason.
 
     Shapes:
-        node_offsets, edge_offsets: [G + 1]; edge_index: [2, total edges]; in_degree: [total nodes];
+        node_offsets, edge_offsets: [G + 1]; edge_index: [2, total edges]; in_degree, out_degree: [total nodes];
+        by_source: [total edges], each graph's own edges (counted from 0) in order of (source, target);
         x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...].
     """
 
@@ -103,7 +150,8 @@ class PackedGraphs:
     edge_offsets: Tensor
     edge_index: Tensor
     in_degree: Tensor
-    symmetric: bool
+    out_degree: Tensor
+    by_source: Tensor
     x: Tensor | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
@@ -147,7 +195,8 @@ class PackedGraphs:
             edge_offsets=edge_offsets,
             edge_index=edge_index[:, order],
             in_degree=torch.bincount(target, minlength=total),
-            symmetric=_is_symmetric(source, target, total),
+            out_degree=torch.bincount(source, minlength=total),
+            by_source=edges_by_source(source[order], target[order], total) - edge_offsets[edge_graph[order]],
             x=x,
             edge_attr=None if edge_attr is None else edge_attr[order],
             y=y,
@@ -171,46 +220,91 @@ class PackedGraphs:
         """Directed edges of each graph, [G], on the CPU."""
         return self.edge_offsets.diff()
 
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every edge is there in both directions: then by source is by target, turned round."""
+        num_edges = self.num_edges.to(self.device)
+        first_edge = torch.repeat_interleave(num_edges.cumsum(0) - num_edges, num_edges)
+        by_source = self.by_source + first_edge
+        return torch.equal(self.edge_index[:, by_source].flip(0), self.edge_index)
+
+    @cached_property
+    def device_offsets(self) -> tuple[Tensor, Tensor]:
+        """Node and edge offsets where the graphs are."""
+        return self.node_offsets.to(self.device), self.edge_offsets.to(self.device)
+
     def __getitem__(self, ids: Tensor) -> GraphBatch:
-        """Gather graphs `ids` [B] (repeats welcome) into one batch on this set's device."""
-        nodes, num_nodes, total_nodes = self._gather(self.node_offsets, ids)
-        edges, num_edges, total_edges = self._gather(self.edge_offsets, ids)
-        host_nodes = self.num_nodes[ids]
-        first_node = num_nodes.cumsum(0) - num_nodes
-        shift = torch.repeat_interleave(first_node, num_edges, output_size=total_edges)
-        y_index = nodes if self.level == "node" else ids.to(self.device, non_blocking=True)
+        """Gather graphs `ids` [B] (on the CPU, repeats welcome) into one batch on this set's device."""
+        return self.gather(ids.to(self.device, non_blocking=True), self.size_of(ids))
+
+    def size_of(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` [B] need, exactly."""
+        num_nodes = self.num_nodes[ids]
+        edges = int(self.num_edges[ids].sum())
+        return BatchSize(int(num_nodes.sum()), edges, int(num_nodes.max()) if len(ids) else 0)
+
+    def room_for(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` need; on a GPU rounded up, so that few sizes occur and each can be recorded."""
+        return self.size_of(ids) if self._all_alike or self.device.type == "cpu" else self.rounded_size(ids)
+
+    def rounded_size(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` need, rounded up to sixteenths of what as many average graphs need."""
+        exact, share = self.size_of(ids), len(ids) / len(self)
+        average_nodes, average_edges = share * len(self.in_degree), max(1.0, share * len(self.by_source))
+        # Padded edges need a row of padding to join, so there is always at least one.
+        need = max((exact.nodes + 1) / average_nodes, exact.edges / average_edges)
+        rounded = math.ceil(ROUNDING * need) / ROUNDING
+        nodes, edges = math.ceil(rounded * average_nodes), math.ceil(rounded * average_edges)
+        return BatchSize(nodes, edges, int(self.num_nodes.max()), padding=True)
+
+    @cached_property
+    def _all_alike(self) -> bool:
+        """Whether every graph has the same numbers of nodes and edges."""
+        return len(self.num_nodes.unique()) == 1 and len(self.num_edges.unique()) == 1
+
+    def gather(self, ids: Tensor, size: BatchSize) -> GraphBatch:
+        """Graphs `ids` [B], on this set's device, without waiting for it; rows past theirs are padding."""
+        node_offsets, edge_offsets = self.device_offsets
+        num_nodes = node_offsets[ids + 1] - node_offsets[ids]
+        num_edges = edge_offsets[ids + 1] - edge_offsets[ids]
+        nodes, _ = _rows(node_offsets[ids], num_nodes, size.nodes, len(self.in_degree))
+        edges, edge_graph = _rows(edge_offsets[ids], num_edges, size.edges, len(self.by_source))
+        first_node, first_edge = num_nodes.cumsum(0) - num_nodes, num_edges.cumsum(0) - num_edges
+        edge_index = self.edge_index[:, edges] + first_node[edge_graph]
+        by_source = self.by_source[edges] + first_edge[edge_graph]
+        in_degree, out_degree = self.in_degree[nodes], self.out_degree[nodes]
+        if size.padding:
+            is_node = torch.arange(size.nodes, device=self.device) < num_nodes.sum()
+            edge = torch.arange(size.edges, device=self.device)
+            is_edge = edge < num_edges.sum()
+            in_degree, out_degree = in_degree * is_node, out_degree * is_node
+            edge_index = torch.where(is_edge, edge_index, size.nodes - 1)
+            by_source = torch.where(is_edge, by_source, edge)
         return GraphBatch(
             num_nodes=num_nodes,
-            edge_index=self.edge_index[:, edges] + shift,
-            in_degree=self.in_degree[nodes],
-            max_num_nodes=int(host_nodes.max()) if len(ids) else 0,
-            total_nodes=total_nodes,
-            symmetric=self.symmetric,
+            edge_index=edge_index,
+            in_degree=in_degree,
+            out_degree=out_degree,
+            by_source=by_source,
+            max_num_nodes=size.max_num_nodes,
+            total_nodes=size.nodes,
+            padding=size.padding,
             x=None if self.x is None else self.x[nodes],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
-            y=None if self.y is None else self.y[y_index],
+            y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
         )
-
-    def _gather(self, offsets: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, int]:
-        """Rows of the flat tensors that belong to graphs `ids`, with their counts and total."""
-        counts = offsets[ids + 1] - offsets[ids]
-        total = int(counts.sum())
-        starts = offsets[ids] - (counts.cumsum(0) - counts)
-        # Not waiting for the copy lets the next launches queue up behind the running ones.
-        counts = counts.to(self.device, non_blocking=True)
-        starts = starts.to(self.device, non_blocking=True)
-        shift = torch.repeat_interleave(starts, counts, output_size=total)
-        return torch.arange(total, device=self.device) + shift, counts, total
 
     def select(self, ids: Tensor) -> PackedGraphs:
         """The data set of graphs `ids` alone."""
         batch = self[ids]
+        edge_graph = batch.node_graph[batch.edge_index[1]]
         return PackedGraphs(
             node_offsets=_offsets(batch.num_nodes.cpu()),
             edge_offsets=_offsets(self.num_edges[ids]),
-            edge_index=batch.edge_index - batch.first_node[batch.node_graph[batch.edge_index[1]]],
+            edge_index=batch.edge_index - batch.first_node[edge_graph],
             in_degree=batch.in_degree,
-            symmetric=self.symmetric,
+            out_degree=batch.out_degree,
+            by_source=batch.by_source - _offsets(self.num_edges[ids]).to(self.device)[edge_graph],
             x=batch.x,
             edge_attr=batch.edge_attr,
             y=batch.y,
@@ -233,10 +327,22 @@ def _offsets(counts: Tensor) -> Tensor:
     return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
 
 
-def _is_symmetric(source: Tensor, target: Tensor, total: int) -> bool:
-    """Whether every edge is there in both directions: then the adjacency is its own transpose."""
-    forward, backward = target * total + source, source * total + target
-    return bool(torch.equal(forward.sort().values, backward.sort().values))
+def _owner(counts: Tensor, total: int) -> Tensor:
+    """Whose each of `total` rows is when owner i has `counts[i]` of them in a row; the last one's beyond all."""
+    row = torch.arange(total, device=counts.device)
+    return torch.searchsorted(counts.cumsum(0), row, right=True).clamp(max=len(counts) - 1)
+
+
+def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:
+    """Rows of a flat tensor of `last` rows that hold what starts at `starts`, and whose each of them is, [total]."""
+    owner = _owner(counts, total)
+    shift = starts - (counts.cumsum(0) - counts)
+    return (torch.arange(total, device=counts.device) + shift[owner]).clamp(max=max(last - 1, 0)), owner
+
+
+def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
+    """The edges in order of (source, target), [E]."""
+    return torch.argsort(source * total_nodes + target, stable=True)
 
 
 def _check_sizes(

@@ -22,9 +22,8 @@ def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dty
     shape = (graphs.total_nodes, num_tuples, tuple_order)
     result = torch.full(shape, c_minus, dtype=dtype, device=tuples.device)
     node = tuples + graphs.first_node[:, None, None]  # [B, m, k], ids of the batch
-    tuple_id = torch.arange(num_tuples, device=tuples.device)[None, :, None]
-    slot = torch.arange(tuple_order, device=tuples.device)[None, None, :]
-    result[node, tuple_id, slot] = c_plus
+    cell = torch.arange(num_tuples * tuple_order, device=tuples.device).reshape(num_tuples, tuple_order)
+    result.view(-1).index_fill_(0, (node * cell.numel() + cell).flatten(), c_plus)
     return result
 
 

@@ -11,22 +11,52 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from maggnn.kernels.reference import batch_statistics, update_running
+
 MEMORY = 0.05
 """Weight of the newest batch in the running covariance."""
 
 
 class Norm(nn.Module):
-    """BatchNorm or LayerNorm over the last dimension of [..., d]; copies count as rows of the batch."""
+    """BatchNorm or LayerNorm over the last dimension of [rows, ..., d]; copies count as rows of the batch.
+
+    Args of a call:
+        num_real: how many rows are rows and not padding, a number on the device; None: all are.
+    """
 
     def __init__(self, kind: str, hidden: int) -> None:
         super().__init__()
         self.norm = nn.BatchNorm1d(hidden) if kind == "batch" else nn.LayerNorm(hidden)
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h: Tensor, num_real: Tensor | None = None) -> Tensor:
         flat = h.reshape(-1, h.shape[-1])
-        if self.training and len(flat) == 1 and isinstance(self.norm, nn.BatchNorm1d):
+        if not self.training or not isinstance(self.norm, nn.BatchNorm1d):
+            return self.norm(flat).reshape(h.shape)
+        if len(flat) == 1:
             return h  # one row has no variance to normalise by
-        return self.norm(flat).reshape(h.shape)
+        if num_real is None:
+            return self.norm(flat).reshape(h.shape)
+        return _padded_batch_norm(flat, self.norm, num_real * (len(flat) // len(h))).reshape(h.shape)
+
+    def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+        """The norm, relu and the sum with `residual`, which a GPU does in one kernel while training."""
+        if h.device.type == "cuda" and self.training and isinstance(self.norm, nn.BatchNorm1d):
+            from maggnn.kernels.gpu import norm_relu
+
+            flat = h.reshape(-1, h.shape[-1])
+            rows = torch.full((), len(flat), device=h.device) if num_real is None else num_real * (len(flat) // len(h))
+            rest = None if residual is None else residual.reshape(flat.shape)
+            return norm_relu(flat, self.norm, rows, rest).reshape(h.shape)
+        out = self(h, num_real).relu()
+        return out if residual is None else residual + out
+
+
+def _padded_batch_norm(h: Tensor, norm: nn.BatchNorm1d, num_rows: Tensor) -> Tensor:
+    """BatchNorm in training with padding after the first `num_rows` rows of [rows, d]."""
+    mean, variance = batch_statistics(h, num_rows)
+    with torch.no_grad():
+        update_running(norm, mean, variance, num_rows)
+    return (h - mean) * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
 
 
 class Whitening(nn.Module):
@@ -43,15 +73,24 @@ class Whitening(nn.Module):
         self.standardise = Norm("batch", width)
         self.register_buffer("covariance", torch.eye(width))
 
-    def forward(self, h: Tensor) -> Tensor:
+    def forward(self, h: Tensor, num_real: Tensor | None = None) -> Tensor:
         # Double precision throughout: the small directions are the ones that matter.
-        x = self.standardise(h).reshape(-1, h.shape[-1]).double()  # [rows, d]
+        x = self.standardise(h, num_real).reshape(-1, h.shape[-1]).double()  # [rows, d]
         covariance = self.covariance
         if self.training and len(x) > 1:
-            covariance = x.T @ x / len(x)
+            covariance = _covariance(x, num_real, len(x) // len(h))
             with torch.no_grad():
                 self.covariance.lerp_(covariance.to(self.covariance.dtype), MEMORY)
         ridge = self.ridge * torch.eye(len(covariance), device=h.device, dtype=torch.float64)
         factor, _ = torch.linalg.cholesky_ex(covariance.double() + ridge)  # _ex does not wait for the device
         white = torch.linalg.solve_triangular(factor, x.T, upper=False).T
         return white.to(h.dtype).reshape(h.shape)
+
+
+def _covariance(x: Tensor, num_real: Tensor | None, copies: int) -> Tensor:
+    """Of centred rows [rows, d]; rows of padding count nothing."""
+    if num_real is None:
+        return x.T @ x / len(x)
+    count = num_real * copies
+    x = torch.where((torch.arange(len(x), device=x.device) < count)[:, None], x, 0)
+    return x.T @ x / count

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from maggnn.config import PredictorConfig
 from maggnn.encoder import Encoder
 from maggnn.graphs import GraphBatch, Level
-from maggnn.kernels.segments import sum_nodes
+from maggnn.kernels.messages import sum_nodes
 from maggnn.marking import marked_nodes
 from maggnn.normalise import Norm, Whitening
 
@@ -39,16 +39,13 @@ class Predictor(nn.Module):
         self.reads_marked = config.read_marked and level == "graph"
         self.width = hidden * (1 + encoder.tuple_order) if self.reads_marked else hidden
         # A few marks among many nodes hardly change a pooled embedding; the first norm brings that change to scale.
-        self.readout = nn.Sequential(
-            Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width),
-            nn.Linear(self.width, hidden),
-            Norm(norm, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, num_outputs),
-        )
+        self.scale = Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width)
+        self.first = nn.Linear(self.width, hidden)
+        self.norm = Norm(norm, hidden)
+        self.second = nn.Linear(hidden, num_outputs)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        return self.read(self.embed(graphs, tuples))
+        return self.read(self.embed(graphs, tuples), graphs)
 
     def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""
@@ -60,10 +57,16 @@ class Predictor(nn.Module):
             return pooled
         return torch.cat([pooled, marked_nodes(h, graphs, tuples).flatten(2)], dim=-1)
 
-    def read(self, embeddings: Tensor) -> Tensor:
-        """R over the tuples, then the MLP: [..., m, width] -> [..., num_outputs]."""
-        return self.read_pooled(embeddings.sum(dim=-2), embeddings.shape[-2])
+    def read(self, embeddings: Tensor, graphs: GraphBatch) -> Tensor:
+        """R over the tuples, then the MLP: [rows, ..., m, width] -> [rows, ..., num_outputs]."""
+        return self.read_pooled(embeddings.sum(dim=-2), embeddings.shape[-2], graphs)
 
-    def read_pooled(self, total: Tensor, num_tuples: int) -> Tensor:
-        """The answer from the sum over tuples, [..., width] -> [..., num_outputs]."""
-        return self.readout(total / num_tuples if self.config.pooling == "mean" else total)
+    def read_pooled(self, total: Tensor, num_tuples: int, graphs: GraphBatch | None) -> Tensor:
+        """The answer from the sum over tuples, [rows, ..., width] -> [rows, ..., num_outputs].
+
+        Args:
+            graphs: whose rows these are; None where none of them is padding.
+        """
+        num_real = graphs.num_real if graphs is not None and self.level == "node" else None
+        pooled = total / num_tuples if self.config.pooling == "mean" else total
+        return self.second(self.norm.relu(self.first(self.scale(pooled, num_real)), num_real))

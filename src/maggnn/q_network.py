@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from maggnn.encoder import Encoder
 from maggnn.history import make_history
-from maggnn.kernels.segments import spread_to_nodes
+from maggnn.kernels.messages import spread_to_nodes
 from maggnn.marking import marked_nodes
 from maggnn.predictor import pool_nodes
 from maggnn.state import State

@@ -33,7 +33,7 @@ class State:
         tuples: U, [B, m, k].
         history: W, [B, m, w].
         turn: whose turn it is when tuples move in turn, [B].
-        ids: which graphs of the data set these are, [B] on the CPU; None outside training.
+        ids: which graphs of the training set these are, [B]; None outside training.
     """
 
     graphs: GraphBatch

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "maggnn"
 
 LINE = (
     ("errors",),
-    ("config", "runtime"),
+    ("config", "runtime", "capture"),
     ("graphs",),
     ("kernels", "conversions"),
     ("tuples", "data"),
@@ -34,6 +34,7 @@ RANK = {name: rank for rank, group in enumerate(LINE) for name in group}
 DATA_MAY_USE = {"data", "graphs", "errors", "conversions"}
 CORE_LIBRARIES = {"maggnn", "torch", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 NOT_AT_IMPORT = ("torch.utils.tensorboard",)  # part of torch, but needs tensorboard
+NEED_TRITON = {"kernels/gpu.py", "kernels/programs.py"}  # only GPU builds of torch bring it
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 CORE_FILES = [path for path in FILES if "apps" not in path.relative_to(PACKAGE).parts]
@@ -109,9 +110,17 @@ def test_data_knows_only_graphs(path):
 @pytest.mark.parametrize("path", CORE_FILES, ids=show)
 def test_core_imports_with_torch_numpy_and_safetensors_alone(path):
     names = list(imported(path, inside_functions=False))
-    heavy = sorted({name for name in names if name.split(".")[0] not in CORE_LIBRARIES})
+    allowed = CORE_LIBRARIES | ({"triton"} if show(path) in NEED_TRITON else set())
+    heavy = sorted({name for name in names if name.split(".")[0] not in allowed})
     heavy += [name for name in names if name.startswith(NOT_AT_IMPORT)]
     assert not heavy, f"{show(path)} imports {heavy} at module level: import it where it is used"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if show(path) not in NEED_TRITON], ids=show)
+def test_triton_is_needed_only_where_there_is_a_gpu(path):
+    modules = tuple("maggnn." + file.removesuffix(".py").replace("/", ".") for file in NEED_TRITON)
+    early = [name for name in imported(path, inside_functions=False) if name.startswith(modules)]
+    assert not early, f"{show(path)} imports {early} at module level: import it where a GPU is known to be"
 
 
 def test_command_line_starts_without_torch():

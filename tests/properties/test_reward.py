@@ -7,11 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maggnn.config import AgentConfig, Config, EncoderConfig
+from maggnn.config import Config, EncoderConfig
 from maggnn.environment import Environment
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
+from maggnn.state import State
 from maggnn.training.experience import Walkers
 from maggnn.training.replay import Replay
 
@@ -43,18 +44,21 @@ def test_rewards_are_loss_differences_and_telescope(task, level, reward, actions
     agent = {"num_tuples": 2, "tuple_order": 2, "actions": actions}
     config = Config().replaced(agent=agent, replay={"walk_length": 5}, training={"walkers": 6})
     encoder = EncoderConfig(num_layers=2, hidden=8)
-    model = MagGNN(2, encoder=encoder, agent=AgentConfig(**agent), task=task, level=level).eval()
+    model = MagGNN(2, encoder=encoder, agent=config.agent, task=task, level=level).eval()
     environment = Environment(model.predictor, task, reward)
     replay = Replay(100, 2, 2, 0, torch.device("cpu"))
-    walkers = Walkers(model, environment, packed, torch.arange(4), config, Randomness(seed, torch.device("cpu")))
+    random = Randomness(seed, torch.device("cpu"))
+    walkers = Walkers(model, environment, packed, torch.arange(4), config, replay, random)
     states, rewards = [], []
     for _ in range(5):
-        rewards.append(walkers.gather(replay, epsilon=0.5))
-        states.append(walkers.state)
+        rewards.append(walkers.gather(epsilon=0.5))
+        places = [values.clone() for values in (walkers.tuples, walkers.history, walkers.turn, walkers.ids)]
+        states.append(State(packed[walkers.ids], *places))
     losses = torch.stack([environment.loss(state) for state in states])  # after 1, ..., 5 moves
     rewards = torch.stack(rewards)
     torch.testing.assert_close(rewards[1:], losses[:-1] - losses[1:], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(rewards[1:].sum(0), losses[0] - losses[-1], atol=1e-5, rtol=1e-5)
-    stored = replay.sample(packed, 50, torch.Generator().manual_seed(seed))
+    rows = replay.draw(50, torch.Generator().manual_seed(seed))
+    stored = replay.read(rows, packed, packed.size_of(replay.graph_ids[rows]))
     expected = environment.loss(stored.state) - environment.loss(stored.next_state)
     torch.testing.assert_close(stored.reward, expected, atol=1e-5, rtol=1e-5)

@@ -18,7 +18,7 @@ from maggnn.conversions import (
 from maggnn.errors import InputError
 from maggnn.graphs import PackedGraphs
 
-BATCH_FIELDS = ("num_nodes", "edge_index", "in_degree", "x", "edge_attr", "y")
+BATCH_FIELDS = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source", "x", "edge_attr", "y")
 
 
 def random_data(num_nodes, num_edges, generator, level="graph"):
@@ -37,8 +37,8 @@ def random_list(level="graph", seed=0):
 
 
 def assert_same_packed(ours: PackedGraphs, theirs: PackedGraphs):
-    names = ("node_offsets", "edge_offsets", "edge_index", "in_degree", "x", "edge_attr", "y")
-    for name in names:
+    names = ("node_offsets", "edge_offsets", "edge_index", "in_degree", "out_degree", "by_source")
+    for name in (*names, "x", "edge_attr", "y"):
         left, right = getattr(ours, name), getattr(theirs, name)
         assert (left is None and right is None) or torch.equal(left, right), name
     assert (ours.symmetric, ours.level) == (theirs.symmetric, theirs.level)

@@ -1,5 +1,7 @@
 """The MPNN g of Eq. 1 on marked copies equals PyG's layers, dense algebra, and one copy at a time."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch_geometric.nn as pyg
@@ -52,9 +54,9 @@ def encoder_for(graphs, **settings):
     return random_weights(Encoder(config, 2, FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)))
 
 
-def as_pyg_mlp(combine):
+def as_pyg_mlp(layer):
     """The layer's MLP on rows [rows, d], as PyG wants it."""
-    return nn.Sequential(*[part.norm if isinstance(part, Norm) else part for part in combine])
+    return nn.Sequential(layer.first, layer.norm.norm, nn.ReLU(), layer.second)
 
 
 @pytest.mark.parametrize("norm", ["batch", "layer"])
@@ -63,7 +65,7 @@ def test_gin_layer_equals_pyg(norm):
     layer = random_weights(GINLayer(EncoderConfig(hidden=6, norm=norm), FeatureSpec()))
     h = torch.randn(graphs.total_nodes, 1, 6)
     theirs = pyg.GINConv(nn.Identity(), eps=float(layer.eps.detach()))
-    theirs.nn = as_pyg_mlp(layer.combine)
+    theirs.nn = as_pyg_mlp(layer)
     torch.testing.assert_close(layer(h, graphs)[:, 0], theirs(h[:, 0], graphs.edge_index))
 
 
@@ -74,7 +76,7 @@ def test_gine_layer_equals_pyg():
     h = torch.randn(graphs.total_nodes, 1, 6)
     assert layer.edge_embedding is not None
     theirs = pyg.GINEConv(nn.Sequential(nn.Linear(6, 6)), eps=float(layer.eps.detach()))
-    theirs.nn = as_pyg_mlp(layer.combine)
+    theirs.nn = as_pyg_mlp(layer)
     expected = theirs(h[:, 0], graphs.edge_index, layer.edge_embedding(graphs.edge_attr))
     torch.testing.assert_close(layer(h, graphs)[:, 0], expected)
 
@@ -98,7 +100,7 @@ def test_encoder_equals_dense_algebra(jk, residual):
         mark = encoder.mark_embedding
         h = total = table[graphs.x[:, 0]] + x_v @ mark.weight.T + mark.bias
         for layer, norm in zip(encoder.layers, encoder.norms, strict=True):
-            mlp = as_pyg_mlp(layer.combine)
+            mlp = as_pyg_mlp(layer)
             out = norm.norm(mlp((1 + layer.eps) * h + adjacency @ h)).relu()
             h = h + out if residual else out
             total = total + h
@@ -150,8 +152,6 @@ def test_unusable_convolutions_are_refused(name):
 def test_missing_features_are_named():
     graphs = random_batch()
     encoder = Encoder(EncoderConfig(conv="gine", num_layers=1, hidden=4), 2, FeatureSpec(), FeatureSpec((4,)))
-    bare = type(graphs)(
-        graphs.num_nodes, graphs.edge_index, graphs.in_degree, graphs.max_num_nodes, graphs.total_nodes, True
-    )
+    bare = replace(graphs, x=None, edge_attr=None)
     with pytest.raises(InputError, match="edge_attr"):
         encoder(bare, sample_tuples(bare, 1, 2))

@@ -128,12 +128,21 @@ def test_the_table_equals_the_direct_way(task, options):
         torch.testing.assert_close(*losses, atol=1e-5, rtol=1e-5)
 
 
-def test_graphs_outside_the_table_are_embedded():
+@pytest.mark.parametrize("num_tuples", [1, 3])
+def test_graphs_outside_the_table_are_embedded_and_never_mistaken_for_others(num_tuples):
     packed = make_packed("classification", "graph")
     direct, tabulated = (make_environment("classification", "graph") for _ in range(2))
     assert tabulated.tabulate_if_cheaper(packed, torch.tensor([0, 1]), 2, 10**9)
-    state = make_state(packed, 1)  # graphs 2 and 3 too
-    torch.testing.assert_close(tabulated.loss(state), direct.loss(state), atol=1e-5, rtol=1e-5)
+    state = make_state(packed, num_tuples)  # graphs 2 and 3 too
+    mover = torch.zeros(5, dtype=torch.long)
+    unknown = replace(state, ids=None)
+    torch.testing.assert_close(tabulated.loss(unknown), direct.loss(state), atol=1e-5, rtol=1e-5)
+    losses = [tabulated.outcome_loss(unknown, mover), direct.outcome_loss(state, mover)]
+    torch.testing.assert_close(*losses, atol=1e-5, rtol=1e-5)
+    with pytest.raises(IndexError):  # ids say which graphs of the table
+        tabulated.loss(state)
+    with pytest.raises(IndexError):
+        tabulated.outcome_loss(state, mover)
 
 
 def test_the_table_is_made_only_where_it_saves_work():

@@ -75,6 +75,11 @@ def test_gather_equals_brute_force(sizes, picks, level, seed):
     assert batch.num_nodes.tolist() == [graphs[index][0] for index in ids]
     assert (batch.max_num_nodes, batch.total_nodes) == (int(batch.num_nodes.max()), len(expected_x))
     assert torch.equal(batch.in_degree, torch.bincount(batch.edge_index[1], minlength=batch.total_nodes))
+    assert torch.equal(batch.out_degree, torch.bincount(batch.edge_index[0], minlength=batch.total_nodes))
+    turned = [tuple(edge) for edge in batch.edge_index[:, batch.by_source].T.tolist()]
+    assert turned == sorted(tuple(edge) for edge in batch.edge_index.T.tolist())  # by (source, target)
+    assert torch.equal(batch.by_source.sort().values, torch.arange(len(expected_edges)))
+    assert batch.symmetric == (set(turned) == {(target, source) for source, target in turned})
 
 
 def test_derived_indices_of_a_mixed_batch():
@@ -83,7 +88,9 @@ def test_derived_indices_of_a_mixed_batch():
     assert batch.node_graph.tolist() == [0, 1, 1, 1, 2]
     assert batch.local_id.tolist() == [0, 0, 1, 2, 0]
     assert batch.is_node.tolist() == [[True, False, False], [True] * 3, [True, False, False]]
-    assert batch.edge_offsets.tolist() == [0, 0, 2, 4, 6, 6]
+    assert batch.edge_offsets.tolist() == batch.source_offsets.tolist() == [0, 0, 2, 4, 6, 6]
+    assert batch.node_offsets.tolist() == [0, 1, 4, 5]
+    assert batch.num_real is None and batch.is_real is None
     assert batch.y.tolist() == [0, 1, 0]
 
 
@@ -142,8 +149,48 @@ def test_select_is_a_set_of_its_own(level):
     selected = packed.select(torch.tensor([2, 0]))
     assert len(selected) == 2
     ours, theirs = selected[torch.tensor([1, 0])], packed[torch.tensor([0, 2])]
-    for name in ("num_nodes", "edge_index", "in_degree", "x", "edge_attr", "y"):
+    for name in ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source", "x", "edge_attr", "y"):
         assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    assert selected.symmetric == all(packed[graph[None]].symmetric for graph in torch.tensor([2, 0]))
+
+
+def random_sizes(count=200, largest=60):
+    """A set of random sizes; all edges are loops, so that any number of them fits."""
+    generator = torch.Generator().manual_seed(0)
+    num_edges = torch.randint(2 * largest, (count,), generator=generator)
+    edge_index = torch.zeros(2, int(num_edges.sum()), dtype=torch.long)
+    return PackedGraphs.build(torch.randint(1, largest, (count,), generator=generator), num_edges, edge_index)
+
+
+@settings(max_examples=60, deadline=None)
+@given(nodes=st.integers(1, 10**9), edges=st.integers(0, 10**5), others=st.integers(0, 10**5))
+def test_rounded_sizes_hold_a_little_more(nodes, edges, others):
+    packed = PackedGraphs.build(
+        torch.tensor([1, nodes % 10**4 + 1]), torch.tensor([others, edges]), torch.zeros(2, edges + others).long()
+    )
+    ids = torch.arange(2).repeat(nodes % 7 + 1)
+    exact, rounded = packed.size_of(ids), packed.rounded_size(ids)
+    assert rounded.padding and not exact.padding
+    assert 1 <= rounded.nodes - exact.nodes <= exact.nodes / 8 + 16  # at least the row that padded edges join
+    assert 0 <= rounded.edges - exact.edges <= exact.edges / 8 + 16
+    assert rounded.max_num_nodes == int(packed.num_nodes.max()) >= exact.max_num_nodes
+
+
+def test_few_rounded_sizes_occur():
+    packed, generator = random_sizes(), torch.Generator().manual_seed(1)
+    for batch_size in (4, 32, 128):
+        batches = [torch.randint(len(packed), (batch_size,), generator=generator) for _ in range(500)]
+        exact, rounded = ({size(ids) for ids in batches} for size in (packed.size_of, packed.rounded_size))
+        assert len(exact) > 400
+        assert len({size.nodes for size in rounded}) <= 16 and len({size.edges for size in rounded}) <= 18
+        assert len(rounded) < len(exact) / 4
+
+
+def test_a_cpu_has_room_for_what_is_there():
+    """Nothing is recorded there, so nothing is padded."""
+    packed = random_sizes()
+    ids = torch.tensor([3, 1, 3])
+    assert packed.room_for(ids) == packed.size_of(ids)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from maggnn.agent import epsilon_greedy
+from maggnn.capture import Captured
 from maggnn.config import Config
 from maggnn.environment import Environment
-from maggnn.graphs import PackedGraphs
+from maggnn.graphs import BatchSize, PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
 from maggnn.state import State
@@ -27,7 +28,10 @@ def draw_ids(ids: Tensor, count: int, generator: torch.Generator) -> Tensor:
 
 
 class Walkers:
-    """The graphs that gather experience, and where their tuples are now."""
+    """The graphs that gather experience, and where their tuples are now.
+
+    Shapes: ids [W] on the CPU and on the device; tuples [W, m, k], history [W, m, w], turn and loss [W].
+    """
 
     def __init__(
         self,
@@ -36,57 +40,67 @@ class Walkers:
         packed: PackedGraphs,
         train_ids: Tensor,
         config: Config,
+        replay: Replay,
         random: Randomness,
     ) -> None:
-        self.model = model
-        self.environment = environment
-        self.packed = packed
-        self.train_ids = train_ids
-        self.config = config
-        self.random = random
-        self.moves_made = config.replay.walk_length  # so that the first call starts a walk
-        self.state: State | None = None
-        self.loss: Tensor | None = None
+        self.model, self.environment, self.packed = model, environment, packed
+        self.train_ids, self.replay, self.random = train_ids, replay, random
+        self.walk_length = config.replay.walk_length
+        self.moves_made = self.walk_length  # so that the first call starts a walk
+        device, agent, count = packed.device, config.agent, config.training.walkers
+        self.ids = torch.zeros(count, dtype=torch.long)
+        self.device_ids = self.ids.to(device)
+        # Allocated once: a recorded move finds them where they were.
+        self.tuples = torch.zeros(count, agent.num_tuples, agent.tuple_order, dtype=torch.long, device=device)
+        self.history = torch.zeros(count, agent.num_tuples, model.history_width, device=device)
+        self.turn = torch.zeros(count, dtype=torch.long, device=device)
+        self.loss = torch.zeros(count, device=device)
+        self.move = Captured(self._move, device, [random.device])
+        self.restart = Captured(self._restart, device, [random.device])
 
-    def gather(self, replay: Replay, epsilon: float) -> Tensor:
-        """One move of every walker into `replay`; the rewards, [walkers]."""
-        if self.moves_made >= self.config.replay.walk_length:
-            self._restart()
-        assert self.state is not None and self.loss is not None
-        actions = self.model.agent.actions
-        move, after = epsilon_greedy(self.model.scores, self.state, actions, epsilon, self.random.device)
-        loss = self.environment.loss(after)
-        reward = self.loss - loss  # Eq. 8
-        replay.add(self.state, move, reward, after)
-        self.state, self.loss = after, loss
+    def gather(self, epsilon: float) -> Tensor:
+        """One move of every walker into the buffer; the rewards, [W]."""
+        if self.moves_made >= self.walk_length:
+            self.ids.copy_(draw_ids(self.train_ids, len(self.ids), self.random.host))
+            self.device_ids.copy_(self.ids, non_blocking=True)
+            self.restart(self.packed.room_for(self.ids))
+            self.moves_made = 0
         self.moves_made += 1
+        device = self.packed.device
+        rows = self.replay.reserve(self.ids).to(device, non_blocking=True)
+        return self.move(self.packed.room_for(self.ids), rows, torch.tensor(epsilon).to(device, non_blocking=True))
+
+    def _restart(self, size: BatchSize) -> Tensor:
+        graphs, agent = self.packed.gather(self.device_ids, size), self.model.agent
+        tuples = sample_tuples(graphs, agent.num_tuples, agent.tuple_order, self.random.device)
+        self._stand(State.start(graphs, tuples, self.model.history_width, self.device_ids))
+        return self.loss
+
+    def _move(self, size: BatchSize, rows: Tensor, epsilon: Tensor) -> Tensor:
+        graphs = self.packed.gather(self.device_ids, size)
+        # Copies, because `_stand` writes over what the state is made of.
+        before = State(graphs, self.tuples.clone(), self.history.clone(), self.turn.clone(), self.device_ids)
+        actions = self.model.agent.actions
+        move, after = epsilon_greedy(self.model.scores, before, actions, epsilon, self.random.device)
+        loss = self.loss.clone()
+        self._stand(after)
+        reward = loss - self.loss  # Eq. 8
+        self.replay.write(rows, before, move, reward, after)
         return reward
 
-    def _restart(self) -> None:
-        ids = draw_ids(self.train_ids, self.config.training.walkers, self.random.host)
-        graphs, agent = self.packed[ids], self.model.agent
-        tuples = sample_tuples(graphs, agent.num_tuples, agent.tuple_order, self.random.device)
-        self.state = State.start(graphs, tuples, self.model.history_width, ids)
-        self.loss = self.environment.loss(self.state)
-        self.moves_made = 0
+    def _stand(self, state: State) -> None:
+        self.tuples.copy_(state.tuples)
+        self.history.copy_(state.history)
+        self.turn.copy_(state.turn)
+        self.loss.copy_(self.environment.loss(state))
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it, for a checkpoint; empty before the first walk."""
-        if self.state is None or self.state.ids is None or self.loss is None:
-            return {}
-        state = self.state
-        return {
-            "ids": self.state.ids,
-            "tuples": state.tuples,
-            "history": state.history,
-            "turn": state.turn,
-            "loss": self.loss,
-        }
+        """All of it, for a checkpoint."""
+        names = ("ids", "tuples", "history", "turn", "loss")
+        return {name: getattr(self, name) for name in names}
 
     def load(self, tensors: dict[str, Tensor], moves_made: int) -> None:
         self.moves_made = moves_made
-        if tensors:
-            device, ids = self.packed.device, tensors["ids"].cpu()
-            held = {name: tensors[name].to(device) for name in ("tuples", "history", "turn")}
-            self.state = State(self.packed[ids], ids=ids, **held)
-            self.loss = tensors["loss"].to(device)
+        for name, values in self.tensors().items():
+            values.copy_(tensors[name])
+        self.device_ids.copy_(self.ids)

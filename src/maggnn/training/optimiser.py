@@ -10,16 +10,24 @@ from maggnn.training.schedules import learning_rate
 
 
 def make_optimiser(module: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
-    """AdamW over all of `module`; fused, so that a step is one kernel."""
+    """AdamW over all of `module`; fused, so that a step is one kernel.
+
+    A GPU reads the learning rate from its own memory, so that a recorded step sees it change.
+    """
     parameters = list(module.parameters())
-    return torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    on_gpu = parameters[0].device.type == "cuda"
+    rate = torch.tensor(config.learning_rate, device=parameters[0].device) if on_gpu else config.learning_rate
+    return torch.optim.AdamW(parameters, lr=rate, weight_decay=config.weight_decay, fused=True, capturable=on_gpu)
 
 
 def set_learning_rate(optimiser: torch.optim.AdamW, config: TrainingConfig, step: int, num_steps: int) -> None:
     """The scheduled rate of `step` for every parameter."""
     rate = learning_rate(config.learning_rate, config.schedule, step, num_steps)
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def optimiser_tensors(optimiser: torch.optim.AdamW) -> dict[str, Tensor]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from maggnn.capture import Captured
 from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
-from maggnn.environment import Environment, individual_loss
+from maggnn.environment import Environment, individual_loss, mean_loss
 from maggnn.features import FeatureSpec
-from maggnn.graphs import Task
+from maggnn.graphs import BatchSize, Task
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
 from maggnn.training.experience import Walkers, draw_ids
@@ -75,6 +76,7 @@ class Ord:
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
+        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
         self.phases = [Phase("predictor", config.training.predictor_steps, lambda: None, self.predictor_step)]
         self.learner: QLearner | None = None
         if config.training.agent_steps:
@@ -86,7 +88,10 @@ class Ord:
         self.replay = Replay(
             config.replay.capacity, agent.num_tuples, agent.tuple_order, self.model.history_width, device
         )
-        self.walkers = Walkers(self.model, self.environment, self.packed, self.train_ids, config, self.random)
+        self.walkers = Walkers(
+            self.model, self.environment, self.packed, self.train_ids, config, self.replay, self.random
+        )
+        self.fit_agent = Captured(self._fit_agent, device, [self.random.device])
         self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
@@ -96,21 +101,26 @@ class Ord:
 
     def predictor_step(self, step: int) -> Scalars:
         """Lines 2-4: a batch B, random tuples U for it, one optimiser step on Eq. 4."""
-        training, agent = self.config.training, self.config.agent
+        training = self.config.training
         set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
-        graphs = self.packed[draw_ids(self.train_ids, training.batch_size, self.random.host)]
-        starts = training.starts_per_graph
+        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
+        size = self.packed.room_for(ids)
+        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
+
+    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        graphs, agent = self.packed.gather(ids, size), self.config.agent
+        starts = self.config.training.starts_per_graph
         tuples = sample_tuples(graphs, starts * agent.num_tuples, agent.tuple_order, self.random.device)
         self.predictor.train()
         embeddings = self.predictor.embed(graphs, tuples)  # [rows, starts * m, d]
-        outputs = self.predictor.read(embeddings.unflatten(1, (starts, -1)))  # [rows, starts, out]
+        outputs = self.predictor.read(embeddings.unflatten(1, (starts, -1)), graphs)  # [rows, starts, out]
         assert graphs.y is not None
-        loss = individual_loss(outputs, graphs.y, self.task).mean()
+        loss = mean_loss(individual_loss(outputs, graphs.y, self.task), graphs, self.predictor.level)
         self.predictor_optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.predictor_optimiser.step()
         self.predictor.eval()
-        return {"predictor/loss": loss.detach()}
+        return loss.detach()
 
     def begin_agent(self) -> None:
         """Lines 6-7: freeze f_p and gather experience 'until D has enough memory'."""
@@ -119,20 +129,27 @@ class Ord:
             self.packed, self.train_ids, self.config.agent.tuple_order, self._judgements()
         )
         while len(self.replay) < self.config.replay.warmup:
-            self.walkers.gather(self.replay, epsilon=1.0)
+            self.walkers.gather(epsilon=1.0)
 
     def agent_step(self, step: int) -> Scalars:
         """Lines 9-13: one RL-Experience, then for each Q update a sample E from D and an optimiser step on g_rl."""
         assert self.learner is not None
         training = self.config.training
         explore = epsilon(training.epsilon_end, training.epsilon_share, step, training.agent_steps)
-        reward = self.walkers.gather(self.replay, explore)
+        reward = self.walkers.gather(explore)
         updates = training.updates_per_experience
         losses = []
         for update in range(step * updates, (step + 1) * updates):
-            experience = self.replay.sample(self.packed, training.agent_batch_size, self.random.host)
-            losses.append(self.learner.update(experience, update, updates * training.agent_steps))
+            self.learner.schedule(update, updates * training.agent_steps)
+            rows = self.replay.draw(training.agent_batch_size, self.random.host)
+            size = self.packed.room_for(self.replay.graph_ids[rows])
+            losses.append(self.fit_agent(size, rows.to(self.packed.device, non_blocking=True)))
+            self.learner.sync(update)
         return {"agent/reward": reward.mean(), "agent/q_loss": sum(losses) / updates, "agent/epsilon": explore}
+
+    def _fit_agent(self, size: BatchSize, rows: Tensor) -> Tensor:
+        assert self.learner is not None
+        return self.learner.fit(self.replay.read(rows, self.packed, size))
 
     def _judgements(self) -> int:
         """How many tuple embeddings the agent's phase would ask for without a table."""

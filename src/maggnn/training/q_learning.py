@@ -48,18 +48,24 @@ class QLearner:
             "lookahead": self._lookahead_loss,
         }[config.target]
 
-    def update(self, experience: Experience, step: int, num_steps: int) -> Tensor:
+    def schedule(self, update: int, num_updates: int) -> None:
+        """Set the learning rate of an update."""
+        set_learning_rate(self.optimiser, self.config, update, num_updates)
+
+    def fit(self, experience: Experience) -> Tensor:
         """One optimiser step; the loss is returned without waiting for the device."""
-        set_learning_rate(self.optimiser, self.config, step, num_steps)
         self.q_network.train()
         loss = self.loss(experience)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
         self.q_network.eval()
-        if (step + 1) % self.config.sync_every == 0:
-            self.target_network.load_state_dict(self.q_network.state_dict())
         return loss.detach()
+
+    def sync(self, update: int) -> None:
+        """Copy the network to the target network every `sync_every` updates."""
+        if (update + 1) % self.config.sync_every == 0:
+            self.target_network.load_state_dict(self.q_network.state_dict())
 
     def q_table(self, network: QNetwork, state: State) -> Tensor:
         """Q-table [N, m, k] of a state, described as the model's config says."""

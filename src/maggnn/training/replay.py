@@ -1,7 +1,8 @@
 """The buffer D: a ring of experiences (s, a, r, s') allocated once on the model's device.
 
-Graphs are not copied, only their ids; these stay on the CPU so that a batch's sizes are known without waiting for
-the GPU.
+Graphs are not copied, only their ids; these are on the CPU too, so that a batch's sizes are known without waiting for
+the GPU. What the CPU does (`reserve`, `draw`) and what the device does (`write`, `read`) are apart, so that the
+device's part can be recorded.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maggnn.graphs import PackedGraphs
+from maggnn.graphs import BatchSize, PackedGraphs
 from maggnn.state import Move, State
 
 
@@ -43,9 +44,10 @@ class Replay:
             "slot": per_tuple,
             "node": per_tuple,
             "moved": per_tuple,
+            "ids": (),
         }
         self.float_columns = {"reward": (), "history": history, "next_history": history}
-        self.graph_ids = torch.zeros(capacity, dtype=torch.long)  # on the CPU, see above
+        self.graph_ids = torch.zeros(capacity, dtype=torch.long)  # the column `ids` on the CPU, see above
         width = sum(math.prod(shape) for shape in self.integer_columns.values())
         self.integers = torch.zeros(capacity, width, dtype=torch.long, device=device)
         width = sum(math.prod(shape) for shape in self.float_columns.values())
@@ -54,27 +56,32 @@ class Replay:
     def __len__(self) -> int:
         return min(self.added, self.capacity)
 
-    def add(self, before: State, move: Move, reward: Tensor, after: State) -> None:
-        """Store B experiences over the oldest ones."""
-        assert before.ids is not None, "experience needs to know its graphs"
-        count = len(before.ids)
-        integers = (before.tuples, after.tuples, before.turn, after.turn, move.slot, move.node, move.moved)
-        floats = (reward, before.history, after.history)
-        index = (self.added + torch.arange(count)) % self.capacity
-        self.graph_ids[index] = before.ids
-        device_index = index.to(reward.device, non_blocking=True)
-        self.integers[device_index] = torch.cat([value.reshape(count, -1).long() for value in integers], dim=1)
-        self.floats[device_index] = torch.cat([value.reshape(count, -1).float() for value in floats], dim=1)
-        self.added += count
+    def reserve(self, graph_ids: Tensor) -> Tensor:
+        """Rows for B experiences on graphs `graph_ids` (on the CPU), those of the oldest, [B] on the CPU."""
+        rows = (self.added + torch.arange(len(graph_ids))) % self.capacity
+        self.graph_ids[rows] = graph_ids
+        self.added += len(graph_ids)
+        return rows
 
-    def sample(self, packed: PackedGraphs, count: int, generator: torch.Generator) -> Experience:
-        """Draw experiences uniformly, with replacement; `generator` lives on the CPU."""
-        index = torch.randint(len(self), (count,), generator=generator)
-        ids = self.graph_ids[index]
-        graphs = packed[ids]
-        device_index = index.to(packed.device, non_blocking=True)
-        column = columns_of(self.integers[device_index], self.integer_columns)
-        column |= columns_of(self.floats[device_index], self.float_columns)
+    def write(self, rows: Tensor, before: State, move: Move, reward: Tensor, after: State) -> None:
+        """Store B experiences in `rows` [B]."""
+        assert before.ids is not None, "experience needs to know its graphs"
+        count = len(rows)
+        integers = (before.tuples, after.tuples, before.turn, after.turn, move.slot, move.node, move.moved, before.ids)
+        floats = (reward, before.history, after.history)
+        self.integers[rows] = torch.cat([value.reshape(count, -1).long() for value in integers], dim=1)
+        self.floats[rows] = torch.cat([value.reshape(count, -1).float() for value in floats], dim=1)
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Rows of experiences drawn uniformly, with replacement, [count]; both are on the CPU."""
+        return torch.randint(len(self), (count,), generator=generator)
+
+    def read(self, rows: Tensor, packed: PackedGraphs, size: BatchSize) -> Experience:
+        """The experiences of `rows` [B], whose graphs fit into `size`."""
+        column = columns_of(self.integers[rows], self.integer_columns)
+        column |= columns_of(self.floats[rows], self.float_columns)
+        ids = column["ids"]
+        graphs = packed.gather(ids, size)
         return Experience(
             state=State(graphs, column["tuples"], column["history"], column["turn"], ids),
             move=Move(column["slot"], column["node"], column["moved"].bool()),

@@ -205,4 +205,4 @@ def test_tables_by_name(tmp_path):
 
 def test_rows_are_plain_facts(tmp_path):
     for row in training_time.reproduce(tmp_path):
-        assert dataclasses.asdict(row)["config"] == "configs/sr25_fast.toml"
+        assert dataclasses.asdict(row)["config"] == "configs/sr25.toml"

@@ -2,7 +2,7 @@
 
 import torch
 
-from maggnn.config import AgentConfig, Config, EncoderConfig
+from maggnn.config import Config, EncoderConfig
 from maggnn.environment import Environment
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
@@ -21,12 +21,13 @@ def make_walkers(seed=0):
     sizes = torch.arange(3, 8)
     edges = [torch.stack([torch.arange(n - 1), torch.arange(1, n)]) for n in sizes.tolist()]
     packed = PackedGraphs.build(sizes, sizes - 1, torch.cat(edges, 1), y=torch.arange(5) % 2, undirected_once=True)
-    config = Config().replaced(replay={"walk_length": WALK_LENGTH}, training={"walkers": WALKERS})
-    agent = AgentConfig(num_tuples=2, tuple_order=2, history="mean", actions="in_turn")
-    model = MagGNN(2, encoder=EncoderConfig(num_layers=2, hidden=8), agent=agent).eval()
+    agent = {"num_tuples": 2, "tuple_order": 2, "history": "mean", "actions": "in_turn"}
+    sections = {"replay": {"walk_length": WALK_LENGTH}, "training": {"walkers": WALKERS}, "agent": agent}
+    config = Config().replaced(**sections)
+    model = MagGNN(2, encoder=EncoderConfig(num_layers=2, hidden=8), agent=config.agent).eval()
     environment = Environment(model.predictor, "classification", "loss")
-    walkers = Walkers(model, environment, packed, TRAIN, config, Randomness(seed, CPU))
-    return walkers, Replay(100, 2, 2, model.history_width, CPU)
+    replay = Replay(100, 2, 2, model.history_width, CPU)
+    return Walkers(model, environment, packed, TRAIN, config, replay, Randomness(seed, CPU)), replay
 
 
 def test_no_graph_comes_twice_before_all_have_come():
@@ -39,7 +40,7 @@ def test_no_graph_comes_twice_before_all_have_come():
 def test_walks_continue_and_then_restart():
     walkers, replay = make_walkers()
     for _ in range(2 * WALK_LENGTH):
-        walkers.gather(replay, epsilon=0.5)
+        walkers.gather(epsilon=0.5)
     column = columns_of(replay.integers[: len(replay)], replay.integer_columns)
     tuples, following = column["tuples"], column["next_tuples"]
     ids, steps = replay.graph_ids[: len(replay)].view(-1, WALKERS), 2 * WALK_LENGTH
@@ -55,20 +56,48 @@ def test_walks_continue_and_then_restart():
 
 
 def test_going_on_from_tensors_is_exact():
-    straight, replay = make_walkers()
-    walkers, first_replay = make_walkers()
+    straight, _ = make_walkers()
+    walkers, _ = make_walkers()
     for _ in range(2):
-        straight.gather(replay, 0.5)
-        walkers.gather(first_replay, 0.5)
-    resumed, resumed_replay = make_walkers(seed=9)
+        straight.gather(0.5)
+        walkers.gather(0.5)
+    resumed, _ = make_walkers(seed=9)
     resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made)
     resumed.random.load_state(walkers.random.state())
     for _ in range(4):
-        assert torch.equal(straight.gather(replay, 0.5), resumed.gather(resumed_replay, 0.5))
+        assert torch.equal(straight.gather(0.5), resumed.gather(0.5))
 
 
-def test_nothing_to_put_away_before_the_first_walk():
+def test_put_away_before_the_first_walk():
+    straight, _ = make_walkers()
+    walkers, replay = make_walkers()
+    resumed, resumed_replay = make_walkers(seed=9)
+    resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made)
+    resumed.random.load_state(walkers.random.state())
+    assert len(replay) == len(resumed_replay) == 0
+    for _ in range(4):
+        assert torch.equal(straight.gather(0.5), resumed.gather(0.5))
+
+
+def test_buffers_stay_where_they_are():
+    """A recorded move finds them at the same place, and what it returns is not written over."""
     walkers, _ = make_walkers()
-    assert walkers.tensors() == {}
-    walkers.load({}, WALK_LENGTH)
-    assert walkers.state is None
+    places = {name: values.data_ptr() for name, values in walkers.tensors().items()}
+    rewards = [walkers.gather(0.5) for _ in range(4)]
+    copies = [reward.clone() for reward in rewards]
+    walkers.gather(0.5)
+    assert {name: values.data_ptr() for name, values in walkers.tensors().items()} == places
+    assert all(torch.equal(reward, copy) for reward, copy in zip(rewards, copies, strict=True))
+
+
+def test_walkers_stand_where_the_buffer_says():
+    walkers, replay = make_walkers()
+    for number in range(1, 2 * WALK_LENGTH):
+        reward = walkers.gather(0.5)
+        rows = torch.arange((number - 1) * WALKERS, number * WALKERS)
+        stored = replay.read(rows, walkers.packed, walkers.packed.size_of(walkers.ids))
+        assert torch.equal(stored.next_state.tuples, walkers.tuples)
+        assert torch.equal(stored.next_state.history, walkers.history)
+        assert torch.equal(stored.next_state.turn, walkers.turn)
+        assert torch.equal(stored.state.ids, walkers.ids) and torch.equal(stored.reward, reward)
+        torch.testing.assert_close(walkers.environment.loss(stored.next_state), walkers.loss)

@@ -57,6 +57,14 @@ def make_experience(actions):
     return Experience(state, move, torch.tensor([0.5, -0.2, 0.1]), state.after(move, state.history))
 
 
+def update(learner, experience, number, count):
+    """One whole Q update: its learning rate, its step, and the copy to the target network where it is due."""
+    learner.schedule(number, count)
+    loss = learner.fit(experience)
+    learner.sync(number)
+    return loss
+
+
 def tables(network, state):
     """The Q-table of each graph, [|V|, m, k]."""
     with torch.no_grad():
@@ -127,7 +135,7 @@ def test_a_step_moves_only_the_q_network(target, state):
     learner = make_learner(target, state=state, schedule="constant", sync_every=100)
     before = {name: value.clone() for name, value in learner.model.state_dict().items()}
     lagging = {name: value.clone() for name, value in learner.target_network.state_dict().items()}
-    loss = learner.update(make_experience("simultaneous"), step=0, num_steps=10)
+    loss = update(learner, make_experience("simultaneous"), 0, 10)
     assert not loss.requires_grad
     after = learner.model.state_dict()
     changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
@@ -142,7 +150,7 @@ def test_the_target_network_follows_on_schedule():
     experience = make_experience("simultaneous")
     synced = []
     for step in range(7):
-        learner.update(experience, step, 7)
+        update(learner, experience, step, 7)
         online = learner.q_network.state_dict()
         target = learner.target_network.state_dict()
         synced.append(all(torch.equal(value, target[name]) for name, value in online.items()))
@@ -153,5 +161,5 @@ def test_the_target_network_follows_on_schedule():
 def test_repeated_steps_fit_the_target(target):
     learner = make_learner(target, schedule="constant", learning_rate=3e-3, sync_every=1000)
     experience = make_experience("simultaneous")
-    losses = [float(learner.update(experience, step, 200)) for step in range(200)]
+    losses = [float(update(learner, experience, step, 200)) for step in range(200)]
     assert sum(losses[-10:]) < 0.1 * sum(losses[:10])

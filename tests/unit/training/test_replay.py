@@ -5,7 +5,7 @@ import torch
 from maggnn.graphs import PackedGraphs
 from maggnn.state import Move, State
 from maggnn.training import checkpoint
-from maggnn.training.replay import Replay
+from maggnn.training.replay import Replay, columns_of
 from maggnn.tuples import sample_tuples
 
 torch.set_num_threads(1)
@@ -39,11 +39,20 @@ def experience(number, count=3):
     return state(), move, number + torch.arange(count) / 10, state()
 
 
+def add(replay, before, move, reward, after):
+    replay.write(replay.reserve(before.ids), before, move, reward, after)
+
+
+def sample(replay, count):
+    rows = replay.draw(count, torch.Generator().manual_seed(0))
+    return replay.read(rows, PACKED, PACKED.size_of(replay.graph_ids[rows]))
+
+
 def test_nothing_grows_and_the_oldest_is_overwritten():
     replay = make_replay(10)
     places = {name: values.data_ptr() for name, values in replay.tensors().items()}
     for number in range(5):
-        replay.add(*experience(number))
+        add(replay, *experience(number))
         assert len(replay) == min(10, 3 * (number + 1))
     assert {name: values.data_ptr() for name, values in replay.tensors().items()} == places
     rewards = sorted(replay.floats[:, 0].tolist())
@@ -56,25 +65,42 @@ def test_a_sample_is_what_was_added():
     known = {}
     for number in range(3):
         state, move, reward, after = experience(number)
-        replay.add(state, move, reward, after)
+        add(replay, state, move, reward, after)
         for row, value in enumerate(reward.tolist()):
             known[round(value, 3)] = (state, move, after, row)
-    sample = replay.sample(PACKED, 40, torch.Generator().manual_seed(0))
-    assert sample.state.ids is not None and len(sample.reward) == 40
-    for place, value in enumerate(sample.reward.tolist()):
+    drawn = sample(replay, 40)
+    assert drawn.state.ids is not None and len(drawn.reward) == 40
+    for place, value in enumerate(drawn.reward.tolist()):
         state, move, after, row = known[round(value, 3)]
-        for drawn, stored in ((sample.state, state), (sample.next_state, after)):
+        for ours, stored in ((drawn.state, state), (drawn.next_state, after)):
             for name in ("tuples", "history", "turn", "ids"):
-                assert torch.equal(getattr(drawn, name)[place], getattr(stored, name)[row])
-            assert drawn.graphs.num_nodes[place] == PACKED.num_nodes[stored.ids[row]]
+                assert torch.equal(getattr(ours, name)[place], getattr(stored, name)[row])
+            assert ours.graphs.num_nodes[place] == PACKED.num_nodes[stored.ids[row]]
         for name in ("slot", "node", "moved"):
-            assert torch.equal(getattr(sample.move, name)[place], getattr(move, name)[row])
+            assert torch.equal(getattr(drawn.move, name)[place], getattr(move, name)[row])
+
+
+def test_the_ids_on_the_cpu_are_those_of_the_rows():
+    replay = make_replay(10)
+    for number in range(5):
+        add(replay, *experience(number))
+        rows = torch.arange(len(replay))
+        column = columns_of(replay.integers[rows], replay.integer_columns)["ids"]
+        assert torch.equal(replay.graph_ids[rows], column)
+
+
+def test_rows_are_reserved_in_a_ring():
+    replay = make_replay(5)
+    reserved = [replay.reserve(torch.full((3,), number)).tolist() for number in range(3)]
+    assert reserved == [[0, 1, 2], [3, 4, 0], [1, 2, 3]]
+    assert replay.graph_ids.tolist() == [1, 2, 2, 2, 1]
+    assert (replay.added, len(replay)) == (9, 5)
 
 
 def test_samples_are_uniform_over_what_is_there():
     replay = make_replay(100)
-    replay.add(*experience(0, count=5))
-    rewards = replay.sample(PACKED, 5000, torch.Generator().manual_seed(0)).reward
+    add(replay, *experience(0, count=5))
+    rewards = sample(replay, 5000).reward
     counts = (rewards * 10).round().long().bincount(minlength=5)
     assert len(counts) == 5  # never an empty place
     assert ((counts - 1000) ** 2 / 1000).sum() < 18.5  # 99.9 %, 4 degrees of freedom
@@ -83,11 +109,11 @@ def test_samples_are_uniform_over_what_is_there():
 def test_checkpoint_round_trip_is_exact(tmp_path):
     replay, again = make_replay(10), make_replay(10)
     for number in range(5):
-        replay.add(*experience(number))
+        add(replay, *experience(number))
     checkpoint.save(tmp_path / "replay", replay.tensors(), {"added": replay.added})
     tensors, facts = checkpoint.load(tmp_path / "replay")
     again.load(tensors, facts["added"])
     for copy in (replay, again):
-        copy.add(*experience(9))
+        add(copy, *experience(9))
     assert again.added == replay.added
     assert all(torch.equal(values, again.tensors()[name]) for name, values in replay.tensors().items())

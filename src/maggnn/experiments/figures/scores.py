@@ -44,7 +44,7 @@ def _scores(model: MagGNN, graph: GraphBatch) -> Tensor:
     tuples = all_tuples(graph.total_nodes, model.agent.tuple_order, graph.device)  # [|V|^k, k]
     for chunk in tuples.split(max(1, MARKED_NODES_A_CHUNK // graph.total_nodes)):
         embeddings = model.predictor.embed(graph, chunk[None])  # [1, chunk, d]
-        outputs = model.predictor.read(embeddings[:, :, None])  # [1, chunk, classes]
+        outputs = model.predictor.read(embeddings[:, :, None], graph)  # [1, chunk, classes]
         parts.append(1 - individual_loss(outputs, y, "classification", "error")[0])
     return torch.cat(parts)
 

@@ -1,0 +1,37 @@
+"""The public face of the kernels: the device of `h` chooses, never the caller."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from maggnn.graphs import GraphBatch
+from maggnn.kernels import cpu
+
+
+def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool = False, edges: Tensor | None = None) -> Tensor:
+    """AGGREGATE of Eq. 1 with the node's own part: scale h_v + sum over edges (u, v) of f(h_u + e_uv).
+
+    Args:
+        scale: one number, (1 + eps) of GIN.
+        relu: f is relu (GINE) instead of the identity (GIN).
+        edges: e, [E, d], shared by the m copies; None adds nothing.
+    """
+    return _kernels(h).aggregate(h, scale, graphs, relu, edges)
+
+
+def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
+    """Sum of each graph's rows, [N, ...] -> [B, ...]."""
+    return _kernels(h).sum_nodes(h, graphs)
+
+
+def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
+    """Each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
+    return _kernels(h).spread_to_nodes(h, graphs)
+
+
+def _kernels(h: Tensor):  # noqa: ANN202 (a module)
+    if h.device.type != "cuda":
+        return cpu
+    from maggnn.kernels import gpu  # needs Triton, which only GPU builds of torch bring
+
+    return gpu

@@ -1,0 +1,184 @@
+"""The Triton programs behind `gpu`: each handles one tile of the result.
+
+Triton has its own types, so Python's type checkers leave this file alone (see pyproject.toml).
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def aggregate(
+    h, edges, scale, offsets, source, out,
+    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < row
+    total = tl.load(scale) * tl.load(h + node * row + column, mask=inside, other=0.0)
+    for position in range(tl.load(offsets + node), tl.load(offsets + node + 1)):
+        message = tl.load(h + tl.load(source + position) * row + column, mask=inside, other=0.0)
+        if has_edges:
+            message += tl.load(edges + position * width + column % width, mask=inside, other=0.0)
+        if relu:
+            message = tl.maximum(message, 0.0)
+        total += message
+    tl.store(out + node * row + column, total, mask=inside)
+
+
+@triton.jit
+def aggregate_backward(
+    h, edges, scale, grad, offsets, by_source, target, out,
+    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * block + tl.arange(0, block)
+    inside = column < row
+    own = tl.load(h + node * row + column, mask=inside, other=0.0)
+    total = tl.load(scale) * tl.load(grad + node * row + column, mask=inside, other=0.0)
+    for position in range(tl.load(offsets + node), tl.load(offsets + node + 1)):
+        edge = tl.load(by_source + position)
+        arriving = tl.load(grad + tl.load(target + edge) * row + column, mask=inside, other=0.0)
+        if relu:
+            message = own
+            if has_edges:
+                message += tl.load(edges + edge * width + column % width, mask=inside, other=0.0)
+            arriving = tl.where(message > 0, arriving, 0.0)
+        total += arriving
+    tl.store(out + node * row + column, total, mask=inside)
+
+
+@triton.jit
+def edge_gradient(
+    h, edges, grad, source, target, out,
+    copies: tl.constexpr, width: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    edge = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, block)
+    inside = column < width
+    from_row = tl.load(source + edge) * copies * width + column
+    to_row = tl.load(target + edge) * copies * width + column
+    present = tl.load(edges + edge * width + column, mask=inside, other=0.0)
+    total = tl.zeros_like(present)
+    for copy in range(copies):
+        arriving = tl.load(grad + to_row + copy * width, mask=inside, other=0.0)
+        if relu:
+            message = present + tl.load(h + from_row + copy * width, mask=inside, other=0.0)
+            arriving = tl.where(message > 0, arriving, 0.0)
+        total += arriving
+    tl.store(out + edge * width + column, total, mask=inside)
+
+
+@triton.jit
+def sum_graphs(h, offsets, out, row: tl.constexpr, rows: tl.constexpr, block: tl.constexpr):
+    graph = tl.program_id(0).to(tl.int64)
+    column = (tl.program_id(1) * block + tl.arange(0, block))[None, :]
+    start, end = tl.load(offsets + graph), tl.load(offsets + graph + 1)
+    total = tl.zeros((rows, block), dtype=out.dtype.element_ty)
+    for first in range(start, end, rows):
+        node = (first + tl.arange(0, rows))[:, None]
+        total += tl.load(h + node * row + column, mask=(node < end) & (column < row), other=0.0)
+    tl.store(out + graph * row + column, tl.sum(total, axis=0)[None, :], mask=column < row)
+
+
+@triton.jit
+def tile_statistics(
+    h, num_rows, partial, rows, width: tl.constexpr, tiles, tile_rows: tl.constexpr, tile_columns: tl.constexpr
+):
+    tile = tl.program_id(0)
+    row = (tile * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
+    column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
+    count = tl.load(num_rows)
+    inside = (row < count) & (column < width)
+    values = tl.load(h + row * width + column, mask=inside, other=0.0)
+    present = tl.minimum(tl.maximum(count - tile * tile_rows, 1), tile_rows)
+    mean = tl.sum(values, axis=0)[None, :] / present
+    spread = tl.where(inside, values - mean, 0.0)
+    where = tile * width + column
+    tl.store(partial + where, mean, mask=column < width)
+    tl.store(partial + tiles * width + where, tl.sum(spread * spread, axis=0)[None, :], mask=column < width)
+
+
+@triton.jit
+def combine_statistics(
+    partial, num_rows, result, width: tl.constexpr, tiles,
+    tile_rows: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
+):  # fmt: skip
+    column = (tl.program_id(0) * columns + tl.arange(0, columns))[None, :]
+    count = tl.load(num_rows)
+    mean = tl.zeros((block, columns), dtype=result.dtype.element_ty)
+    for first in range(0, tiles, block):
+        tile = (first + tl.arange(0, block))[:, None]
+        present = tl.minimum(tl.maximum(count - tile * tile_rows, 0), tile_rows)
+        inside = (tile < tiles) & (column < width)
+        mean += present * tl.load(partial + tile * width + column, mask=inside, other=0.0)
+    total = tl.sum(mean, axis=0)[None, :] / count
+    spread = tl.zeros((block, columns), dtype=result.dtype.element_ty)
+    for first in range(0, tiles, block):
+        tile = (first + tl.arange(0, block))[:, None]
+        present = tl.minimum(tl.maximum(count - tile * tile_rows, 0), tile_rows)
+        inside = (tile < tiles) & (column < width)
+        shift = tl.load(partial + tile * width + column, mask=inside, other=0.0) - total
+        within = tl.load(partial + tiles * width + tile * width + column, mask=inside & (present > 0), other=0.0)
+        spread += within + tl.where(inside, present * shift * shift, 0.0)
+    tl.store(result + column, total, mask=column < width)
+    tl.store(result + width + column, tl.sum(spread, axis=0)[None, :] / count, mask=column < width)
+
+
+@triton.jit
+def normalise(
+    h, mean, rstd, weight, bias, residual, out, rows, width: tl.constexpr,
+    has_residual: tl.constexpr, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
+):  # fmt: skip
+    row = (tl.program_id(0) * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
+    column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
+    known = column < width
+    inside = (row < rows) & known
+    normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
+    normal *= tl.load(rstd + column, mask=known, other=0.0)
+    affine = normal * tl.load(weight + column, mask=known, other=0.0) + tl.load(bias + column, mask=known, other=0.0)
+    result = tl.maximum(affine, 0.0)
+    if has_residual:
+        result += tl.load(residual + row * width + column, mask=inside, other=0.0)
+    tl.store(out + row * width + column, result, mask=inside)
+
+
+@triton.jit
+def normalise_sums(
+    h, grad, mean, rstd, weight, bias, num_rows, partial, rows, width: tl.constexpr, tiles,
+    tile_rows: tl.constexpr, tile_columns: tl.constexpr,
+):  # fmt: skip
+    tile = tl.program_id(0)
+    row = (tile * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
+    column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
+    known = column < width
+    inside = (row < tl.load(num_rows)) & known
+    normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
+    normal *= tl.load(rstd + column, mask=known, other=0.0)
+    affine = normal * tl.load(weight + column, mask=known, other=0.0) + tl.load(bias + column, mask=known, other=0.0)
+    arriving = tl.load(grad + row * width + column, mask=inside & (affine > 0), other=0.0)
+    where = tile * width + column
+    tl.store(partial + where, tl.sum(arriving, axis=0)[None, :], mask=known)
+    tl.store(partial + tiles * width + where, tl.sum(arriving * normal, axis=0)[None, :], mask=known)
+
+
+@triton.jit
+def normalise_backward(
+    h, grad, mean, rstd, weight, bias, num_rows, sums, out, rows, width: tl.constexpr,
+    tile_rows: tl.constexpr, tile_columns: tl.constexpr,
+):  # fmt: skip
+    row = (tl.program_id(0) * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
+    column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
+    known = column < width
+    count = tl.load(num_rows)
+    inside = (row < count) & known
+    scale = tl.load(rstd + column, mask=known, other=0.0)
+    normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
+    normal *= scale
+    gain = tl.load(weight + column, mask=known, other=0.0)
+    affine = normal * gain + tl.load(bias + column, mask=known, other=0.0)
+    arriving = tl.load(grad + row * width + column, mask=inside & (affine > 0), other=0.0)
+    mean_grad = tl.load(sums + column, mask=known, other=0.0) / count
+    mean_product = tl.load(sums + width + column, mask=known, other=0.0) / count
+    result = gain * scale * (arriving - mean_grad - normal * mean_product)
+    tl.store(out + row * width + column, tl.where(inside, result, 0.0), mask=(row < rows) & known)

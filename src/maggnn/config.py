@@ -17,6 +17,9 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from maggnn.errors import InputError
 
+Precision = Literal["float32", "tf32", "bfloat16"]
+"""Of matrix products on a GPU while answering: 24, 11 or 8 bits of each factor; sums are always float32."""
+
 
 def option(default: Any, help_text: str) -> Any:
     """A field with its one-line description."""
@@ -90,7 +93,9 @@ class ReplayConfig:
 class TrainingConfig:
     """How f_p and the agent learn (Algorithm 2)."""
 
-    paradigm: Literal["ord"] = option("ord", "ORD: first the predictor on random tuples, then the agent")
+    paradigm: Literal["ord", "simul"] = option(
+        "ord", "ORD: first the predictor on random tuples, then the agent; SIMUL: both in every step"
+    )
     predictor_steps: int = option(3_000, "optimiser steps of f_p")
     agent_steps: int = option(2_000, "RL-Experience calls of the agent's phase, each followed by Q updates")
     batch_size: int = option(64, "graphs in a predictor step")
@@ -298,6 +303,9 @@ def _check_values(config: Config, origin: str) -> None:
         check_section(getattr(config, section.name), f"{origin}: [{section.name}]")
     if config.agent.tuple_order == 0 and config.training.agent_steps:
         raise InputError(f"{origin}: agent.tuple_order = 0 has no agent to train: set training.agent_steps to 0")
+    training = config.training
+    if training.paradigm == "simul" and training.agent_steps != training.predictor_steps:
+        raise InputError(f"{origin}: SIMUL trains both in every step: set agent_steps and predictor_steps alike")
     if config.runtime.checkpoint_every % config.runtime.log_every:
         raise InputError(f"{origin}: runtime.checkpoint_every must be a multiple of runtime.log_every")
     smallest = max(config.replay.warmup, config.training.walkers)

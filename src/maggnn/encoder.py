@@ -19,7 +19,7 @@ from maggnn.normalise import Norm
 
 
 class GINLayer(nn.Module):
-    """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1]."""
+    """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1], normalised, then relu."""
 
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__()
@@ -28,9 +28,12 @@ class GINLayer(nn.Module):
         self.first = nn.Linear(d, d, bias)
         self.norm = Norm(config.norm, d)
         self.second = nn.Linear(d, d, bias)
+        self.last_norm = Norm(config.norm, d)
+        self.residual = config.residual
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        return self.second(self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real))
+        hidden = self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real)
+        return self.last_norm.relu(self.second(hidden), graphs.num_real, residual=h if self.residual else None)
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         return aggregate(h, 1 + self.eps, graphs)
@@ -54,6 +57,8 @@ class PygLayer(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.conv = _pyg_convolution(config.conv, config.hidden)
+        self.last_norm = Norm(config.norm, config.hidden)
+        self.residual = config.residual
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         num_nodes, copies, hidden = h.shape
@@ -61,7 +66,8 @@ class PygLayer(nn.Module):
         edge_index = graphs.edge_index + copy  # [m, 2, E]
         flat = h.transpose(0, 1).reshape(-1, hidden)  # [m * N, d]
         out = self.conv(flat, edge_index.transpose(0, 1).reshape(2, -1))
-        return out.reshape(copies, num_nodes, hidden).transpose(0, 1)
+        out = out.reshape(copies, num_nodes, hidden).transpose(0, 1)
+        return self.last_norm.relu(out, graphs.num_real, residual=h if self.residual else None)
 
 
 class Encoder(nn.Module):
@@ -81,7 +87,6 @@ class Encoder(nn.Module):
         self.mark_embedding = nn.Linear(tuple_order, config.hidden) if tuple_order else None
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
-        self.norms = nn.ModuleList(Norm(config.norm, config.hidden) for _ in range(config.num_layers))
         self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
 
     @property
@@ -92,9 +97,8 @@ class Encoder(nn.Module):
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         h = self.initial(graphs, tuples)
         total = h
-        for layer, norm in zip(self.layers, self.norms, strict=True):
-            assert isinstance(norm, Norm)
-            h = norm.relu(layer(h, graphs), graphs.num_real, residual=h if self.config.residual else None)
+        for layer in self.layers:
+            h = layer(h, graphs)
             total = total + h if self.config.jk == "sum" else h
         return total if self.last is None else self.last(total)
 

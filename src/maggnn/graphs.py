@@ -9,6 +9,7 @@ Shapes: B graphs, N nodes and E directed edges of the batch; G graphs in the who
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Literal, NamedTuple, Self
@@ -32,6 +33,7 @@ ROUNDING = 16
 class BatchSize(NamedTuple):
     """How many rows a batch has room for: known on the CPU, so that gathering never waits for a GPU."""
 
+    graphs: int
     nodes: int
     edges: int
     max_num_nodes: int
@@ -120,6 +122,25 @@ class GraphBatch:
     def symmetric(self) -> bool:
         """Whether every edge is there in both directions: then by source is by target, turned round."""
         return torch.equal(self.edge_index[:, self.by_source].flip(0), self.edge_index)
+
+    def derived(self, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """What `make` returns, made once for this batch: layers share it."""
+        if name not in self.__dict__:
+            self.__dict__[name] = make()
+        return self.__dict__[name]
+
+    def edge_kind(self, categories: tuple[int, ...]) -> Tensor:
+        """The combination of categories that each edge has, as one number, [E]; the last column counts fastest."""
+        edge_attr = self.edge_attr
+        assert edge_attr is not None, "bonds have kinds where graphs have edge_attr"
+
+        def number() -> Tensor:
+            kind = edge_attr[:, 0].long()
+            for column, count in enumerate(categories[1:], start=1):
+                kind = kind * count + edge_attr[:, column]
+            return kind
+
+        return self.derived(f"edge kind of {categories}", number)
 
     def padded(self, values: Tensor, fill: float) -> Tensor:
         """Node values [N, ...] as a table [B, max_num_nodes, ...], `fill` where a graph has no node."""
@@ -241,7 +262,7 @@ class PackedGraphs:
         """What graphs `ids` [B] need, exactly."""
         num_nodes = self.num_nodes[ids]
         edges = int(self.num_edges[ids].sum())
-        return BatchSize(int(num_nodes.sum()), edges, int(num_nodes.max()) if len(ids) else 0)
+        return BatchSize(len(ids), int(num_nodes.sum()), edges, int(num_nodes.max()) if len(ids) else 0)
 
     def room_for(self, ids: Tensor) -> BatchSize:
         """What graphs `ids` need; on a GPU rounded up, so that few sizes occur and each can be recorded."""
@@ -255,7 +276,7 @@ class PackedGraphs:
         need = max((exact.nodes + 1) / average_nodes, exact.edges / average_edges)
         rounded = math.ceil(ROUNDING * need) / ROUNDING
         nodes, edges = math.ceil(rounded * average_nodes), math.ceil(rounded * average_edges)
-        return BatchSize(nodes, edges, int(self.num_nodes.max()), padding=True)
+        return BatchSize(len(ids), nodes, edges, int(self.num_nodes.max()), padding=True)
 
     @cached_property
     def _all_alike(self) -> bool:
@@ -329,6 +350,10 @@ def _offsets(counts: Tensor) -> Tensor:
 
 def _owner(counts: Tensor, total: int) -> Tensor:
     """Whose each of `total` rows is when owner i has `counts[i]` of them in a row; the last one's beyond all."""
+    if counts.device.type == "cpu":
+        owner = torch.repeat_interleave(counts)
+        return torch.nn.functional.pad(owner, (0, total - len(owner)), value=len(counts) - 1)
+    # A GPU would have to be waited for to know how many there are; a search needs no such number.
     row = torch.arange(total, device=counts.device)
     return torch.searchsorted(counts.cumsum(0), row, right=True).clamp(max=len(counts) - 1)
 

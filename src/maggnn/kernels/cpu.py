@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maggnn.config import Precision
 from maggnn.graphs import GraphBatch
 
 # Said once a process by torch itself; the products used here are stable and tested against dense ones.
@@ -27,6 +28,73 @@ def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: T
     if edges is not None:
         messages = messages + edges[:, None]
     return scale * h + _SumEdges.apply(messages.relu() if relu else messages, graphs)
+
+
+def frozen_layer(
+    h: Tensor,
+    graphs: GraphBatch,
+    scale: Tensor,
+    first: Tensor,
+    first_bias: Tensor,
+    second: Tensor,
+    second_bias: Tensor,
+    relu: bool,
+    table: Tensor | None,
+    kinds: Tensor | None,
+    residual: bool,
+    precision: Precision,
+) -> Tensor:
+    """See `messages.frozen_layer`."""
+    flat = h.reshape(len(h), -1)  # [N, m d]
+    matrix, senders = (_adjacency(graphs), flat) if not relu else _senders(flat, graphs, table, kinds)
+    rows = torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(-1, h.shape[-1])
+    hidden = torch.addmm(first_bias, rows, first).relu_()
+    out = torch.addmm(second_bias, hidden, second).relu_().reshape(h.shape)
+    return out.add_(h) if residual else out
+
+
+def _senders(flat: Tensor, graphs: GraphBatch, table: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
+    """What nodes may send, relu(h + e) for each kind of edge e there is, and the matrix that says who receives it.
+
+    A message depends on its source and on the kind of its edge alone. With a few kinds, as in molecules, all that
+    could be sent is less than all that is sent: [kinds * N, m d] instead of [E, m d].
+    """
+    if table is None or kinds is None:
+        return _adjacency(graphs), flat.relu()
+    present = graphs.derived("kinds present", lambda: torch.bincount(kinds, minlength=len(table)).nonzero()[:, 0])
+    if len(present) * len(flat) > FEW_KINDS * len(kinds):
+        messages = flat.index_select(0, graphs.edge_index[0]).reshape(len(kinds), -1, table.shape[1])
+        messages = messages.add_(table.index_select(0, kinds)[:, None]).relu_()
+        return _incidence(graphs), messages.reshape(len(kinds), -1)
+    copies = flat.shape[1] // table.shape[1]
+    sent = (flat + table[present].repeat(1, copies)[:, None]).relu_()  # [kinds, N, m d]
+
+    def who_receives() -> Tensor:
+        place = torch.searchsorted(present, kinds)
+        return _matrix(graphs, graphs.edge_index[0] + place * len(flat), len(present) * len(flat))
+
+    return graphs.derived("who receives", who_receives), sent.flatten(0, 1)
+
+
+FEW_KINDS = 2.0
+"""Messages that could be sent, in units of those that are, up to which making all of them is faster."""
+
+
+def _adjacency(graphs: GraphBatch) -> Tensor:
+    return graphs.derived("adjacency", lambda: _matrix(graphs, graphs.edge_index[0], graphs.total_nodes))
+
+
+def _incidence(graphs: GraphBatch) -> Tensor:
+    edge = torch.arange(graphs.edge_index.shape[1])
+    return graphs.derived("incidence", lambda: _matrix(graphs, edge, len(edge)))
+
+
+def _matrix(graphs: GraphBatch, columns: Tensor, width: int) -> Tensor:
+    """The sparse [N, width] matrix that sums, for each node, the columns of the edges that arrive there."""
+    used = int(graphs.edge_offsets[-1])  # what lies past the last offset is padding
+    offsets, columns = graphs.edge_offsets.int(), columns[:used].int()  # what MKL works with
+    size = (graphs.total_nodes, width)
+    return torch.sparse_csr_tensor(offsets, columns, torch.ones(used), size=size, check_invariants=False)
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

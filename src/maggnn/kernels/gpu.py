@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maggnn.config import Precision
 from maggnn.graphs import GraphBatch
 from maggnn.kernels import programs as triton_programs
 from maggnn.kernels.reference import update_running
@@ -23,10 +24,52 @@ ROWS = 64
 COLUMNS = 32
 """Columns in a tile of a reduction over rows: enough for full cache lines, few enough for many programs."""
 
+WIDEST = 128
+"""Widest layer that one program holds whole: two square matrices of this width in shared memory."""
+
+LAYER_ROWS = 64
+"""Rows of a whole layer that one program handles."""
+
 
 def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None) -> Tensor:
     """See `messages.aggregate`."""
     return _Aggregate.apply(h.contiguous(), scale, edges, graphs, relu)
+
+
+def frozen_layer(
+    h: Tensor,
+    graphs: GraphBatch,
+    scale: Tensor,
+    first: Tensor,
+    first_bias: Tensor,
+    second: Tensor,
+    second_bias: Tensor,
+    relu: bool,
+    table: Tensor | None,
+    kinds: Tensor | None,
+    residual: bool,
+    precision: Precision,
+) -> Tensor:
+    """See `messages.frozen_layer`."""
+    width = h.shape[-1]
+    block = max(16, _power_of_two(width))
+    if block > WIDEST:
+        edges = None if table is None or kinds is None else table[kinds]
+        rows = aggregate(h, scale, graphs, relu, edges).reshape(-1, width)
+        hidden = torch.addmm(first_bias, rows, first).relu_()
+        out = torch.addmm(second_bias, hidden, second).relu_().reshape(h.shape)
+        return out.add_(h) if residual else out
+    h = h.contiguous()
+    out = torch.empty_like(h)
+    rows = h.shape[0] * h.shape[1]
+    if rows:
+        programs.frozen_layer[(_tiles_of(rows, LAYER_ROWS),)](
+            h, h if table is None else table, scale, graphs.edge_offsets, graphs.edge_index[0],
+            graphs.edge_index[0] if kinds is None else kinds,
+            first, first_bias, second, second_bias, out, rows,
+            h.shape[1], width, table is not None, relu, residual, precision, LAYER_ROWS, block,
+        )  # fmt: skip
+    return out
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

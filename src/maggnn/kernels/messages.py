@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from maggnn.config import Precision
 from maggnn.graphs import GraphBatch
 from maggnn.kernels import cpu
 
@@ -17,6 +18,30 @@ def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool = False, 
         edges: e, [E, d], shared by the m copies; None adds nothing.
     """
     return _kernels(h).aggregate(h, scale, graphs, relu, edges)
+
+
+def frozen_layer(
+    h: Tensor,
+    graphs: GraphBatch,
+    scale: Tensor,
+    first: Tensor,
+    first_bias: Tensor,
+    second: Tensor,
+    second_bias: Tensor,
+    relu: bool,
+    table: Tensor | None,
+    kinds: Tensor | None,
+    residual: bool,
+    precision: Precision,
+) -> Tensor:
+    """A whole layer without gradients: relu(relu(aggregate(h) W1 + b1) W2 + b2) (+ h), [N, m, d].
+
+    Args:
+        first, second: W1 and W2 as [in, out], with their biases [d].
+        table, kinds: edge embeddings as rows [kinds, d] and each edge's row [E]; None adds nothing.
+    """
+    layer = _kernels(h).frozen_layer
+    return layer(h, graphs, scale, first, first_bias, second, second_bias, relu, table, kinds, residual, precision)
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

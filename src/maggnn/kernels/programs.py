@@ -182,3 +182,52 @@ def normalise_backward(
     mean_product = tl.load(sums + width + column, mask=known, other=0.0) / count
     result = gain * scale * (arriving - mean_grad - normal * mean_product)
     tl.store(out + row * width + column, tl.where(inside, result, 0.0), mask=(row < rows) & known)
+
+
+@triton.jit
+def frozen_layer(
+    h, table, scale, offsets, source, code, first, first_bias, second, second_bias, out, rows,
+    copies: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, relu: tl.constexpr,
+    residual: tl.constexpr, precision: tl.constexpr, tile_rows: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
+    inside = row < rows
+    node, copy = row // copies, row % copies
+    column = tl.arange(0, block)
+    known = (column < width)[None, :]
+    own = tl.load(h + row[:, None] * width + column[None, :], mask=inside[:, None] & known, other=0.0)
+    total = tl.load(scale) * own
+    start = tl.load(offsets + node, mask=inside, other=0)
+    end = tl.load(offsets + node + 1, mask=inside, other=0)
+    for step in range(tl.max(end - start, axis=0)):
+        present = start + step < end
+        loaded = present[:, None] & known
+        neighbour = tl.load(source + start + step, mask=present, other=0)
+        message = tl.load(h + (neighbour * copies + copy)[:, None] * width + column[None, :], mask=loaded, other=0.0)
+        if has_edges:
+            kind = tl.load(code + start + step, mask=present, other=0)
+            message += tl.load(table + kind[:, None] * width + column[None, :], mask=loaded, other=0.0)
+        if relu:
+            message = tl.maximum(message, 0.0)
+        total += message
+    square = column[:, None] * width + column[None, :]
+    filled = (column < width)[:, None] & known
+    line = column[None, :]
+    hidden = product(total, tl.load(first + square, mask=filled, other=0.0), precision)
+    hidden = tl.maximum(hidden + tl.load(first_bias + line, mask=known, other=0.0), 0.0)
+    result = product(hidden, tl.load(second + square, mask=filled, other=0.0), precision)
+    result = tl.maximum(result + tl.load(second_bias + line, mask=known, other=0.0), 0.0)
+    if residual:
+        result += own
+    tl.store(out + row[:, None] * width + column[None, :], result, mask=inside[:, None] & known)
+
+
+@triton.jit
+def product(left, right, precision: tl.constexpr):
+    if precision == "bfloat16":
+        result = tl.dot(left.to(tl.bfloat16), right.to(tl.bfloat16))
+    elif precision == "tf32":
+        result = tl.dot(left, right, input_precision="tf32")
+    else:
+        result = tl.dot(left, right, input_precision="tf32x3")
+    return result

@@ -30,6 +30,9 @@ def draw_ids(ids: Tensor, count: int, generator: torch.Generator) -> Tensor:
 class Walkers:
     """The graphs that gather experience, and where their tuples are now.
 
+    Args:
+        evolving: the environment changes between moves, so that a loss known from before is out of date.
+
     Shapes: ids [W] on the CPU and on the device; tuples [W, m, k], history [W, m, w], turn and loss [W].
     """
 
@@ -42,9 +45,11 @@ class Walkers:
         config: Config,
         replay: Replay,
         random: Randomness,
+        evolving: bool = False,
     ) -> None:
         self.model, self.environment, self.packed = model, environment, packed
         self.train_ids, self.replay, self.random = train_ids, replay, random
+        self.evolving = evolving
         self.walk_length = config.replay.walk_length
         self.moves_made = self.walk_length  # so that the first call starts a walk
         device, agent, count = packed.device, config.agent, config.training.walkers
@@ -82,7 +87,7 @@ class Walkers:
         before = State(graphs, self.tuples.clone(), self.history.clone(), self.turn.clone(), self.device_ids)
         actions = self.model.agent.actions
         move, after = epsilon_greedy(self.model.scores, before, actions, epsilon, self.random.device)
-        loss = self.loss.clone()
+        loss = self.environment.loss(before) if self.evolving else self.loss.clone()
         self._stand(after)
         reward = loss - self.loss  # Eq. 8
         self.replay.write(rows, before, move, reward, after)

@@ -1,4 +1,4 @@
-"""The training paradigms of the paper, side by side. ORD is Algorithm 2.
+"""The training paradigms of the paper, side by side: ORD is Algorithm 2, SIMUL is Algorithm 3.
 
 A paradigm is a list of phases; each phase is a number of steps. Whoever runs it (`training.run`) counts the steps,
 shows progress and writes checkpoints, so that a paradigm reads as its algorithm.
@@ -17,8 +17,9 @@ from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.environment import Environment, individual_loss, mean_loss
+from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import BatchSize, Task
+from maggnn.graphs import BatchSize, GraphBatch, Task
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
 from maggnn.training.experience import Walkers, draw_ids
@@ -63,8 +64,15 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
         )
 
 
-class Ord:
-    """Algorithm 2: train f_p on random tuples, freeze it as the environment, train g_rl in it."""
+class Paradigm:
+    """What all paradigms share: the model, its environment, the walkers and the two kinds of optimiser step."""
+
+    phases: list[Phase]
+    evolving: bool
+    """Whether f_p, the environment, changes while the agent learns."""
+
+    agent_steps: int
+    """Over how many steps the agent's schedules run."""
 
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         self.config = config
@@ -76,41 +84,23 @@ class Ord:
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
-        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
-        self.phases = [Phase("predictor", config.training.predictor_steps, lambda: None, self.predictor_step)]
         self.learner: QLearner | None = None
         if config.training.agent_steps:
-            self._make_agent_phase(device)
+            self._make_agent(device)
 
-    def _make_agent_phase(self, device: torch.device) -> None:
+    def _make_agent(self, device: torch.device) -> None:
         config, agent = self.config, self.config.agent
         self.learner = QLearner(self.model, self.environment, config.training, self.random.device)
         self.replay = Replay(
             config.replay.capacity, agent.num_tuples, agent.tuple_order, self.model.history_width, device
         )
         self.walkers = Walkers(
-            self.model, self.environment, self.packed, self.train_ids, config, self.replay, self.random
+            self.model, self.environment, self.packed, self.train_ids, config, self.replay, self.random, self.evolving
         )
         self.fit_agent = Captured(self._fit_agent, device, [self.random.device])
-        self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
 
-    def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
-        """Take f_p as given and skip its phase."""
-        self.predictor.load_state_dict(weights)
-        self.phases[0] = replace(self.phases[0], num_steps=0)
-
-    def predictor_step(self, step: int) -> Scalars:
-        """Lines 2-4: a batch B, random tuples U for it, one optimiser step on Eq. 4."""
-        training = self.config.training
-        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
-        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
-        size = self.packed.room_for(ids)
-        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
-
-    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
-        graphs, agent = self.packed.gather(ids, size), self.config.agent
-        starts = self.config.training.starts_per_graph
-        tuples = sample_tuples(graphs, starts * agent.num_tuples, agent.tuple_order, self.random.device)
+    def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int) -> Tensor:
+        """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss."""
         self.predictor.train()
         embeddings = self.predictor.embed(graphs, tuples)  # [rows, starts * m, d]
         outputs = self.predictor.read(embeddings.unflatten(1, (starts, -1)), graphs)  # [rows, starts, out]
@@ -122,25 +112,25 @@ class Ord:
         self.predictor.eval()
         return loss.detach()
 
-    def begin_agent(self) -> None:
-        """Lines 6-7: freeze f_p and gather experience 'until D has enough memory'."""
-        self.predictor.requires_grad_(False)
-        self.environment.tabulate_if_cheaper(
-            self.packed, self.train_ids, self.config.agent.tuple_order, self._judgements()
-        )
+    def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
+        """Take f_p as given and train the agent alone."""
+        raise InputError(f"training.paradigm = {self.config.training.paradigm} trains its own predictor; use ord")
+
+    def gather_warmup(self) -> None:
+        """Experience 'until D has enough memory'."""
         while len(self.replay) < self.config.replay.warmup:
             self.walkers.gather(epsilon=1.0)
 
     def agent_step(self, step: int) -> Scalars:
-        """Lines 9-13: one RL-Experience, then for each Q update a sample E from D and an optimiser step on g_rl."""
+        """One RL-Experience, then for each Q update a sample E from D and an optimiser step on g_rl."""
         assert self.learner is not None
-        training = self.config.training
-        explore = epsilon(training.epsilon_end, training.epsilon_share, step, training.agent_steps)
+        training, num_steps = self.config.training, self.agent_steps
+        explore = epsilon(training.epsilon_end, training.epsilon_share, step, num_steps)
         reward = self.walkers.gather(explore)
         updates = training.updates_per_experience
         losses = []
         for update in range(step * updates, (step + 1) * updates):
-            self.learner.schedule(update, updates * training.agent_steps)
+            self.learner.schedule(update, updates * num_steps)
             rows = self.replay.draw(training.agent_batch_size, self.random.host)
             size = self.packed.room_for(self.replay.graph_ids[rows])
             losses.append(self.fit_agent(size, rows.to(self.packed.device, non_blocking=True)))
@@ -150,16 +140,6 @@ class Ord:
     def _fit_agent(self, size: BatchSize, rows: Tensor) -> Tensor:
         assert self.learner is not None
         return self.learner.fit(self.replay.read(rows, self.packed, size))
-
-    def _judgements(self) -> int:
-        """How many tuple embeddings the agent's phase would ask for without a table."""
-        training, agent = self.config.training, self.config.agent
-        mean_nodes = float(self.packed.num_nodes.float().mean())
-        per_step = 2.0 * training.walkers * agent.num_tuples
-        if training.target == "lookahead":
-            outcomes = training.agent_batch_size * agent.tuple_order * mean_nodes
-            per_step += training.updates_per_experience * outcomes
-        return int(per_step * training.agent_steps)
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a later process needs to go on as if nothing had happened."""
@@ -197,5 +177,85 @@ class Ord:
             self.walkers.load(group("walkers"), counters["walk_moves"])
 
 
-PARADIGMS = {"ord": Ord}
+class Ord(Paradigm):
+    """Algorithm 2: train f_p on random tuples, freeze it as the environment, train g_rl in it."""
+
+    evolving = False
+
+    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
+        super().__init__(config, dataset, split, device)
+        self.agent_steps = config.training.agent_steps
+        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
+        self.phases = [Phase("predictor", config.training.predictor_steps, lambda: None, self.predictor_step)]
+        if config.training.agent_steps:
+            self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
+
+    def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
+        """Take f_p as given and skip its phase."""
+        self.predictor.load_state_dict(weights)
+        self.phases[0] = replace(self.phases[0], num_steps=0)
+
+    def predictor_step(self, step: int) -> Scalars:
+        """Lines 2-4: a batch B, random tuples U for it, one optimiser step on Eq. 4."""
+        training = self.config.training
+        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
+        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
+        size = self.packed.room_for(ids)
+        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
+
+    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        graphs, agent = self.packed.gather(ids, size), self.config.agent
+        starts = self.config.training.starts_per_graph
+        tuples = sample_tuples(graphs, starts * agent.num_tuples, agent.tuple_order, self.random.device)
+        return self.train_predictor(graphs, tuples, starts)
+
+    def begin_agent(self) -> None:
+        """Lines 6-7: freeze f_p and gather experience; lines 9-13 are `agent_step`."""
+        self.predictor.requires_grad_(False)
+        self.environment.tabulate_if_cheaper(
+            self.packed, self.train_ids, self.config.agent.tuple_order, self._judgements()
+        )
+        self.gather_warmup()
+
+    def _judgements(self) -> int:
+        """How many tuple embeddings the agent's phase would ask for without a table."""
+        training, agent = self.config.training, self.config.agent
+        mean_nodes = float(self.packed.num_nodes.float().mean())
+        per_step = 2.0 * training.walkers * agent.num_tuples
+        if training.target == "lookahead":
+            outcomes = training.agent_batch_size * agent.tuple_order * mean_nodes
+            per_step += training.updates_per_experience * outcomes
+        return int(per_step * training.agent_steps)
+
+
+class Simul(Paradigm):
+    """Algorithm 3: f_p learns on the tuples that the agent has moved, the agent in the environment f_p is by then."""
+
+    evolving = True
+
+    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
+        super().__init__(config, dataset, split, device)
+        self.agent_steps = config.training.predictor_steps
+        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
+        self.phases = [Phase("simul", config.training.predictor_steps, self.gather_warmup, self.step)]
+
+    def step(self, step: int) -> Scalars:
+        """Lines 4-7, then lines 8-12."""
+        return self.predictor_step(step) | self.agent_step(step)
+
+    def predictor_step(self, step: int) -> Scalars:
+        """Lines 4-7: a batch B, random tuples U moved t times by the agent, one optimiser step on Eq. 4."""
+        training = self.config.training
+        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
+        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
+        size = self.packed.room_for(ids)
+        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
+
+    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        graphs = self.packed.gather(ids, size)
+        moved = self.model.walk(graphs, generator=self.random.device)[-1].tuples
+        return self.train_predictor(graphs, moved, starts=1)
+
+
+PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul}
 """By the name that `training.paradigm` uses."""

@@ -19,7 +19,7 @@ from maggnn.errors import InputError
 from maggnn.model import MagGNN
 from maggnn.runtime import pick_device
 from maggnn.training import checkpoint
-from maggnn.training.paradigms import PARADIGMS, Ord, Scalars
+from maggnn.training.paradigms import PARADIGMS, Paradigm, Scalars
 from maggnn.training.progress import Log, Progress
 
 
@@ -76,7 +76,7 @@ def train(
 
 
 def _run_phases(
-    paradigm: Ord,
+    paradigm: Paradigm,
     position: tuple[int, int],
     config: Config,
     folder: Path | None,
@@ -122,12 +122,12 @@ def _finish(config: Config) -> None:
         torch.cuda.synchronize()
 
 
-def _save(paradigm: Ord, config: Config, folder: Path, position: tuple[int, int]) -> None:
+def _save(paradigm: Paradigm, config: Config, folder: Path, position: tuple[int, int]) -> None:
     facts = {"config": configs.to_dict(config), "position": position, "counters": paradigm.counters()}
     checkpoint.save(folder / "checkpoint.safetensors", paradigm.tensors(), facts)
 
 
-def _resume(paradigm: Ord, config: Config, folder: Path) -> tuple[int, int]:
+def _resume(paradigm: Paradigm, config: Config, folder: Path) -> tuple[int, int]:
     """Load the folder's checkpoint if there is one; (phase, step) to go on from."""
     path = folder / "checkpoint.safetensors"
     if not path.exists():

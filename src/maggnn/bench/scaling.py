@@ -1,0 +1,140 @@
+"""Time and memory of a search and answer against graphs, nodes of a graph, m, k and t, with fitted exponents.
+
+An exponent is the slope of log time over log size, by least squares over the sizes where work, and not the cost of
+launching it, is what is measured (the largest ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from maggnn.bench.timing import median_ms, peak_mb
+from maggnn.bench.workloads import Workload
+from maggnn.engine import Engine
+from maggnn.experiments.ledger import LedgerRow
+from maggnn.graphs import PackedGraphs
+
+DEGREE = 4
+"""Of the random regular graphs that are measured."""
+
+FITTED = 4
+"""How many of the largest sizes an exponent is fitted to."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One size that grows while the others stay."""
+
+    name: str
+    values: Sequence[int]
+    graphs: int = 256
+    nodes: int = 25
+    num_tuples: int = 2
+    tuple_order: int = 3
+    num_moves: int = 2
+
+    def at(self, value: int) -> dict[str, int]:
+        """All sizes with this axis at `value`."""
+        names = ("graphs", "nodes", "num_tuples", "tuple_order", "num_moves")
+        return {**{name: getattr(self, name) for name in names}, self.name: value}
+
+
+CPU_AXES = (
+    Axis("graphs", (64, 128, 256, 512, 1024)),
+    Axis("nodes", (100, 300, 1000, 3000, 10_000), graphs=4),
+    Axis("num_tuples", (1, 2, 4, 8, 16)),
+    Axis("tuple_order", (1, 2, 3, 4, 6)),
+    Axis("num_moves", (1, 2, 4, 8, 16)),
+)
+GPU_AXES = (
+    Axis("graphs", (2_000, 4_000, 8_000, 16_000, 32_000)),
+    Axis("nodes", (100, 300, 1000, 3000, 10_000), graphs=100),
+    Axis("num_tuples", (1, 2, 4, 8, 16), graphs=4_000),
+    Axis("tuple_order", (1, 2, 3, 4, 6), graphs=4_000),
+    Axis("num_moves", (1, 2, 4, 8, 16), graphs=4_000),
+)
+
+
+def bench(
+    device: torch.device = torch.device("cpu"),  # noqa: B008
+    repeats: int = 5,
+    memory_mb: float = 1000.0,
+    axes: Sequence[Axis] | None = None,
+    tell: Callable[[str], None] = print,
+) -> list[LedgerRow]:
+    """One row a size, and one exponent a axis."""
+    rows = []
+    for axis in axes or (GPU_AXES if device.type == "cuda" else CPU_AXES):
+        times = []
+        for value in axis.values:
+            row = _measure(axis, value, device, repeats, memory_mb)
+            times.append(row.mean or 0.0)
+            tell(f"{row.dataset:24} {row.mean:10.3f} ms  {row.peak_mb or 0:8.1f} MB")
+            rows.append(row)
+        row = _exponent_row(axis, times)
+        tell(f"{row.dataset:24} {row.metric} {row.mean:.3f}")
+        rows.append(row)
+    return rows
+
+
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """Slope of log time over log size."""
+    x = torch.tensor(sizes, dtype=torch.float64).log()
+    y = torch.tensor(times, dtype=torch.float64).log()
+    x, y = x - x.mean(), y - y.mean()
+    return float((x * y).sum() / (x * x).sum())
+
+
+def regular_graphs(count: int, num_nodes: int, seed: int = 0) -> PackedGraphs:
+    """Random graphs in which every node has `DEGREE` neighbours: the union of random cycles through all nodes."""
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.rand(count, DEGREE // 2, num_nodes, generator=generator).argsort(dim=-1)
+    edges = torch.stack([order, order.roll(1, dims=-1)])  # [2, count, cycles, nodes]
+    num_edges = torch.full((count,), DEGREE // 2 * num_nodes)
+    return PackedGraphs.build(
+        torch.full((count,), num_nodes), num_edges, edges.reshape(2, -1), y=torch.zeros(count), undirected_once=True
+    )
+
+
+def _measure(axis: Axis, value: int, device: torch.device, repeats: int, memory_mb: float) -> LedgerRow:
+    sizes = axis.at(value)
+    packed = regular_graphs(sizes["graphs"], sizes["nodes"])
+    workload = Workload("regular", packed.to(device), "gin", 1, "graph")
+    model = workload.model(sizes["num_tuples"], sizes["tuple_order"], sizes["num_moves"])
+    engine = Engine(model, workload.graphs, memory_mb)
+    ids = torch.arange(sizes["graphs"])
+    peak = peak_mb(lambda: engine.predict(ids), device)
+    time = median_ms(lambda: engine.predict(ids), device, repeats, warm_up=4 if device.type == "cuda" else 1)
+    return _row(axis, f"regular-{axis.name}-{value}", "ms", time, sizes, peak)
+
+
+def _exponent_row(axis: Axis, times: Sequence[float]) -> LedgerRow:
+    # t moves are t + 1 passes of an encoder
+    values = [value + 1 if axis.name == "num_moves" else value for value in axis.values][-FITTED:]
+    slope = exponent(values, times[-FITTED:])
+    short = {"num_tuples": "m", "tuple_order": "k", "num_moves": "t"}.get(axis.name, axis.name)
+    return _row(axis, "regular", f"exponent_{short}", slope, axis.at(axis.values[-1]), None)
+
+
+def _row(axis: Axis, dataset: str, metric: str, value: float, sizes: dict[str, int], peak: float | None) -> LedgerRow:
+    fixed = ", ".join(f"{name} {size}" for name, size in sizes.items() if name != axis.name)
+    note = f"{DEGREE}-regular graphs; {fixed}"
+    if metric.startswith("exponent"):
+        note = f"{axis.name} from {axis.values[-FITTED]} to {axis.values[-1]}; {note}"
+    return LedgerRow(
+        table="bench_scaling",
+        dataset=dataset,
+        method="mag-gnn",
+        metric=metric,
+        mean=round(value, 4),
+        m=sizes["num_tuples"],
+        k=sizes["tuple_order"],
+        t=sizes["num_moves"],
+        keep="last",
+        peak_mb=None if peak is None else round(peak, 1),
+        config="gin, 5 layers, d = 100",
+        note=note,
+    )

@@ -1,0 +1,43 @@
+"""How long a function takes: warm, the median of several calls, all queued work done before the clock stops."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import torch
+
+WARM_UP = 5
+"""Calls that are not counted: kernels compile, steps are recorded, caches fill."""
+
+
+def median_ms(function: Callable[[], object], device: torch.device, repeats: int = 9, warm_up: int = WARM_UP) -> float:
+    """The median wall time of a call in milliseconds."""
+    for _ in range(warm_up):
+        function()
+    times = []
+    for _ in range(repeats):
+        wait(device)
+        began = time.perf_counter()
+        function()
+        wait(device)
+        times.append(1000 * (time.perf_counter() - began))
+    return sorted(times)[repeats // 2]
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all that was asked of it."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def peak_mb(function: Callable[[], object], device: torch.device) -> float | None:
+    """The most GPU memory that a call held beyond what was there before; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    wait(device)
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    function()
+    wait(device)
+    return (torch.cuda.max_memory_allocated(device) - before) / 1e6

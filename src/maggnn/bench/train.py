@@ -1,0 +1,105 @@
+"""One training step on ZINC-sized molecules, by batch size: ORD's predictor, the Q update, and a whole step of SIMUL.
+
+m = 2, k = 3, six layers of width 100. A step of SIMUL is a search of t = 2 moves with a predictor update, an
+RL-Experience, and a Q update with the lookahead target on a sixteenth of the batch (each of its tuples is scored in
+k |V| places, so that it embeds more marked graphs than the predictor's update does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from maggnn.bench.timing import median_ms, peak_mb
+from maggnn.config import Config
+from maggnn.data.registry import Dataset
+from maggnn.data.sources import load_packed_file
+from maggnn.data.splits import Split
+from maggnn.experiments.ledger import LedgerRow
+from maggnn.training.paradigms import Ord, Simul
+
+BATCH_SIZES = (128, 512, 2048)
+LOOKAHEAD_SHARE = 16
+STEPS = 1_000_000
+"""Far more than are timed, so that no schedule ends."""
+
+
+def bench(
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    device: torch.device = torch.device("cpu"),  # noqa: B008
+    repeats: int = 21,
+    tell: Callable[[str], None] = print,
+) -> list[LedgerRow]:
+    """Rows of every batch size: ms of each kind of step."""
+    dataset = zinc()
+    split = dataset.splits(0)[0]
+    rows = []
+    for batch_size in batch_sizes:
+        simul = Simul(config(batch_size, "simul"), dataset, split, device)
+        simul.gather_warmup()
+        plain = Ord(config(batch_size, "ord"), dataset, split, device)
+        steps: dict[str, Callable[[], object]] = {
+            "predictor": _numbered(plain.predictor_step),
+            "agent": _numbered(simul.agent_step),
+            "simul": _numbered(simul.step),
+        }
+        for name, step in steps.items():
+            time = median_ms(step, device, repeats, warm_up=12)  # sizes that occur are recorded by then
+            row = _row(name, batch_size, time, peak_mb(step, device), simul)
+            tell(f"{row.dataset:24} {row.mean:10.3f} ms")
+            rows.append(row)
+    return rows
+
+
+def config(batch_size: int, paradigm: str) -> Config:
+    """The setting of the issue's table at one batch size."""
+    return Config().replaced(
+        encoder={"conv": "gine", "num_layers": 6, "hidden": 100},
+        agent={"num_tuples": 2, "tuple_order": 3, "num_moves": 2},
+        training={
+            "paradigm": paradigm,
+            "batch_size": batch_size,
+            "walkers": min(64, batch_size),
+            "agent_batch_size": max(1, batch_size // LOOKAHEAD_SHARE),
+            "predictor_steps": STEPS,
+            "agent_steps": STEPS,
+        },
+    )
+
+
+def zinc() -> Dataset:
+    """ZINC-12k as the packed file has it."""
+    graphs, extra = load_packed_file("zinc12k")
+    parts = [torch.from_numpy(extra[name]) for name in ("train", "val", "test")]
+    return Dataset("zinc", graphs, "regression", 1, lambda *_: [Split(*parts)])
+
+
+def _numbered(step: Callable[[int], object]) -> Callable[[], object]:
+    """`step` called with 0, 1, 2, ..."""
+    count = iter(range(STEPS))
+    return lambda: step(next(count))
+
+
+def _row(name: str, batch_size: int, time: float, peak: float | None, simul: Simul) -> LedgerRow:
+    agent = simul.config.agent
+    what = {
+        "predictor": "one predictor update of ORD",
+        "agent": "one RL-Experience and one Q update, lookahead target",
+        "simul": "search of 2 moves, predictor update, RL-Experience and Q update",
+    }[name]
+    return LedgerRow(
+        table="bench_train",
+        dataset=f"zinc-{name}-b{batch_size}",
+        method="mag-gnn",
+        metric="ms",
+        mean=round(time, 4),
+        m=agent.num_tuples,
+        k=agent.tuple_order,
+        t=agent.num_moves,
+        keep=agent.keep,
+        params=sum(parameter.numel() for parameter in simul.model.parameters()),
+        peak_mb=None if peak is None else round(peak, 1),
+        config="gine, 6 layers, d = 100",
+        note=f"{what}; batch of {batch_size} molecules",
+    )

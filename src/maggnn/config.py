@@ -124,6 +124,7 @@ class RuntimeConfig:
 
     seed: int = option(0, "seed of every generator of the run")
     device: str = option("auto", "auto, cpu or cuda")
+    precision: Literal["float32", "tf32"] = option("float32", "of matrix products while training on a GPU")
     tests: int = option(10, "tests of a run, each from fresh random tuples")
     log_every: int = option(50, "steps between logged scalars")
     checkpoint_every: int = option(500, "steps between checkpoints")

@@ -17,6 +17,9 @@ from maggnn.kernels.messages import aggregate
 from maggnn.marking import marks
 from maggnn.normalise import Norm
 
+MAX_KINDS = 256
+"""Combinations of bond categories up to which a layer embeds the kinds and not the bonds."""
+
 
 class GINLayer(nn.Module):
     """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1], normalised, then relu."""
@@ -47,8 +50,18 @@ class GINELayer(GINLayer):
         self.edge_embedding = FeatureEmbedding(edge_features, config.hidden) if not edge_features.empty else None
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        edges = None if self.edge_embedding is None else self.edge_embedding(_present(graphs.edge_attr, "edge_attr"))
-        return aggregate(h, 1 + self.eps, graphs, relu=True, edges=edges)
+        edges, kinds = self.edges(graphs)
+        return aggregate(h, 1 + self.eps, graphs, relu=True, edges=edges, kinds=kinds)
+
+    def edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
+        """Edge embeddings and each edge's row of them: a few kinds of bond share theirs."""
+        embedding = self.edge_embedding
+        if embedding is None:
+            return None, None
+        edge_attr = _present(graphs.edge_attr, "edge_attr")
+        if embedding.num_kinds is None or embedding.num_kinds > MAX_KINDS:
+            return embedding(edge_attr), None
+        return embedding.table(), graphs.derived(f"edge kinds {embedding.spec}", lambda: embedding.kinds(edge_attr))
 
 
 class PygLayer(nn.Module):
@@ -83,7 +96,9 @@ class Encoder(nn.Module):
         super().__init__()
         self.config = config
         self.tuple_order = tuple_order
-        self.node_embedding = FeatureEmbedding(node_features, config.hidden) if not node_features.empty else None
+        self.node_embedding: nn.Module | None = None
+        if not node_features.empty:
+            self.node_embedding = FeatureEmbedding(node_features, config.hidden)
         self.mark_embedding = nn.Linear(tuple_order, config.hidden) if tuple_order else None
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
@@ -96,10 +111,11 @@ class Encoder(nn.Module):
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         h = self.initial(graphs, tuples)
-        total = h
+        total, dtype = h, h.dtype
         for layer in self.layers:
             h = layer(h, graphs)
             total = total + h if self.config.jk == "sum" else h
+        total = total.to(dtype)  # frozen layers may work in fewer bits
         return total if self.last is None else self.last(total)
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:

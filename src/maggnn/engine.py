@@ -6,7 +6,6 @@ A search never waits for the device: t moves and the answer of a chunk are one r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from maggnn.errors import InputError
 from maggnn.frozen import frozen
 from maggnn.graphs import BatchSize, GraphBatch, PackedGraphs
 from maggnn.model import MagGNN
-from maggnn.runtime import make_generator
+from maggnn.runtime import make_generator, matrix_products
 
 LIVE_COPIES = 6
 """How many [N, m, d] tensors a search holds at once, with some room: features, messages, the layer's hidden part."""
@@ -46,7 +45,7 @@ class Engine:
         if memory_mb <= 0:
             raise InputError(f"the memory budget is {memory_mb} MB, must be more than 0")
         self.packed = packed
-        self.model = frozen(model, precision).to(packed.device)
+        self.model = frozen(model, precision if packed.device.type == "cuda" else "float32").to(packed.device)
         self.precision: Precision = precision
         self.memory_mb = memory_mb if packed.device.type == "cuda" else min(memory_mb, CACHE_MB)
         self.generator = make_generator(seed, packed.device)
@@ -96,20 +95,9 @@ class Engine:
     @torch.no_grad()
     def answer_for(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """What the engine's predictor says of given tuples [B, m, k], without a search: [rows, num_outputs]."""
-        with _matrix_products(self.precision):
+        with matrix_products(self.precision):
             return self.model.predictor(graphs, tuples)
 
     def _answer_chunk(self, size: BatchSize, ids: Tensor) -> Tensor:
-        with _matrix_products(self.precision):
+        with matrix_products(self.precision):
             return self.model(self.packed.gather(ids, size), generator=self.generator)
-
-
-@contextmanager
-def _matrix_products(precision: Precision) -> Iterator[None]:
-    """Precision of torch's own products on a GPU while inside."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

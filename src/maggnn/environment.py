@@ -64,23 +64,27 @@ class Environment:
         return self._judge(self.predictor.read(self.embed(state, state.tuples), state.graphs), state)
 
     @torch.no_grad()
-    def outcome_loss(self, state: State, mover: Tensor) -> Tensor:
-        """The loss after every single move of tuple `mover` [B], the other tuples unmoved: [B, V, k]."""
+    def outcome_rewards(self, state: State, mover: Tensor) -> Tensor:
+        """Eq. 8 for every single move of tuple `mover` [B], the other tuples unmoved: [B, V, k]."""
         num_graphs, num_tuples, tuple_order = state.tuples.shape
         graph = torch.arange(num_graphs, device=mover.device)
         outcomes = one_move_away(state.tuples[graph, mover], state.graphs.max_num_nodes)  # [B, V, k, k]
         # A padding node is no node of the graph: any real one stands in, its cells are masked by the caller.
         outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None]).flatten(1, 2)
+        tuples = torch.cat([state.tuples, outcomes], dim=1)  # what is there and what could be, judged together
         if num_tuples == 1 and self._loss_table is not None and state.ids is not None:
-            return self._loss_table[self._rows(state, outcomes)].reshape(num_graphs, -1, tuple_order)
-        arriving = self.embed(state, outcomes)  # [rows, V * k, width]
-        total = arriving if num_tuples == 1 else arriving + self._others(state, mover)
-        outputs = self.predictor.read_pooled(total, num_tuples, state.graphs)
-        return self._judge(outputs, state).reshape(num_graphs, -1, tuple_order)
+            present, after = self._loss_table[self._rows(state, tuples)].split([1, outcomes.shape[1]], dim=1)
+        else:
+            embeddings = self.embed(state, tuples).split([num_tuples, outcomes.shape[1]], dim=1)
+            present = self._judge(self.predictor.read(embeddings[0], state.graphs), state)[:, None]
+            total = embeddings[1] + self._others(embeddings[0], state, mover)
+            after = self._judge(self.predictor.read_pooled(total, num_tuples, state.graphs), state)
+        return (present - after).reshape(num_graphs, -1, tuple_order)
 
-    def _others(self, state: State, mover: Tensor) -> Tensor:
-        """The sum of the embeddings of all tuples but `mover`, [rows, 1, width]."""
-        present = self.embed(state, state.tuples)  # [rows, m, width]
+    def _others(self, present: Tensor, state: State, mover: Tensor) -> Tensor:
+        """The sum of the embeddings [rows, m, width] of all tuples but `mover`, [rows, 1, width]."""
+        if present.shape[1] == 1:
+            return torch.zeros_like(present)
         row_mover = mover if self.predictor.level == "graph" else mover[state.graphs.node_graph]
         own = present.gather(1, row_mover[:, None, None].expand(-1, 1, present.shape[-1]))
         return present.sum(dim=1, keepdim=True) - own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +62,29 @@ class FeatureEmbedding(nn.Module):
             total = part if total is None else total + part
         assert total is not None, "categories are not empty here"
         return total
+
+    @property
+    def num_kinds(self) -> int | None:
+        """Combinations of categories that rows can have; None for floats."""
+        return math.prod(self.spec.categories) if self.spec.categories else None
+
+    def kinds(self, values: Tensor) -> Tensor:
+        """The combination that each row has, as one number, [rows]; the last column counts fastest."""
+        _check_columns(values, self.spec)
+        kind = values[:, 0].long()
+        for column, count in enumerate(self.spec.categories[1:], start=1):
+            kind = kind * count + values[:, column]
+        return kind
+
+    def table(self) -> Tensor:
+        """The embedding of every combination, [kinds, d]: row `kinds(x)` of it is the embedding of x."""
+        counts = self.spec.categories
+        index = torch.arange(math.prod(counts), device=next(self.parameters()).device)
+        columns = []
+        for count in reversed(counts):
+            columns.append(index % count)
+            index = index // count
+        return self(torch.stack(columns[::-1], dim=1))
 
 
 class _Lookup(torch.autograd.Function):

@@ -123,24 +123,12 @@ class GraphBatch:
         """Whether every edge is there in both directions: then by source is by target, turned round."""
         return torch.equal(self.edge_index[:, self.by_source].flip(0), self.edge_index)
 
-    def derived(self, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """What `make` returns, made once for this batch: layers share it."""
-        if name not in self.__dict__:
-            self.__dict__[name] = make()
-        return self.__dict__[name]
-
-    def edge_kind(self, categories: tuple[int, ...]) -> Tensor:
-        """The combination of categories that each edge has, as one number, [E]; the last column counts fastest."""
-        edge_attr = self.edge_attr
-        assert edge_attr is not None, "bonds have kinds where graphs have edge_attr"
-
-        def number() -> Tensor:
-            kind = edge_attr[:, 0].long()
-            for column, count in enumerate(categories[1:], start=1):
-                kind = kind * count + edge_attr[:, column]
-            return kind
-
-        return self.derived(f"edge kind of {categories}", number)
+    def derived(self, name: str, make: Callable[[], Tensor], of: Tensor | None = None) -> Tensor:
+        """What `make` returns, made once for this batch (and for `of`, where it depends on that): layers share it."""
+        held = self.__dict__.get(name)
+        if held is None or held[0] is not of:
+            held = self.__dict__[name] = (of, make())
+        return held[1]
 
     def padded(self, values: Tensor, fill: float) -> Tensor:
         """Node values [N, ...] as a table [B, max_num_nodes, ...], `fill` where a graph has no node."""

@@ -40,15 +40,23 @@ class Norm(nn.Module):
 
     def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
         """The norm, relu and the sum with `residual`, which a GPU does in one kernel while training."""
-        if h.device.type == "cuda" and self.training and isinstance(self.norm, nn.BatchNorm1d):
-            from maggnn.kernels.gpu import norm_relu
-
+        if h.device.type == "cuda" and isinstance(self.norm, nn.BatchNorm1d):
             flat = h.reshape(-1, h.shape[-1])
-            rows = torch.full((), len(flat), device=h.device) if num_real is None else num_real * (len(flat) // len(h))
             rest = None if residual is None else residual.reshape(flat.shape)
-            return norm_relu(flat, self.norm, rows, rest).reshape(h.shape)
+            if self.training:
+                all_rows = torch.full((), len(flat), device=h.device)
+                rows = all_rows if num_real is None else num_real * (len(flat) // len(h))
+                return _gpu().norm_relu(flat, self.norm, rows, rest).reshape(h.shape)
+            if not torch.is_grad_enabled():
+                return _gpu().fixed_norm_relu(flat, self.norm, rest).reshape(h.shape)
         out = self(h, num_real).relu()
         return out if residual is None else residual + out
+
+
+def _gpu():  # noqa: ANN202 (a module)
+    from maggnn.kernels import gpu  # needs Triton, which only GPU builds of torch bring
+
+    return gpu
 
 
 def _padded_batch_norm(h: Tensor, norm: nn.BatchNorm1d, num_rows: Tensor) -> Tensor:

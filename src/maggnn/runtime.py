@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
+from maggnn.config import Precision
 from maggnn.errors import InputError
 
 
@@ -23,6 +27,17 @@ def pick_device(name: str) -> torch.device:
 def make_generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator of its own on `device`, independent of torch's global one."""
     return torch.Generator(device=device).manual_seed(seed)
+
+
+@contextmanager
+def matrix_products(precision: Precision) -> Iterator[None]:
+    """Precision of torch's own products on a GPU while inside; steps recorded there keep it."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
 
 
 class Randomness:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 import torch
 
 from maggnn.bench.timing import median_ms, peak_mb
-from maggnn.config import Config
+from maggnn.config import Config, Precision
 from maggnn.data.registry import Dataset
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split
 from maggnn.experiments.ledger import LedgerRow
+from maggnn.runtime import matrix_products
 from maggnn.training.paradigms import Ord, Simul
 
 BATCH_SIZES = (128, 512, 2048)
@@ -33,22 +34,39 @@ def bench(
 ) -> list[LedgerRow]:
     """Rows of every batch size: ms of each kind of step."""
     dataset = zinc()
-    split = dataset.splits(0)[0]
+    precisions: tuple[Precision, ...] = ("float32", "tf32") if device.type == "cuda" else ("float32",)
     rows = []
     for batch_size in batch_sizes:
-        simul = Simul(config(batch_size, "simul"), dataset, split, device)
-        simul.gather_warmup()
-        plain = Ord(config(batch_size, "ord"), dataset, split, device)
-        steps: dict[str, Callable[[], object]] = {
-            "predictor": _numbered(plain.predictor_step),
-            "agent": _numbered(simul.agent_step),
-            "simul": _numbered(simul.step),
-        }
-        for name, step in steps.items():
-            time = median_ms(step, device, repeats, warm_up=12)  # sizes that occur are recorded by then
-            row = _row(name, batch_size, time, peak_mb(step, device), simul)
-            tell(f"{row.dataset:24} {row.mean:10.3f} ms")
-            rows.append(row)
+        for precision in precisions:
+            with matrix_products(precision):
+                rows += _measure(batch_size, dataset, device, repeats, precision, tell)
+    return rows
+
+
+def _measure(
+    batch_size: int,
+    dataset: Dataset,
+    device: torch.device,
+    repeats: int,
+    precision: Precision,
+    tell: Callable[[str], None],
+) -> list[LedgerRow]:
+    """Rows of one batch size."""
+    split = dataset.splits(0)[0]
+    rows = []
+    simul = Simul(config(batch_size, "simul"), dataset, split, device)
+    simul.gather_warmup()
+    plain = Ord(config(batch_size, "ord"), dataset, split, device)
+    steps: dict[str, Callable[[], object]] = {
+        "predictor": _numbered(plain.predictor_step),
+        "agent": _numbered(simul.agent_step),
+        "simul": _numbered(simul.step),
+    }
+    for name, step in steps.items():
+        time = median_ms(step, device, repeats, warm_up=12)  # sizes that occur are recorded by then
+        row = _row(name, batch_size, time, peak_mb(step, device), simul, precision)
+        tell(f"{row.dataset:24} {row.mean:10.3f} ms")
+        rows.append(row)
     return rows
 
 
@@ -81,8 +99,8 @@ def _numbered(step: Callable[[int], object]) -> Callable[[], object]:
     return lambda: step(next(count))
 
 
-def _row(name: str, batch_size: int, time: float, peak: float | None, simul: Simul) -> LedgerRow:
-    agent = simul.config.agent
+def _row(name: str, batch_size: int, time: float, peak: float | None, simul: Simul, precision: Precision) -> LedgerRow:
+    agent, suffix = simul.config.agent, "" if precision == "float32" else f"-{precision}"
     what = {
         "predictor": "one predictor update of ORD",
         "agent": "one RL-Experience and one Q update, lookahead target",
@@ -90,7 +108,7 @@ def _row(name: str, batch_size: int, time: float, peak: float | None, simul: Sim
     }[name]
     return LedgerRow(
         table="bench_train",
-        dataset=f"zinc-{name}-b{batch_size}",
+        dataset=f"zinc-{name}-b{batch_size}{suffix}",
         method="mag-gnn",
         metric="ms",
         mean=round(time, 4),
@@ -101,5 +119,5 @@ def _row(name: str, batch_size: int, time: float, peak: float | None, simul: Sim
         params=sum(parameter.numel() for parameter in simul.model.parameters()),
         peak_mb=None if peak is None else round(peak, 1),
         config="gine, 6 layers, d = 100",
-        note=f"{what}; batch of {batch_size} molecules",
+        note=f"{what}; batch of {batch_size} molecules, {precision}",
     )

@@ -13,20 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.config import Precision
 from maggnn.graphs import GraphBatch
 
 # Said once a process by torch itself; the products used here are stable and tested against dense ones.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 
 
-def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None) -> Tensor:
+def aggregate(
+    h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
+) -> Tensor:
     """See `messages.aggregate`."""
     if not relu and edges is None:
         return scale * h + _SumNeighbours.apply(h, graphs)
     messages = _SourceNodes.apply(h, graphs)  # [E, m, d]
     if edges is not None:
-        messages = messages + edges[:, None]
+        rows = edges if kinds is None else torch.nn.functional.embedding(kinds, edges)
+        messages = messages + rows[:, None]
     return scale * h + _SumEdges.apply(messages.relu() if relu else messages, graphs)
 
 
@@ -39,41 +41,45 @@ def frozen_layer(
     second: Tensor,
     second_bias: Tensor,
     relu: bool,
-    table: Tensor | None,
+    edges: Tensor | None,
     kinds: Tensor | None,
     residual: bool,
-    precision: Precision,
 ) -> Tensor:
     """See `messages.frozen_layer`."""
     flat = h.reshape(len(h), -1)  # [N, m d]
-    matrix, senders = (_adjacency(graphs), flat) if not relu else _senders(flat, graphs, table, kinds)
+    matrix, senders = (_adjacency(graphs), flat) if not relu else _senders(flat, graphs, edges, kinds)
     rows = torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(-1, h.shape[-1])
     hidden = torch.addmm(first_bias, rows, first).relu_()
     out = torch.addmm(second_bias, hidden, second).relu_().reshape(h.shape)
     return out.add_(h) if residual else out
 
 
-def _senders(flat: Tensor, graphs: GraphBatch, table: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
+def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
     """What nodes may send, relu(h + e) for each kind of edge e there is, and the matrix that says who receives it.
 
     A message depends on its source and on the kind of its edge alone. With a few kinds, as in molecules, all that
     could be sent is less than all that is sent: [kinds * N, m d] instead of [E, m d].
     """
-    if table is None or kinds is None:
+    if edges is None:
         return _adjacency(graphs), flat.relu()
-    present = graphs.derived("kinds present", lambda: torch.bincount(kinds, minlength=len(table)).nonzero()[:, 0])
-    if len(present) * len(flat) > FEW_KINDS * len(kinds):
-        messages = flat.index_select(0, graphs.edge_index[0]).reshape(len(kinds), -1, table.shape[1])
-        messages = messages.add_(table.index_select(0, kinds)[:, None]).relu_()
-        return _incidence(graphs), messages.reshape(len(kinds), -1)
-    copies = flat.shape[1] // table.shape[1]
-    sent = (flat + table[present].repeat(1, copies)[:, None]).relu_()  # [kinds, N, m d]
+    source, d = graphs.edge_index[0], edges.shape[1]
+    present = None if kinds is None else _present(graphs, kinds)
+    if kinds is None or present is None or len(present) * len(flat) > FEW_KINDS * len(kinds):
+        rows = edges if kinds is None else edges.index_select(0, kinds)
+        messages = flat.index_select(0, source).reshape(len(source), -1, d).add_(rows[:, None]).relu_()
+        return _incidence(graphs), messages.reshape(len(source), -1)
+    sent = (flat + edges[present].repeat(1, flat.shape[1] // d)[:, None]).relu_()  # [kinds, N, m d]
 
     def who_receives() -> Tensor:
         place = torch.searchsorted(present, kinds)
-        return _matrix(graphs, graphs.edge_index[0] + place * len(flat), len(present) * len(flat))
+        return _matrix(graphs, source + place * len(flat), len(present) * len(flat))
 
-    return graphs.derived("who receives", who_receives), sent.flatten(0, 1)
+    return graphs.derived("who receives", who_receives, of=kinds), sent.flatten(0, 1)
+
+
+def _present(graphs: GraphBatch, kinds: Tensor) -> Tensor:
+    """The kinds of edge that occur in this batch, ascending."""
+    return graphs.derived("kinds present", lambda: torch.bincount(kinds).nonzero()[:, 0], of=kinds)
 
 
 FEW_KINDS = 2.0

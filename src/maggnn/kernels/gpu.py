@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.config import Precision
 from maggnn.graphs import GraphBatch
 from maggnn.kernels import programs as triton_programs
 from maggnn.kernels.reference import update_running
@@ -24,16 +23,12 @@ ROWS = 64
 COLUMNS = 32
 """Columns in a tile of a reduction over rows: enough for full cache lines, few enough for many programs."""
 
-WIDEST = 128
-"""Widest layer that one program holds whole: two square matrices of this width in shared memory."""
 
-LAYER_ROWS = 64
-"""Rows of a whole layer that one program handles."""
-
-
-def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None) -> Tensor:
+def aggregate(
+    h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
+) -> Tensor:
     """See `messages.aggregate`."""
-    return _Aggregate.apply(h.contiguous(), scale, edges, graphs, relu)
+    return _Aggregate.apply(h.contiguous(), scale, edges, kinds, graphs, relu)
 
 
 def frozen_layer(
@@ -45,31 +40,16 @@ def frozen_layer(
     second: Tensor,
     second_bias: Tensor,
     relu: bool,
-    table: Tensor | None,
+    edges: Tensor | None,
     kinds: Tensor | None,
     residual: bool,
-    precision: Precision,
 ) -> Tensor:
     """See `messages.frozen_layer`."""
-    width = h.shape[-1]
-    block = max(16, _power_of_two(width))
-    if block > WIDEST:
-        edges = None if table is None or kinds is None else table[kinds]
-        rows = aggregate(h, scale, graphs, relu, edges).reshape(-1, width)
-        hidden = torch.addmm(first_bias, rows, first).relu_()
-        out = torch.addmm(second_bias, hidden, second).relu_().reshape(h.shape)
-        return out.add_(h) if residual else out
-    h = h.contiguous()
-    out = torch.empty_like(h)
-    rows = h.shape[0] * h.shape[1]
-    if rows:
-        programs.frozen_layer[(_tiles_of(rows, LAYER_ROWS),)](
-            h, h if table is None else table, scale, graphs.edge_offsets, graphs.edge_index[0],
-            graphs.edge_index[0] if kinds is None else kinds,
-            first, first_bias, second, second_bias, out, rows,
-            h.shape[1], width, table is not None, relu, residual, precision, LAYER_ROWS, block,
-        )  # fmt: skip
-    return out
+    rows = aggregate(h, scale, graphs, relu, edges, kinds).reshape(-1, h.shape[-1])
+    # The one way to have cuBLAS add the bias and take relu while it writes the product: no further pass over memory.
+    hidden = torch.ops.aten._addmm_activation(first_bias, rows, first)
+    out = torch.ops.aten._addmm_activation(second_bias, hidden, second).reshape(h.shape)
+    return out.add_(h) if residual else out
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
@@ -84,50 +64,88 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
 
 def norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None) -> Tensor:
     """relu(BatchNorm(h)) (+ residual) in training, over the first `num_rows` rows of h [rows, d]."""
+    h, residual = h.contiguous(), None if residual is None else residual.contiguous()
     mean, variance = _batch_statistics(h, num_rows)
     with torch.no_grad():
         update_running(norm, mean, variance, num_rows)
     return _NormReLU.apply(h, norm.weight, norm.bias, residual, mean, (variance + norm.eps).rsqrt(), num_rows)
 
 
+def fixed_norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, residual: Tensor | None = None) -> Tensor:
+    """relu(BatchNorm(h)) (+ residual) in evaluation, without gradients, h [rows, d]."""
+    assert norm.running_mean is not None and norm.running_var is not None
+    rstd = (norm.running_var + norm.eps).rsqrt()
+    h, residual = h.contiguous(), None if residual is None else residual.contiguous()
+    out = torch.empty_like(h)
+    _normalise(h, norm.running_mean, rstd, norm.weight, norm.bias, residual, out)
+    return out
+
+
+def _normalise(
+    h: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, out: Tensor
+) -> None:
+    if h.numel():
+        programs.normalise[_tiles(h)](
+            h, mean, rstd, weight, bias, _or(residual, h), out,
+            len(h), h.shape[1], residual is not None, ROWS, COLUMNS,
+        )  # fmt: skip
+
+
 class _Aggregate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, h: Tensor, scale: Tensor, edges: Tensor | None, graphs: GraphBatch, relu: bool) -> Tensor:
+    def forward(
+        ctx: Any, h: Tensor, scale: Tensor, edges: Tensor | None, kinds: Tensor | None, graphs: GraphBatch, relu: bool
+    ) -> Tensor:
         ctx.graphs, ctx.relu = graphs, relu
-        ctx.save_for_backward(h, scale, edges)
+        ctx.save_for_backward(h, scale, edges, kinds)
         out = torch.empty_like(h)
         if h.numel():
             row = h[0].numel()
             source = graphs.edge_index[0]
             programs.aggregate[_grid(len(h), row)](
-                h, edges if edges is not None else h, scale, graphs.edge_offsets, source, out,
-                row, h.shape[-1], edges is not None, relu, _block(row),
+                h, _or(edges, h), _or(kinds, source), scale, graphs.edge_offsets, source, out,
+                row, h.shape[-1], edges is not None, kinds is not None, relu, programs.WIDE[h.dtype], _block(row),
             )  # fmt: skip
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        h, scale, edges = ctx.saved_tensors
+        h, scale, edges, kinds = ctx.saved_tensors
         graphs, grad = ctx.graphs, grads[0].contiguous()
         grad_h, grad_edges = torch.empty_like(h), None
         source, target = graphs.edge_index
         if h.numel():
             row = h[0].numel()
-            present = edges if edges is not None else h
             programs.aggregate_backward[_grid(len(h), row)](
-                h, present, scale, grad, graphs.source_offsets, graphs.by_source, target, grad_h,
-                row, h.shape[-1], edges is not None, ctx.relu, _block(row),
+                h, _or(edges, h), _or(kinds, source), scale, grad, graphs.source_offsets, graphs.by_source, target,
+                grad_h, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
             )  # fmt: skip
         if edges is not None and ctx.needs_input_grad[2]:
-            grad_edges = torch.zeros_like(edges)
-            if edges.numel() and h.numel():
-                copies, width = h.shape[1], h.shape[2]
-                programs.edge_gradient[(len(edges),)](
-                    h, edges, grad, source, target, grad_edges, copies, width, ctx.relu,
-                    _power_of_two(width),
-                )  # fmt: skip
+            grad_edges = _edge_gradient(h, edges, kinds, grad, source, target, ctx.relu)
         grad_scale = (grad * h).sum().reshape(scale.shape) if ctx.needs_input_grad[1] else None
-        return grad_h, grad_scale, grad_edges, None, None
+        return grad_h, grad_scale, grad_edges, None, None, None
+
+
+def _edge_gradient(
+    h: Tensor, edges: Tensor, kinds: Tensor | None, grad: Tensor, source: Tensor, target: Tensor, relu: bool
+) -> Tensor:
+    """Of each edge, [E, d], then summed over the edges of a kind by a product with one-hot rows: repeatable."""
+    result = h.new_zeros(len(source), edges.shape[1])
+    if result.numel() and h.numel():
+        copies, width = h.shape[1], h.shape[2]
+        programs.edge_gradient[(len(source),)](
+            h, edges, _or(kinds, source), grad, source, target, result, copies, width,
+            kinds is not None, relu, _power_of_two(width),
+        )  # fmt: skip
+    if kinds is None:
+        return result
+    one_hot = kinds == torch.arange(len(edges), device=kinds.device)[:, None]  # [kinds, E]
+    return one_hot.to(result.dtype) @ result
+
+
+def _or(given: Tensor | None, other: Tensor) -> Tensor:
+    """A program wants a tensor even where it will not look at it."""
+    return other if given is None else given
 
 
 class _SumNodes(torch.autograd.Function):
@@ -173,10 +191,7 @@ class _NormReLU(torch.autograd.Function):
         ctx.save_for_backward(h, weight, bias, mean, rstd, num_rows)
         ctx.residual = residual is not None
         out = torch.empty_like(h)
-        programs.normalise[_tiles(h)](
-            h, mean, rstd, weight, bias, residual if residual is not None else h, out,
-            len(h), h.shape[1], residual is not None, ROWS, COLUMNS,
-        )  # fmt: skip
+        _normalise(h, mean, rstd, weight, bias, residual, out)
         return out
 
     @staticmethod

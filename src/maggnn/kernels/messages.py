@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from maggnn.config import Precision
 from maggnn.graphs import GraphBatch
 from maggnn.kernels import cpu
 
 
-def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool = False, edges: Tensor | None = None) -> Tensor:
+def aggregate(
+    h: Tensor,
+    scale: Tensor,
+    graphs: GraphBatch,
+    relu: bool = False,
+    edges: Tensor | None = None,
+    kinds: Tensor | None = None,
+) -> Tensor:
     """AGGREGATE of Eq. 1 with the node's own part: scale h_v + sum over edges (u, v) of f(h_u + e_uv).
 
     Args:
         scale: one number, (1 + eps) of GIN.
         relu: f is relu (GINE) instead of the identity (GIN).
         edges: e, [E, d], shared by the m copies; None adds nothing.
+        kinds: each edge's row of `edges` [kinds, d], [E]; None: edge i has row i.
     """
-    return _kernels(h).aggregate(h, scale, graphs, relu, edges)
+    return _kernels(h).aggregate(h, scale, graphs, relu, edges, kinds)
 
 
 def frozen_layer(
@@ -29,19 +36,18 @@ def frozen_layer(
     second: Tensor,
     second_bias: Tensor,
     relu: bool,
-    table: Tensor | None,
+    edges: Tensor | None,
     kinds: Tensor | None,
     residual: bool,
-    precision: Precision,
 ) -> Tensor:
     """A whole layer without gradients: relu(relu(aggregate(h) W1 + b1) W2 + b2) (+ h), [N, m, d].
 
     Args:
         first, second: W1 and W2 as [in, out], with their biases [d].
-        table, kinds: edge embeddings as rows [kinds, d] and each edge's row [E]; None adds nothing.
+        edges, kinds: as in `aggregate`.
     """
     layer = _kernels(h).frozen_layer
-    return layer(h, graphs, scale, first, first_bias, second, second_bias, relu, table, kinds, residual, precision)
+    return layer(h, graphs, scale, first, first_bias, second, second_bias, relu, edges, kinds, residual)
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

@@ -3,23 +3,31 @@
 Triton has its own types, so Python's type checkers leave this file alone (see pyproject.toml).
 """
 
+import torch
 import triton
 import triton.language as tl
+
+WIDE = {torch.bfloat16: tl.float32, torch.float32: tl.float32, torch.float64: tl.float64}
+"""What sums over neighbours are made in."""
 
 
 @triton.jit
 def aggregate(
-    h, edges, scale, offsets, source, out,
-    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+    h, edges, kinds, scale, offsets, source, out,
+    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
+    relu: tl.constexpr, wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
     inside = column < row
-    total = tl.load(scale) * tl.load(h + node * row + column, mask=inside, other=0.0)
+    total = tl.load(scale) * tl.load(h + node * row + column, mask=inside, other=0.0).to(wide)
     for position in range(tl.load(offsets + node), tl.load(offsets + node + 1)):
-        message = tl.load(h + tl.load(source + position) * row + column, mask=inside, other=0.0)
+        message = tl.load(h + tl.load(source + position) * row + column, mask=inside, other=0.0).to(wide)
         if has_edges:
-            message += tl.load(edges + position * width + column % width, mask=inside, other=0.0)
+            kind = position
+            if has_kinds:
+                kind = tl.load(kinds + position)
+            message += tl.load(edges + kind * width + column % width, mask=inside, other=0.0)
         if relu:
             message = tl.maximum(message, 0.0)
         total += message
@@ -28,8 +36,9 @@ def aggregate(
 
 @triton.jit
 def aggregate_backward(
-    h, edges, scale, grad, offsets, by_source, target, out,
-    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+    h, edges, kinds, scale, grad, offsets, by_source, target, out,
+    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
+    relu: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * block + tl.arange(0, block)
@@ -42,7 +51,10 @@ def aggregate_backward(
         if relu:
             message = own
             if has_edges:
-                message += tl.load(edges + edge * width + column % width, mask=inside, other=0.0)
+                kind = edge
+                if has_kinds:
+                    kind = tl.load(kinds + edge)
+                message += tl.load(edges + kind * width + column % width, mask=inside, other=0.0)
             arriving = tl.where(message > 0, arriving, 0.0)
         total += arriving
     tl.store(out + node * row + column, total, mask=inside)
@@ -50,15 +62,18 @@ def aggregate_backward(
 
 @triton.jit
 def edge_gradient(
-    h, edges, grad, source, target, out,
-    copies: tl.constexpr, width: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+    h, edges, kinds, grad, source, target, out,
+    copies: tl.constexpr, width: tl.constexpr, has_kinds: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     edge = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, block)
     inside = column < width
     from_row = tl.load(source + edge) * copies * width + column
     to_row = tl.load(target + edge) * copies * width + column
-    present = tl.load(edges + edge * width + column, mask=inside, other=0.0)
+    kind = edge
+    if has_kinds:
+        kind = tl.load(kinds + edge)
+    present = tl.load(edges + kind * width + column, mask=inside, other=0.0)
     total = tl.zeros_like(present)
     for copy in range(copies):
         arriving = tl.load(grad + to_row + copy * width, mask=inside, other=0.0)
@@ -182,52 +197,3 @@ def normalise_backward(
     mean_product = tl.load(sums + width + column, mask=known, other=0.0) / count
     result = gain * scale * (arriving - mean_grad - normal * mean_product)
     tl.store(out + row * width + column, tl.where(inside, result, 0.0), mask=(row < rows) & known)
-
-
-@triton.jit
-def frozen_layer(
-    h, table, scale, offsets, source, code, first, first_bias, second, second_bias, out, rows,
-    copies: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, relu: tl.constexpr,
-    residual: tl.constexpr, precision: tl.constexpr, tile_rows: tl.constexpr, block: tl.constexpr,
-):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
-    inside = row < rows
-    node, copy = row // copies, row % copies
-    column = tl.arange(0, block)
-    known = (column < width)[None, :]
-    own = tl.load(h + row[:, None] * width + column[None, :], mask=inside[:, None] & known, other=0.0)
-    total = tl.load(scale) * own
-    start = tl.load(offsets + node, mask=inside, other=0)
-    end = tl.load(offsets + node + 1, mask=inside, other=0)
-    for step in range(tl.max(end - start, axis=0)):
-        present = start + step < end
-        loaded = present[:, None] & known
-        neighbour = tl.load(source + start + step, mask=present, other=0)
-        message = tl.load(h + (neighbour * copies + copy)[:, None] * width + column[None, :], mask=loaded, other=0.0)
-        if has_edges:
-            kind = tl.load(code + start + step, mask=present, other=0)
-            message += tl.load(table + kind[:, None] * width + column[None, :], mask=loaded, other=0.0)
-        if relu:
-            message = tl.maximum(message, 0.0)
-        total += message
-    square = column[:, None] * width + column[None, :]
-    filled = (column < width)[:, None] & known
-    line = column[None, :]
-    hidden = product(total, tl.load(first + square, mask=filled, other=0.0), precision)
-    hidden = tl.maximum(hidden + tl.load(first_bias + line, mask=known, other=0.0), 0.0)
-    result = product(hidden, tl.load(second + square, mask=filled, other=0.0), precision)
-    result = tl.maximum(result + tl.load(second_bias + line, mask=known, other=0.0), 0.0)
-    if residual:
-        result += own
-    tl.store(out + row[:, None] * width + column[None, :], result, mask=inside[:, None] & known)
-
-
-@triton.jit
-def product(left, right, precision: tl.constexpr):
-    if precision == "bfloat16":
-        result = tl.dot(left.to(tl.bfloat16), right.to(tl.bfloat16))
-    elif precision == "tf32":
-        result = tl.dot(left, right, input_precision="tf32")
-    else:
-        result = tl.dot(left, right, input_precision="tf32x3")
-    return result

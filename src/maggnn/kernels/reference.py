@@ -8,12 +8,14 @@ from torch import Tensor
 from maggnn.graphs import GraphBatch
 
 
-def aggregate(h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None) -> Tensor:
+def aggregate(
+    h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
+) -> Tensor:
     """scale h_v plus the sum of the messages that arrive at v, [N, m, d]."""
     source, target = graphs.edge_index
     messages = h[source]  # [E, m, d]
     if edges is not None:
-        messages = messages + edges[:, None]
+        messages = messages + (edges if kinds is None else edges[kinds])[:, None]
     if relu:
         messages = messages.relu()
     # Padded edges are no edges: they lie past the last offset.

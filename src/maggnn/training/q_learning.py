@@ -112,8 +112,7 @@ class QLearner:
         num_tuples = state.tuples.shape[1]
         shape = (len(state.turn),)
         mover = torch.randint(num_tuples, shape, device=state.turn.device, generator=self.generator)
-        present = self.environment.loss(state)  # [B]
-        reward = present[:, None, None] - self.environment.outcome_loss(state, mover)  # Eq. 8, [B, V, k]
+        reward = self.environment.outcome_rewards(state, mover)  # [B, V, k]
         table = state.graphs.padded(self.q_table(self.q_network, state), 0.0)  # [B, V, m, k]
         index = mover[:, None, None, None].expand(-1, table.shape[1], 1, table.shape[3])
         row = table.gather(2, index)[:, :, 0]  # [B, V, k]

@@ -17,7 +17,7 @@ from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.model import MagGNN
-from maggnn.runtime import pick_device
+from maggnn.runtime import matrix_products, pick_device
 from maggnn.training import checkpoint
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Scalars
 from maggnn.training.progress import Log, Progress
@@ -66,7 +66,8 @@ def train(
     position = (0, 0) if folder is None else _resume(paradigm, config, folder)
     log, progress = Log(folder, position), Progress(quiet)
     try:
-        seconds = _run_phases(paradigm, position, config, folder, log, progress)
+        with matrix_products(config.runtime.precision):
+            seconds = _run_phases(paradigm, position, config, folder, log, progress)
     finally:
         log.close()
         progress.close()

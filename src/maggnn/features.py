@@ -94,7 +94,7 @@ class _Lookup(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.rows = len(table)
-        return table[index]
+        return torch.nn.functional.embedding(index, table)  # unlike table[index], refuses negative numbers
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

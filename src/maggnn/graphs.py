@@ -219,12 +219,12 @@ class PackedGraphs:
     def device(self) -> torch.device:
         return self.edge_index.device
 
-    @property
+    @cached_property
     def num_nodes(self) -> Tensor:
         """Nodes of each graph, [G], on the CPU."""
         return self.node_offsets.diff()
 
-    @property
+    @cached_property
     def num_edges(self) -> Tensor:
         """Directed edges of each graph, [G], on the CPU."""
         return self.edge_offsets.diff()
@@ -259,12 +259,16 @@ class PackedGraphs:
     def rounded_size(self, ids: Tensor) -> BatchSize:
         """What graphs `ids` need, rounded up to sixteenths of what as many average graphs need."""
         exact, share = self.size_of(ids), len(ids) / len(self)
-        average_nodes, average_edges = share * len(self.in_degree), max(1.0, share * len(self.by_source))
+        average_nodes, average_edges = share * len(self.in_degree), share * len(self.by_source)
         # Padded edges need a row of padding to join, so there is always at least one.
-        need = max((exact.nodes + 1) / average_nodes, exact.edges / average_edges)
+        need = max((exact.nodes + 1) / average_nodes, exact.edges / average_edges if average_edges else 0.0)
         rounded = math.ceil(ROUNDING * need) / ROUNDING
         nodes, edges = math.ceil(rounded * average_nodes), math.ceil(rounded * average_edges)
-        return BatchSize(len(ids), nodes, edges, int(self.num_nodes.max()), padding=True)
+        return BatchSize(len(ids), nodes, edges, self._most_nodes, padding=True)
+
+    @cached_property
+    def _most_nodes(self) -> int:
+        return int(self.num_nodes.max())
 
     @cached_property
     def _all_alike(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.kernels.reference import batch_statistics, update_running
+from maggnn.kernels.reference import known_statistics
 
 MEMORY = 0.05
 """Weight of the newest batch in the running covariance."""
@@ -32,11 +32,9 @@ class Norm(nn.Module):
         flat = h.reshape(-1, h.shape[-1])
         if not self.training or not isinstance(self.norm, nn.BatchNorm1d):
             return self.norm(flat).reshape(h.shape)
-        if len(flat) == 1:
-            return h  # one row has no variance to normalise by
-        if num_real is None:
+        if num_real is None and len(flat) > 1:
             return self.norm(flat).reshape(h.shape)
-        return _padded_batch_norm(flat, self.norm, num_real * (len(flat) // len(h))).reshape(h.shape)
+        return _padded_batch_norm(flat, self.norm, _num_rows(h, num_real)).reshape(h.shape)
 
     def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
         """The norm, relu and the sum with `residual`, which a GPU does in one kernel while training."""
@@ -44,9 +42,7 @@ class Norm(nn.Module):
             flat = h.reshape(-1, h.shape[-1])
             rest = None if residual is None else residual.reshape(flat.shape)
             if self.training:
-                all_rows = torch.full((), len(flat), device=h.device)
-                rows = all_rows if num_real is None else num_real * (len(flat) // len(h))
-                return _gpu().norm_relu(flat, self.norm, rows, rest).reshape(h.shape)
+                return _gpu().norm_relu(flat, self.norm, _num_rows(h, num_real), rest).reshape(h.shape)
             if not torch.is_grad_enabled():
                 return _gpu().fixed_norm_relu(flat, self.norm, rest).reshape(h.shape)
         out = self(h, num_real).relu()
@@ -59,11 +55,15 @@ def _gpu():  # noqa: ANN202 (a module)
     return gpu
 
 
+def _num_rows(h: Tensor, num_real: Tensor | None) -> Tensor:
+    """Rows of [rows, ..., d], laid out as [rows * ..., d], that are no padding: one number on the device."""
+    copies = h[0].numel() // h.shape[-1]
+    return torch.full((), copies * len(h), device=h.device) if num_real is None else copies * num_real
+
+
 def _padded_batch_norm(h: Tensor, norm: nn.BatchNorm1d, num_rows: Tensor) -> Tensor:
     """BatchNorm in training with padding after the first `num_rows` rows of [rows, d]."""
-    mean, variance = batch_statistics(h, num_rows)
-    with torch.no_grad():
-        update_running(norm, mean, variance, num_rows)
+    mean, variance = known_statistics(norm, h, num_rows)
     return (h - mean) * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
 
 

@@ -12,7 +12,8 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "maggnn"
 
 LINE = (
     ("errors",),
-    ("config", "runtime", "capture"),
+    ("config", "capture"),
+    ("runtime",),
     ("graphs",),
     ("kernels", "conversions"),
     ("tuples", "data"),
@@ -23,9 +24,12 @@ LINE = (
     ("q_network",),
     ("agent", "environment"),
     ("model",),
+    ("frozen",),
+    ("engine",),
     ("baselines",),
     ("training",),
     ("experiments",),
+    ("bench",),
     ("apps",),
 )
 """A part may import itself and what stands in an earlier group, never its own group's other parts."""

@@ -141,8 +141,8 @@ def test_directed_graphs_too(conv):
 @pytest.mark.parametrize("level", ["graph", "node"])
 @pytest.mark.parametrize("actions", ["simultaneous", "in_turn", "choose"])
 def test_a_whole_search_follows(actions, level):
-    """Moves are unique here (random real features), so the walk and its answer follow the relabelling."""
-    pair = Pair(seed=2)
+    """Moves are unique here (no two best moves tie), so the walk and its answer follow the relabelling."""
+    pair = Pair(seed=8)
     model = make_model(pair.parts, "gine", level, actions=actions, history="mean")
     for keep in ("last", "confident"):
         model.agent = AgentConfig(num_tuples=3, tuple_order=2, num_moves=3, actions=actions, keep=keep)

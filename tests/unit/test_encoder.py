@@ -59,14 +59,22 @@ def as_pyg_mlp(layer):
     return nn.Sequential(layer.first, layer.norm.norm, nn.ReLU(), layer.second)
 
 
+def finished(layer, out, h):
+    """What a layer does after its convolution."""
+    out = layer.last_norm.norm(out).relu()
+    return out + h if layer.residual else out
+
+
+@pytest.mark.parametrize("residual", [False, True])
 @pytest.mark.parametrize("norm", ["batch", "layer"])
-def test_gin_layer_equals_pyg(norm):
+def test_gin_layer_equals_pyg(norm, residual):
     graphs = random_batch()
-    layer = random_weights(GINLayer(EncoderConfig(hidden=6, norm=norm), FeatureSpec()))
+    layer = random_weights(GINLayer(EncoderConfig(hidden=6, norm=norm, residual=residual), FeatureSpec()))
     h = torch.randn(graphs.total_nodes, 1, 6)
     theirs = pyg.GINConv(nn.Identity(), eps=float(layer.eps.detach()))
     theirs.nn = as_pyg_mlp(layer)
-    torch.testing.assert_close(layer(h, graphs)[:, 0], theirs(h[:, 0], graphs.edge_index))
+    expected = finished(layer, theirs(h[:, 0], graphs.edge_index), h[:, 0])
+    torch.testing.assert_close(layer(h, graphs)[:, 0], expected)
 
 
 def test_gine_layer_equals_pyg():
@@ -77,8 +85,8 @@ def test_gine_layer_equals_pyg():
     assert layer.edge_embedding is not None
     theirs = pyg.GINEConv(nn.Sequential(nn.Linear(6, 6)), eps=float(layer.eps.detach()))
     theirs.nn = as_pyg_mlp(layer)
-    expected = theirs(h[:, 0], graphs.edge_index, layer.edge_embedding(graphs.edge_attr))
-    torch.testing.assert_close(layer(h, graphs)[:, 0], expected)
+    out = theirs(h[:, 0], graphs.edge_index, layer.edge_embedding(graphs.edge_attr))
+    torch.testing.assert_close(layer(h, graphs)[:, 0], finished(layer, out, h[:, 0]))
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -87,6 +95,7 @@ def test_encoder_equals_dense_algebra(jk, residual):
     """Built from the explicit marked graph G(v) = (V, E, [x, X(v)]), one copy at a time."""
     graphs = random_batch()
     encoder = encoder_for(graphs, jk=jk, residual=residual, c_plus=1.5, c_minus=-0.5)
+    assert all(layer.residual == residual for layer in encoder.layers)
     tuples = sample_tuples(graphs, 3, 2, torch.Generator().manual_seed(1))
     result = encoder(graphs, tuples)
     assert graphs.x is not None and encoder.mark_embedding is not None and encoder.node_embedding is not None
@@ -99,10 +108,8 @@ def test_encoder_equals_dense_algebra(jk, residual):
         table = encoder.node_embedding.embeddings[0].weight
         mark = encoder.mark_embedding
         h = total = table[graphs.x[:, 0]] + x_v @ mark.weight.T + mark.bias
-        for layer, norm in zip(encoder.layers, encoder.norms, strict=True):
-            mlp = as_pyg_mlp(layer)
-            out = norm.norm(mlp((1 + layer.eps) * h + adjacency @ h)).relu()
-            h = h + out if residual else out
+        for layer in encoder.layers:
+            h = finished(layer, as_pyg_mlp(layer)((1 + layer.eps) * h + adjacency @ h), h)
             total = total + h
         expected = total if jk == "sum" else h
         if encoder.last is not None:
@@ -130,9 +137,13 @@ def test_training_statistics_are_over_all_copies():
     torch.testing.assert_close(norm(h).reshape(-1, 4), expected)
 
 
-def test_one_row_is_not_normalised_in_training():
-    h = torch.randn(1, 1, 4)
-    assert torch.equal(Norm("batch", 4).train()(h), h)
+def test_one_row_is_normalised_by_what_is_known_from_before():
+    norm, h = Norm("batch", 4).train(), torch.randn(1, 1, 4)
+    norm(torch.randn(20, 2, 4))
+    before = {name: value.clone() for name, value in norm.state_dict().items()}
+    alone = norm(h)
+    assert all(torch.equal(value, before[name]) for name, value in norm.state_dict().items())
+    torch.testing.assert_close(alone, norm.eval()(h))
 
 
 def test_without_features_and_marks_nodes_start_equal():

@@ -95,19 +95,19 @@ def test_state_loss_is_the_loss_of_the_answer(task, level):
 @pytest.mark.parametrize("pooling", ["mean", "sum"])
 @pytest.mark.parametrize("num_tuples", [1, 3])
 @pytest.mark.parametrize(("task", "level"), CASES)
-def test_outcome_losses_equal_making_each_move(task, level, num_tuples, pooling, table):
+def test_outcome_rewards_equal_making_each_move(task, level, num_tuples, pooling, table):
     packed = make_packed(task, level)
     environment, state = make_environment(task, level, pooling), make_state(packed, num_tuples)
     if table:
         assert environment.tabulate_if_cheaper(packed, ALL, 2, 10**9) == (level == "graph")
     mover = torch.arange(5) % num_tuples
-    outcome = environment.outcome_loss(state, mover)  # [B, V, k]
+    outcome, present = environment.outcome_rewards(state, mover), environment.loss(state)  # [B, V, k] and [B]
     assert outcome.shape == (5, max(SIZES), 2)
     for b, node, slot in itertools.product(range(5), range(max(SIZES)), range(2)):
         if node < state.graphs.num_nodes[b]:
             tuples = state.tuples.clone()
             tuples[b, mover[b], slot] = node
-            expected = environment.loss(replace(state, tuples=tuples))[b]
+            expected = (present - environment.loss(replace(state, tuples=tuples)))[b]
             torch.testing.assert_close(outcome[b, node, slot], expected, atol=1e-5, rtol=1e-5)
     assert outcome.isfinite().all()
 
@@ -124,8 +124,8 @@ def test_the_table_equals_the_direct_way(task, options):
         unknown = replace(state, ids=None)  # graphs from elsewhere are embedded, not looked up
         torch.testing.assert_close(tabulated.loss(unknown), direct.loss(state))
         mover = torch.arange(5) % 3
-        losses = [one.outcome_loss(state, mover) for one in (tabulated, direct)]
-        torch.testing.assert_close(*losses, atol=1e-5, rtol=1e-5)
+        rewards = [one.outcome_rewards(state, mover) for one in (tabulated, direct)]
+        torch.testing.assert_close(*rewards, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("num_tuples", [1, 3])
@@ -137,12 +137,12 @@ def test_graphs_outside_the_table_are_embedded_and_never_mistaken_for_others(num
     mover = torch.zeros(5, dtype=torch.long)
     unknown = replace(state, ids=None)
     torch.testing.assert_close(tabulated.loss(unknown), direct.loss(state), atol=1e-5, rtol=1e-5)
-    losses = [tabulated.outcome_loss(unknown, mover), direct.outcome_loss(state, mover)]
-    torch.testing.assert_close(*losses, atol=1e-5, rtol=1e-5)
+    rewards = [tabulated.outcome_rewards(unknown, mover), direct.outcome_rewards(state, mover)]
+    torch.testing.assert_close(*rewards, atol=1e-5, rtol=1e-5)
     with pytest.raises(IndexError):  # ids say which graphs of the table
         tabulated.loss(state)
     with pytest.raises(IndexError):
-        tabulated.outcome_loss(state, mover)
+        tabulated.outcome_rewards(state, mover)
 
 
 def test_the_table_is_made_only_where_it_saves_work():
@@ -157,4 +157,4 @@ def test_no_gradient_leaves_the_judge():
     environment = make_environment("classification", "graph")
     state = make_state(make_packed("classification", "graph"), 1)
     assert not environment.loss(state).requires_grad
-    assert not environment.outcome_loss(state, torch.zeros(5, dtype=torch.long)).requires_grad
+    assert not environment.outcome_rewards(state, torch.zeros(5, dtype=torch.long)).requires_grad

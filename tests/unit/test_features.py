@@ -29,6 +29,24 @@ def test_categories_equal_one_hot_columns_through_a_linear_map():
     torch.testing.assert_close(embedding(values), one_hot.float() @ weight)
 
 
+def test_gradients_of_categories_equal_those_of_torch():
+    embedding = FeatureEmbedding(FeatureSpec(categories=(3, 4)), hidden=5).double()
+    values = torch.tensor([[0, 1], [2, 0], [0, 1], [0, 3]])  # repeats, and categories that never come
+    weight = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).double()
+    tables = [table.weight for table in embedding.embeddings]
+    ours = torch.autograd.grad(embedding(values), tables, weight)
+    looked_up = sum(torch.nn.functional.embedding(values[:, c], table) for c, table in enumerate(tables))
+    for grad, expected in zip(ours, torch.autograd.grad(looked_up, tables, weight), strict=True):
+        torch.testing.assert_close(grad, expected)
+
+
+@pytest.mark.parametrize("category", [3, -1])
+def test_unknown_categories_are_refused(category):
+    embedding = FeatureEmbedding(FeatureSpec(categories=(3,)), hidden=4)
+    with pytest.raises((IndexError, InputError)):
+        embedding(torch.tensor([[0], [category]]))
+
+
 def test_floats_go_through_a_linear_map():
     embedding = FeatureEmbedding(FeatureSpec(width=2), hidden=4)
     values = torch.rand(3, 2, dtype=torch.float64)

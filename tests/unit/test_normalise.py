@@ -138,3 +138,53 @@ def test_state_travels_with_the_weights():
 def test_norm_treats_copies_as_rows(kind):
     norm, h = Norm(kind, 6).train(), torch.randn(5, 3, 6, generator=seeded())
     torch.testing.assert_close(norm(h), Norm(kind, 6).train()(h.reshape(15, 6)).reshape(h.shape))
+
+
+def padded_rows(h, rows=4):
+    """Rows that are no rows, far from the others."""
+    return torch.cat([h, torch.full((rows, *h.shape[1:]), 1e3, dtype=h.dtype)])
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (5, 2, 3), (4, 2, 3, 3)])
+@pytest.mark.parametrize("make", [lambda: Norm("batch", 3), lambda: Norm("layer", 3), lambda: Whitening(3, RIDGE)])
+@pytest.mark.parametrize("training", [True, False])
+def test_padding_is_not_looked_at(make, shape, training):
+    exact, padded = (make().double().train(training) for _ in range(2))
+    num_real = torch.tensor(shape[0])
+    for step in range(3):
+        h = 3 + torch.randn(shape, generator=seeded(step)).double()
+        weight = torch.randn(shape, generator=seeded(10 + step)).double()
+        rows = [h.clone().requires_grad_(), padded_rows(h).requires_grad_()]
+        outs = [exact(rows[0]), padded(rows[1], num_real)[: shape[0]]]
+        torch.testing.assert_close(*outs)
+        grads = [
+            torch.autograd.grad(out, [values, *module.parameters()], weight)
+            for out, values, module in zip(outs, rows, (exact, padded), strict=True)
+        ]
+        torch.testing.assert_close(grads[1][0][: shape[0]], grads[0][0])
+        assert (grads[1][0][shape[0] :] == 0).all()
+        for ours, theirs in zip(grads[1][1:], grads[0][1:], strict=True):
+            torch.testing.assert_close(ours, theirs)
+        for name, value in exact.state_dict().items():
+            torch.testing.assert_close(padded.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("padding", [False, True])
+@pytest.mark.parametrize("kind", ["batch", "layer"])
+@pytest.mark.parametrize("training", [True, False])
+def test_relu_is_the_norm_then_relu_then_the_residual(kind, training, padding):
+    first, second = (Norm(kind, 3).train(training) for _ in range(2))
+    h, residual = torch.randn(2, 6, 2, 3, generator=seeded())
+    num_real = torch.tensor(4) if padding else None
+    expected = first(h, num_real).relu()
+    torch.testing.assert_close(second.relu(h, num_real), expected)
+    torch.testing.assert_close(second.relu(h, num_real, residual), first(h, num_real).relu() + residual)
+    for name, value in first.state_dict().items():
+        torch.testing.assert_close(second.state_dict()[name], value)
+
+
+def test_one_row_among_padding_leaves_the_statistics_finite():
+    norm = Norm("batch", 3).train()
+    h = padded_rows(torch.randn(1, 3, generator=seeded()))
+    assert norm(h, torch.tensor(1)).isfinite().all()
+    assert norm.norm.running_mean.isfinite().all() and norm.norm.running_var.isfinite().all()

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from maggnn.graphs import GraphBatch
 from maggnn.kernels import programs as triton_programs
-from maggnn.kernels.reference import update_running
 
 programs: Any = triton_programs  # type checkers do not know that a Triton program is launched by indexing
 
@@ -28,6 +27,7 @@ def aggregate(
     h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
 ) -> Tensor:
     """See `messages.aggregate`."""
+    edges = None if edges is None else edges.contiguous()
     return _Aggregate.apply(h.contiguous(), scale, edges, kinds, graphs, relu)
 
 
@@ -63,30 +63,35 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
 
 
 def norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None) -> Tensor:
-    """relu(BatchNorm(h)) (+ residual) in training, over the first `num_rows` rows of h [rows, d]."""
+    """BatchNorm in training over the first `num_rows` rows of h [rows, d], relu, and the sum with `residual`."""
     h, residual = h.contiguous(), None if residual is None else residual.contiguous()
-    mean, variance = _batch_statistics(h, num_rows)
-    with torch.no_grad():
-        update_running(norm, mean, variance, num_rows)
-    return _NormReLU.apply(h, norm.weight, norm.bias, residual, mean, (variance + norm.eps).rsqrt(), num_rows)
+    return _NormReLU.apply(
+        h, norm.weight, norm.bias, residual, _known_statistics(norm, h, num_rows), num_rows, norm.eps
+    )
 
 
 def fixed_norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, residual: Tensor | None = None) -> Tensor:
-    """relu(BatchNorm(h)) (+ residual) in evaluation, without gradients, h [rows, d]."""
+    """BatchNorm in evaluation and without gradients for h [rows, d], relu, and the sum with `residual`."""
     assert norm.running_mean is not None and norm.running_var is not None
-    rstd = (norm.running_var + norm.eps).rsqrt()
     h, residual = h.contiguous(), None if residual is None else residual.contiguous()
     out = torch.empty_like(h)
-    _normalise(h, norm.running_mean, rstd, norm.weight, norm.bias, residual, out)
+    _normalise(h, norm.running_mean, norm.running_var, norm.weight, norm.bias, residual, out, norm.eps)
     return out
 
 
 def _normalise(
-    h: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor, bias: Tensor, residual: Tensor | None, out: Tensor
+    h: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    out: Tensor,
+    eps: float,
 ) -> None:
     if h.numel():
         programs.normalise[_tiles(h)](
-            h, mean, rstd, weight, bias, _or(residual, h), out,
+            h, mean, variance, weight, bias, _or(residual, h), out, eps,
             len(h), h.shape[1], residual is not None, ROWS, COLUMNS,
         )  # fmt: skip
 
@@ -122,7 +127,7 @@ class _Aggregate(torch.autograd.Function):
             )  # fmt: skip
         if edges is not None and ctx.needs_input_grad[2]:
             grad_edges = _edge_gradient(h, edges, kinds, grad, source, target, ctx.relu)
-        grad_scale = (grad * h).sum().reshape(scale.shape) if ctx.needs_input_grad[1] else None
+        grad_scale = torch.dot(grad.flatten(), h.flatten()).reshape(scale.shape) if ctx.needs_input_grad[1] else None
         return grad_h, grad_scale, grad_edges, None, None, None
 
 
@@ -184,45 +189,42 @@ class _NormReLU(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor,
         residual: Tensor | None,
-        mean: Tensor,
-        rstd: Tensor,
+        statistics: Tensor,
         num_rows: Tensor,
+        eps: float,
     ) -> Tensor:
-        ctx.save_for_backward(h, weight, bias, mean, rstd, num_rows)
-        ctx.residual = residual is not None
+        ctx.save_for_backward(h, weight, bias, statistics, num_rows)
+        ctx.residual, ctx.eps = residual is not None, eps
         out = torch.empty_like(h)
-        _normalise(h, mean, rstd, weight, bias, residual, out)
+        _normalise(h, statistics[0], statistics[1], weight, bias, residual, out, eps)
         return out
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        h, weight, bias, mean, rstd, num_rows = ctx.saved_tensors
-        grad = grads[0].contiguous()
-        tiles = _tiles(h)
-        partial = h.new_empty(2, tiles[0], h.shape[1])
-        programs.normalise_sums[tiles](
-            h, grad, mean, rstd, weight, bias, num_rows, partial, len(h), h.shape[1], tiles[0], ROWS, COLUMNS
-        )
+        h, weight, bias, statistics, num_rows = ctx.saved_tensors
+        grad, tiles, width = grads[0].contiguous(), _tiles(h), h.shape[1]
+        partial = h.new_empty(2, tiles[0], width)
+        given = (h, grad, statistics[0], statistics[1], weight, bias, num_rows)
+        programs.normalise_sums[tiles](*given, partial, ctx.eps, len(h), width, tiles[0], ROWS, COLUMNS)
         sums = partial.sum(dim=1)  # [2, d]: of the gradient, and of the gradient times the normalised rows
         grad_h = torch.empty_like(h)
-        programs.normalise_backward[tiles](
-            h, grad, mean, rstd, weight, bias, num_rows, sums, grad_h, len(h), h.shape[1], ROWS, COLUMNS
-        )
+        programs.normalise_backward[tiles](*given, sums, grad_h, ctx.eps, len(h), width, ROWS, COLUMNS)
         return grad_h, sums[1], sums[0], grad if ctx.residual else None, None, None, None
 
 
 @torch.no_grad()
-def _batch_statistics(h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance over real rows: tile by tile, each about its own mean, so that large means cost no digits."""
-    tiles = _tiles(h)
-    partial = h.new_empty(2, tiles[0], h.shape[1])
-    programs.tile_statistics[tiles](h, num_rows, partial, len(h), h.shape[1], tiles[0], ROWS, COLUMNS)
-    result = h.new_empty(2, h.shape[1])
+def _known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) -> Tensor:
+    """`reference.known_statistics` as [2, d]; each tile about its own mean, so that large means cost no digits."""
+    assert norm.running_mean is not None and norm.num_batches_tracked is not None
+    tiles, width = _tiles(h), h.shape[1]
+    partial, result = h.new_empty(2, tiles[0], width), h.new_empty(2, width)
+    programs.tile_statistics[tiles](h, num_rows, partial, len(h), width, tiles[0], ROWS, COLUMNS)
     columns = 8  # few columns a program: this reduction is short but wants many programs
-    programs.combine_statistics[(_tiles_of(h.shape[1], columns),)](
-        partial, num_rows, result, h.shape[1], tiles[0], ROWS, 64, columns
-    )
-    return result[0], result[1]
+    programs.combine_statistics[(_tiles_of(width, columns),)](
+        partial, num_rows, norm.running_mean, norm.running_var, norm.num_batches_tracked, result,
+        norm.momentum, width, tiles[0], ROWS, 64, columns,
+    )  # fmt: skip
+    return result
 
 
 def _sum_rows(h: Tensor, graphs: GraphBatch) -> Tensor:

@@ -116,33 +116,46 @@ def tile_statistics(
 
 @triton.jit
 def combine_statistics(
-    partial, num_rows, result, width: tl.constexpr, tiles,
+    partial, num_rows, running_mean, running_variance, batches, result, momentum, width: tl.constexpr, tiles,
     tile_rows: tl.constexpr, block: tl.constexpr, columns: tl.constexpr,
 ):  # fmt: skip
     column = (tl.program_id(0) * columns + tl.arange(0, columns))[None, :]
+    known = column < width
     count = tl.load(num_rows)
     mean = tl.zeros((block, columns), dtype=result.dtype.element_ty)
     for first in range(0, tiles, block):
         tile = (first + tl.arange(0, block))[:, None]
         present = tl.minimum(tl.maximum(count - tile * tile_rows, 0), tile_rows)
-        inside = (tile < tiles) & (column < width)
+        inside = (tile < tiles) & known
         mean += present * tl.load(partial + tile * width + column, mask=inside, other=0.0)
     total = tl.sum(mean, axis=0)[None, :] / count
     spread = tl.zeros((block, columns), dtype=result.dtype.element_ty)
     for first in range(0, tiles, block):
         tile = (first + tl.arange(0, block))[:, None]
         present = tl.minimum(tl.maximum(count - tile * tile_rows, 0), tile_rows)
-        inside = (tile < tiles) & (column < width)
+        inside = (tile < tiles) & known
         shift = tl.load(partial + tile * width + column, mask=inside, other=0.0) - total
         within = tl.load(partial + tiles * width + tile * width + column, mask=inside & (present > 0), other=0.0)
         spread += within + tl.where(inside, present * shift * shift, 0.0)
-    tl.store(result + column, total, mask=column < width)
-    tl.store(result + width + column, tl.sum(spread, axis=0)[None, :] / count, mask=column < width)
+    squares = tl.sum(spread, axis=0)[None, :]
+    # One row has no variance: what is known from before takes its place and stays.
+    old_mean = tl.load(running_mean + column, mask=known, other=0.0)
+    old_variance = tl.load(running_variance + column, mask=known, other=0.0)
+    several = count > 1
+    total = tl.where(several, total, old_mean)
+    variance = tl.where(several, squares / count, old_variance)
+    unbiased = tl.where(several, squares / tl.maximum(count - 1, 1), old_variance)
+    tl.store(result + column, total, mask=known)
+    tl.store(result + width + column, variance, mask=known)
+    tl.store(running_mean + column, old_mean + momentum * (total - old_mean), mask=known)
+    tl.store(running_variance + column, old_variance + momentum * (unbiased - old_variance), mask=known)
+    if tl.program_id(0) == 0:
+        tl.store(batches, tl.load(batches) + several.to(tl.int64))
 
 
 @triton.jit
 def normalise(
-    h, mean, rstd, weight, bias, residual, out, rows, width: tl.constexpr,
+    h, mean, variance, weight, bias, residual, out, eps, rows, width: tl.constexpr,
     has_residual: tl.constexpr, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
@@ -150,7 +163,7 @@ def normalise(
     known = column < width
     inside = (row < rows) & known
     normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
-    normal *= tl.load(rstd + column, mask=known, other=0.0)
+    normal *= tl.rsqrt(tl.load(variance + column, mask=known, other=1.0) + eps)
     affine = normal * tl.load(weight + column, mask=known, other=0.0) + tl.load(bias + column, mask=known, other=0.0)
     result = tl.maximum(affine, 0.0)
     if has_residual:
@@ -160,7 +173,7 @@ def normalise(
 
 @triton.jit
 def normalise_sums(
-    h, grad, mean, rstd, weight, bias, num_rows, partial, rows, width: tl.constexpr, tiles,
+    h, grad, mean, variance, weight, bias, num_rows, partial, eps, rows, width: tl.constexpr, tiles,
     tile_rows: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(0)
@@ -169,7 +182,7 @@ def normalise_sums(
     known = column < width
     inside = (row < tl.load(num_rows)) & known
     normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
-    normal *= tl.load(rstd + column, mask=known, other=0.0)
+    normal *= tl.rsqrt(tl.load(variance + column, mask=known, other=1.0) + eps)
     affine = normal * tl.load(weight + column, mask=known, other=0.0) + tl.load(bias + column, mask=known, other=0.0)
     arriving = tl.load(grad + row * width + column, mask=inside & (affine > 0), other=0.0)
     where = tile * width + column
@@ -179,7 +192,7 @@ def normalise_sums(
 
 @triton.jit
 def normalise_backward(
-    h, grad, mean, rstd, weight, bias, num_rows, sums, out, rows, width: tl.constexpr,
+    h, grad, mean, variance, weight, bias, num_rows, sums, out, eps, rows, width: tl.constexpr,
     tile_rows: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
@@ -187,13 +200,14 @@ def normalise_backward(
     known = column < width
     count = tl.load(num_rows)
     inside = (row < count) & known
-    scale = tl.load(rstd + column, mask=known, other=0.0)
+    scale = tl.rsqrt(tl.load(variance + column, mask=known, other=1.0) + eps)
     normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
     normal *= scale
     gain = tl.load(weight + column, mask=known, other=0.0)
     affine = normal * gain + tl.load(bias + column, mask=known, other=0.0)
     arriving = tl.load(grad + row * width + column, mask=inside & (affine > 0), other=0.0)
-    mean_grad = tl.load(sums + column, mask=known, other=0.0) / count
-    mean_product = tl.load(sums + width + column, mask=known, other=0.0) / count
+    of_batch = tl.where(count > 1, 1.0 / count, 0.0)  # a single row was not normalised by its own statistics
+    mean_grad = tl.load(sums + column, mask=known, other=0.0) * of_batch
+    mean_product = tl.load(sums + width + column, mask=known, other=0.0) * of_batch
     result = gain * scale * (arriving - mean_grad - normal * mean_product)
     tl.store(out + row * width + column, tl.where(inside, result, 0.0), mask=(row < rows) & known)

@@ -44,10 +44,21 @@ def batch_statistics(h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
     return mean, variance
 
 
-def update_running(norm: torch.nn.BatchNorm1d, mean: Tensor, variance: Tensor, num_rows: Tensor) -> None:
-    """Running statistics as torch keeps them: the running variance is the unbiased one."""
+def known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance that normalise h [rows, d] in training; the running ones, as torch keeps them, follow.
+
+    One row has no variance, so it is normalised by what is known from before and changes nothing.
+    """
     assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
-    norm.running_mean.lerp_(mean, norm.momentum)
-    norm.running_var.lerp_(variance * (num_rows / (num_rows - 1)), norm.momentum)
-    if norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(1)
+    mean, variance = batch_statistics(h, num_rows)
+    several = num_rows > 1
+    mean = torch.where(several, mean, norm.running_mean)
+    variance = torch.where(several, variance, norm.running_var)
+    with torch.no_grad():
+        count = num_rows.to(variance.dtype)
+        unbiased = torch.where(several, variance * (count / (count - 1)), variance)
+        norm.running_mean.lerp_(mean, norm.momentum)
+        norm.running_var.lerp_(unbiased, norm.momentum)
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(several)
+    return mean, variance

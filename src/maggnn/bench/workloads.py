@@ -74,10 +74,15 @@ def load_workload(name: str, device: torch.device, limit: int | None = None) -> 
     return Workload(name, packed.to(device), conv, outputs, packed.level)
 
 
+SETTLING_NODES = 1000
+"""Of the graphs that BatchNorm's statistics are taken from."""
+
+
 def settle(model: MagGNN, graphs: PackedGraphs) -> MagGNN:
     """Give BatchNorm the statistics of some graphs, as training would: answers of an unsettled model overflow."""
     model.train()
-    some = graphs.select(torch.arange(min(64, len(graphs)))).to("cpu")
+    enough = max(1, int((graphs.num_nodes.cumsum(0) < SETTLING_NODES).sum()))
+    some = graphs.select(torch.arange(enough)).to("cpu")
     for network in (model.predictor.encoder, None if model.q_network is None else model.q_network.encoder):
         if network is None:
             continue

@@ -17,6 +17,7 @@ from maggnn.graphs import GraphBatch
 
 # Said once a process by torch itself; the products used here are stable and tested against dense ones.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
 
 
 def aggregate(

@@ -19,6 +19,7 @@ from maggnn.data.splits import Split
 from maggnn.environment import Environment, individual_loss, mean_loss
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
+from maggnn.frozen import frozen
 from maggnn.graphs import BatchSize, GraphBatch, Task
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
@@ -212,6 +213,7 @@ class Ord(Paradigm):
     def begin_agent(self) -> None:
         """Lines 6-7: freeze f_p and gather experience; lines 9-13 are `agent_step`."""
         self.predictor.requires_grad_(False)
+        self.environment.predictor = frozen(self.model).predictor
         self.environment.tabulate_if_cheaper(
             self.packed, self.train_ids, self.config.agent.tuple_order, self._judgements()
         )

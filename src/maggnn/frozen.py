@@ -27,7 +27,7 @@ MAX_KINDS = 4096
 
 def frozen(model: MagGNN, precision: Precision = "float32") -> MagGNN:
     """A copy of `model` for answering alone: same outputs, no gradients, faster layers where there is a kernel."""
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    dtype = torch.bfloat16 if precision == "bfloat16" else next(model.parameters()).dtype
     answering = copy.deepcopy(model).eval().requires_grad_(False)
     for module in answering.modules():
         if isinstance(module, Encoder):

@@ -48,7 +48,7 @@ def frozen_layer(
 ) -> Tensor:
     """See `messages.frozen_layer`."""
     flat = h.reshape(len(h), -1)  # [N, m d]
-    matrix, senders = (_adjacency(graphs), flat) if not relu else _senders(flat, graphs, edges, kinds)
+    matrix, senders = (_adjacency(graphs, h.dtype), flat) if not relu else _senders(flat, graphs, edges, kinds)
     rows = torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(-1, h.shape[-1])
     hidden = torch.addmm(first_bias, rows, first).relu_()
     out = torch.addmm(second_bias, hidden, second).relu_().reshape(h.shape)
@@ -62,20 +62,20 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
     could be sent is less than all that is sent: [kinds * N, m d] instead of [E, m d].
     """
     if edges is None:
-        return _adjacency(graphs), flat.relu()
+        return _adjacency(graphs, flat.dtype), flat.relu()
     source, d = graphs.edge_index[0], edges.shape[1]
     present = None if kinds is None else _present(graphs, kinds)
     if kinds is None or present is None or len(present) * len(flat) > FEW_KINDS * len(kinds):
         rows = edges if kinds is None else edges.index_select(0, kinds)
         messages = flat.index_select(0, source).reshape(len(source), -1, d).add_(rows[:, None]).relu_()
-        return _incidence(graphs), messages.reshape(len(source), -1)
+        return _incidence(graphs, flat.dtype), messages.reshape(len(source), -1)
     sent = (flat + edges[present].repeat(1, flat.shape[1] // d)[:, None]).relu_()  # [kinds, N, m d]
 
     def who_receives() -> Tensor:
         place = torch.searchsorted(present, kinds)
-        return _matrix(graphs, source + place * len(flat), len(present) * len(flat))
+        return _matrix(graphs, source + place * len(flat), len(present) * len(flat), flat.dtype)
 
-    return graphs.derived("who receives", who_receives, of=kinds), sent.flatten(0, 1)
+    return graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds), sent.flatten(0, 1)
 
 
 def _present(graphs: GraphBatch, kinds: Tensor) -> Tensor:
@@ -87,21 +87,24 @@ FEW_KINDS = 2.0
 """Messages that could be sent, in units of those that are, up to which making all of them is faster."""
 
 
-def _adjacency(graphs: GraphBatch) -> Tensor:
-    return graphs.derived("adjacency", lambda: _matrix(graphs, graphs.edge_index[0], graphs.total_nodes))
+def _adjacency(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:
+    def make() -> Tensor:
+        return _matrix(graphs, graphs.edge_index[0], graphs.total_nodes, dtype)
+
+    return graphs.derived(f"adjacency, {dtype}", make)
 
 
-def _incidence(graphs: GraphBatch) -> Tensor:
+def _incidence(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:
     edge = torch.arange(graphs.edge_index.shape[1])
-    return graphs.derived("incidence", lambda: _matrix(graphs, edge, len(edge)))
+    return graphs.derived(f"incidence, {dtype}", lambda: _matrix(graphs, edge, len(edge), dtype))
 
 
-def _matrix(graphs: GraphBatch, columns: Tensor, width: int) -> Tensor:
+def _matrix(graphs: GraphBatch, columns: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     """The sparse [N, width] matrix that sums, for each node, the columns of the edges that arrive there."""
     used = int(graphs.edge_offsets[-1])  # what lies past the last offset is padding
     offsets, columns = graphs.edge_offsets.int(), columns[:used].int()  # what MKL works with
-    size = (graphs.total_nodes, width)
-    return torch.sparse_csr_tensor(offsets, columns, torch.ones(used), size=size, check_invariants=False)
+    size, ones = (graphs.total_nodes, width), torch.ones(used, dtype=dtype)
+    return torch.sparse_csr_tensor(offsets, columns, ones, size=size, check_invariants=False)
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

@@ -102,6 +102,7 @@ class Encoder(nn.Module):
         self.mark_embedding = nn.Linear(tuple_order, config.hidden) if tuple_order else None
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
+        self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer in one
         self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
 
     @property
@@ -110,13 +111,22 @@ class Encoder(nn.Module):
         return self.node_embedding is None and self.mark_embedding is None
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        h = self.initial(graphs, tuples)
-        total, dtype = h, h.dtype
-        for layer in self.layers:
-            h = layer(h, graphs)
+        if self.start is not None:
+            return self.onward(self.start(graphs, tuples), graphs, first=1)
+        return self.onward(self.initial(graphs, tuples), graphs, first=0)
+
+    def onward(self, h: Tensor, graphs: GraphBatch, first: int) -> Tensor:
+        """Layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d]."""
+        total = h
+        for number in range(first, len(self.layers)):
+            h = self.layers[number](h, graphs)
             total = total + h if self.config.jk == "sum" else h
-        total = total.to(dtype)  # frozen layers may work in fewer bits
+        total = total.to(self.dtype)  # frozen layers may work in fewer bits
         return total if self.last is None else self.last(total)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """h^(0) of G(v): Linear([x, X(v)]) as the sum of its blocks, [N, m, d]."""

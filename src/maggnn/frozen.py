@@ -1,4 +1,4 @@
-"""A model that only answers: each layer of its encoders becomes one kernel, with BatchNorm folded into its weights.
+"""A model that only answers: BatchNorm folded into weights, a layer as three kernels, the first layer from tables.
 
 In evaluation BatchNorm is a fixed linear map, so  norm(W z + b) = (s W) z + s (b - mean) + beta  with
 s = gamma / sqrt(var + eps). The bond embeddings of a layer are looked up from one small table, one row for each
@@ -8,6 +8,7 @@ combination of categories that can occur.
 from __future__ import annotations
 
 import copy
+import math
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +18,16 @@ from maggnn.encoder import Encoder, GINELayer, GINLayer
 from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding
 from maggnn.graphs import GraphBatch
-from maggnn.kernels.messages import frozen_layer
+from maggnn.kernels.messages import frozen_layer, product_relu, sum_kinds
+from maggnn.marking import mark_sets
 from maggnn.model import MagGNN
 from maggnn.normalise import Norm
 
 MAX_KINDS = 4096
 """Combinations of categories that are worth a table."""
+
+MAX_ROWS = 20_000
+"""Combinations of atom, marks and bond that are worth a table of the first layer's messages."""
 
 
 def frozen(model: MagGNN, precision: Precision = "float32") -> MagGNN:
@@ -31,12 +36,18 @@ def frozen(model: MagGNN, precision: Precision = "float32") -> MagGNN:
     answering = copy.deepcopy(model).eval().requires_grad_(False)
     for module in answering.modules():
         if isinstance(module, Encoder):
-            if isinstance(module.node_embedding, FeatureEmbedding) and _has_table(module.node_embedding):
-                module.node_embedding = FrozenFeatures(module.node_embedding)
-            for number, layer in enumerate(module.layers):
-                if isinstance(layer, GINLayer) and _foldable(layer):
-                    module.layers[number] = FrozenLayer(layer, dtype)
+            _freeze(module, dtype)
     return answering
+
+
+def _freeze(encoder: Encoder, dtype: torch.dtype) -> None:
+    if FrozenStart.can_be_made(encoder):
+        encoder.start = FrozenStart(encoder, dtype)
+    if isinstance(encoder.node_embedding, FeatureEmbedding) and _has_table(encoder.node_embedding):
+        encoder.node_embedding = FrozenFeatures(encoder.node_embedding)
+    for number, layer in enumerate(encoder.layers):
+        if isinstance(layer, GINLayer) and _foldable(layer):
+            encoder.layers[number] = FrozenLayer(layer, dtype)
 
 
 def _foldable(layer: GINLayer) -> bool:
@@ -81,6 +92,73 @@ def _kinds(embedding: FeatureEmbedding, graphs: GraphBatch) -> Tensor:
     if edge_attr is None:
         raise InputError("the model was made for graphs with edge_attr, but these graphs have none")
     return graphs.derived(f"edge kinds {embedding.spec}", lambda: embedding.kinds(edge_attr))
+
+
+class FrozenStart(nn.Module):
+    """Marks, features and the first layer up to its second product, from tables made once.
+
+    A node enters with its atom kind and the set of slots that mark it, of which there are few combinations. So there
+    are few messages too, and as W1 is linear,  W1 (sum of messages) = sum of (W1 message):  the product is taken of
+    the table's rows instead of all nodes of all copies, once and for all.
+    """
+
+    def __init__(self, encoder: Encoder, dtype: torch.dtype) -> None:
+        super().__init__()
+        layer = encoder.layers[0]
+        assert isinstance(layer, GINLayer)
+        self.tuple_order, self.residual = encoder.tuple_order, layer.residual
+        self.node_embedding = encoder.node_embedding
+        self.edge_embedding = layer.edge_embedding if isinstance(layer, GINELayer) else None
+        initial = _initial_table(encoder)  # [kinds, d]
+        first, first_bias = (value.double() for value in _folded(layer.first, layer.norm))
+        second, second_bias = _folded(layer.second, layer.last_norm)
+        messages = initial[:, None]  # [kinds, bond kinds, d]
+        if self.edge_embedding is not None:
+            messages = messages + self.edge_embedding.table().double()
+        if isinstance(layer, GINELayer):
+            messages = messages.relu()
+        own = (1 + layer.eps.double()) * initial @ first + first_bias
+        tables = [initial, own, (messages @ first).flatten(0, 1), second, second_bias]
+        self.tables = nn.ParameterList([nn.Parameter(table.to(dtype)) for table in tables]).requires_grad_(False)
+
+    @staticmethod
+    def can_be_made(encoder: Encoder) -> bool:
+        layer, atoms = encoder.layers[0], encoder.node_embedding
+        if not isinstance(layer, GINLayer) or not _foldable(layer) or encoder.config.jk == "sum":
+            return False
+        if atoms is not None and not (isinstance(atoms, FeatureEmbedding) and _has_table(atoms)):
+            return False
+        bonds = layer.edge_embedding if isinstance(layer, GINELayer) else None
+        kinds = [embedding.num_kinds or 1 for embedding in (atoms, bonds) if isinstance(embedding, FeatureEmbedding)]
+        return math.prod(kinds) * 2**encoder.tuple_order <= MAX_ROWS
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        initial, own, sent, second, second_bias = self.tables
+        kinds = mark_sets(graphs, tuples)  # [N, m]
+        if isinstance(self.node_embedding, FeatureEmbedding):
+            if graphs.x is None:
+                raise InputError("the model was made for graphs with x, but these graphs have none")
+            kinds = kinds + (self.node_embedding.kinds(graphs.x) << self.tuple_order)[:, None]
+        bonds = None if self.edge_embedding is None else _kinds(self.edge_embedding, graphs)
+        hidden = sum_kinds(own, sent, kinds, graphs, bonds)
+        out = product_relu(hidden.flatten(0, 1), second, second_bias).reshape(hidden.shape)
+        return out.add_(initial[kinds]) if self.residual else out
+
+
+def _initial_table(encoder: Encoder) -> Tensor:
+    """h^(0) of every atom kind and set of marks, [kinds, d], in double precision; marks count fastest."""
+    config, k = encoder.config, encoder.tuple_order
+    if isinstance(encoder.node_embedding, FeatureEmbedding):
+        atoms = encoder.node_embedding.table().double()
+    else:
+        atoms = torch.zeros(1, config.hidden, dtype=torch.float64, device=next(encoder.parameters()).device)
+        atoms = atoms if encoder.constant is None else atoms + encoder.constant.double()
+    if encoder.mark_embedding is None:
+        return atoms
+    sets = torch.arange(2**k, device=atoms.device)[:, None] >> torch.arange(k, device=atoms.device) & 1
+    marks = torch.where(sets.bool(), config.c_plus, config.c_minus).double()
+    linear = encoder.mark_embedding
+    return (atoms[:, None] + (marks @ linear.weight.double().T + linear.bias.double())).flatten(0, 1)
 
 
 class FrozenFeatures(nn.Module):

@@ -27,6 +27,21 @@ def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dty
     return result
 
 
+def mark_sets(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """Which slots mark each node in each copy, as the bits of one number: slot j is 2^j.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m].
+    """
+    _, num_tuples, tuple_order = tuples.shape
+    result = torch.zeros(graphs.total_nodes, num_tuples, dtype=torch.long, device=tuples.device)
+    copy = torch.arange(num_tuples, device=tuples.device)[:, None]
+    place = (tuples + graphs.first_node[:, None, None]) * num_tuples + copy  # [B, m, k]
+    bit = (1 << torch.arange(tuple_order, device=tuples.device)).expand_as(place)
+    result.view(-1).scatter_add_(0, place.flatten(), bit.flatten())
+    return result
+
+
 def marked_nodes(h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
     """The embeddings at the marks, [N, m, d] -> [B, m, k, d]."""
     node = tuples + graphs.first_node[:, None, None]  # [B, m, k]

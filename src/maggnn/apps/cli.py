@@ -153,6 +153,24 @@ def figure(
 
 
 @app.command()
+def bench(
+    what: Annotated[str, typer.Argument(help="inference, floor, train or scaling")],
+    limit: Annotated[int | None, typer.Option(min=1, help="only that many graphs of a set (inference, floor)")] = None,
+    memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what things cost on this machine, side by side, and write the rows to the ledger."""
+    from maggnn.bench.tables import run_bench
+    from maggnn.experiments.ledger import append
+
+    rows = run_bench(what, device, limit, memory_mb, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    append(rows, ledger)
+    _print_rows([row.__dict__ for row in rows], as_json)
+
+
+@app.command()
 def report() -> None:
     """Render docs/results.md and the README's table from results/ledger.jsonl."""
     from maggnn.apps.report import write_report

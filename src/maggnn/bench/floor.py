@@ -15,9 +15,57 @@ from collections.abc import Callable
 
 import torch
 
-from maggnn.bench.timing import median_ms
-from maggnn.bench.workloads import Workload
+from maggnn.bench.timing import peak_mb, side_by_side
+from maggnn.bench.workloads import Workload, load_workload
+from maggnn.engine import Engine
+from maggnn.experiments.ledger import LedgerRow
 from maggnn.model import MagGNN
+
+NUM_GRAPHS, NUM_LAYERS = 512, 6
+"""The work that `maggnn bench floor` compares: 512 molecules, m = 2, k = 3, six layers of width 100, two moves."""
+
+
+def bench(
+    device: torch.device,
+    memory_mb: float = 1000.0,
+    repeats: int = 15,
+    limit: int = NUM_GRAPHS,
+    tell: Callable[[str], None] = print,
+) -> list[LedgerRow]:
+    """Two rows: a search and answer by the engine, and the bare products of the same work."""
+    workload = load_workload("zinc12k", device, limit)
+    model = workload.model(num_layers=NUM_LAYERS)
+    engine, ids = Engine(model, workload.graphs, memory_mb), torch.arange(len(workload.graphs))
+    functions = {"mag-gnn": lambda: engine.predict(ids), "floor": products(workload, model)}
+    times = side_by_side(functions, device, repeats)
+    share = times["mag-gnn"] / times["floor"]
+    moved = feature_bytes(workload, model) / 1e9
+    notes = {
+        "mag-gnn": f"two moves and the answer; {share:.2f} x the bare matrix products of the same work",
+        "floor": f"bare matrix products, float32; features of all layers are {moved:.2f} GB to read and write once",
+    }
+    rows = []
+    for method, time in times.items():
+        peak = peak_mb(functions[method], device)
+        rows.append(
+            LedgerRow(
+                table="bench_floor",
+                dataset="zinc",
+                method=method,
+                metric="ms",
+                mean=round(time, 4),
+                m=model.agent.num_tuples,
+                k=model.agent.tuple_order,
+                t=model.agent.num_moves,
+                keep=model.agent.keep,
+                params=sum(parameter.numel() for parameter in model.parameters()),
+                peak_mb=None if peak is None else round(peak, 1),
+                config=f"gine, {NUM_LAYERS} layers, d = 100",
+                note=f"{len(ids)} graphs; {notes[method]}",
+            )
+        )
+        tell(f"{'zinc':18} {method:18} {time:10.3f} ms  {notes[method]}")
+    return rows
 
 
 def products(workload: Workload, model: MagGNN) -> Callable[[], None]:
@@ -48,11 +96,6 @@ def products(workload: Workload, model: MagGNN) -> Callable[[], None]:
         torch.mm(answers, last)
 
     return run
-
-
-def floor_ms(workload: Workload, model: MagGNN, repeats: int = 9) -> float:
-    """Median time of the bare products."""
-    return median_ms(products(workload, model), workload.graphs.device, repeats)
 
 
 def feature_bytes(workload: Workload, model: MagGNN) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from maggnn.bench.floor import feature_bytes, floor_ms
-from maggnn.bench.timing import median_ms, peak_mb
+from maggnn.bench.floor import feature_bytes, products
+from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import PygGNN, Workload, load_workload
 from maggnn.config import Precision
 from maggnn.conversions import to_pyg
@@ -47,36 +49,46 @@ def bench(
 
 def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerRow]:
     device, count = workload.graphs.device, len(workload.graphs)
+    ids = torch.arange(count)
     agent, plain = workload.model(), workload.model(num_tuples=1, tuple_order=0, num_moves=0)
-    floor = floor_ms(workload, agent, repeats)
-    rows = _pyg_rows(workload, repeats)
-    rows.append(_engine_row(workload, plain, "mpnn", memory_mb, "float32", repeats))
-    main = _engine_row(workload, agent, "mag-gnn", memory_mb, "float32", repeats)
-    times = {row.method: row.mean for row in rows}
-    ratios = ", ".join(f"{(main.mean or 0) / time:.2f} x {method}" for method, time in times.items() if time)
-    note = f"{main.note}; {ratios}, {(main.mean or 0) / floor:.2f} x the floor of its matrix products"
-    rows.append(_with_note(main, note))
-    if device.type == "cuda":
-        for precision in ("tf32", "bfloat16"):
-            rows.append(_engine_row(workload, agent, "mag-gnn", memory_mb, precision, repeats))
+    runs = [Run("mpnn", plain, Engine(plain, workload.graphs, memory_mb))]
+    for precision in PRECISIONS if device.type == "cuda" else PRECISIONS[:1]:
+        runs.append(Run(f"mag-gnn {precision}", agent, Engine(agent, workload.graphs, memory_mb, precision)))
+    functions, pyg_notes, pyg_params = _pyg_functions(workload)
+    functions |= {run.name: partial(run.engine.predict, ids) for run in runs}
+    functions["floor"] = products(workload, agent)
+    times = side_by_side(functions, device, repeats)
+    rows = [
+        _row("bench_inference", workload, method, times[method], None, f"{count} graphs; {note}", params=pyg_params)
+        for method, note in pyg_notes.items()
+    ]
+    ratios = ", ".join(f"{times[f'mag-gnn {PRECISIONS[0]}'] / times[name]:.2f} x {name}" for name in RIVALS)
+    for run in runs:
+        precision, chunks = run.engine.precision, len(list(run.engine.chunks(ids)))
+        error = relative_error(run.engine, run.model, ids[:512])
+        note = f"{count} graphs in {chunks} chunk(s), {precision}, error {error:.1e} of the largest answer"
+        note += f"; {ratios} (its matrix products)" if run.name == f"mag-gnn {PRECISIONS[0]}" else ""
+        suffix = "" if precision == PRECISIONS[0] else f"-{precision}"
+        method, peak = run.name.split()[0], peak_mb(functions[run.name], device)
+        rows.append(_row("bench_inference", workload, method, times[run.name], run.model, note, suffix, peak))
     moved = feature_bytes(workload, agent) / 1e9
     note = f"{count} graphs; matrix products of the search and answer, float32; its features are {moved:.2f} GB to move"
-    rows.append(_row("bench_floor", workload, "floor", floor, agent, note))
+    rows.append(_row("bench_floor", workload, "floor", times["floor"], agent, note))
     return rows
 
 
-def _engine_row(
-    workload: Workload, model: MagGNN, method: str, memory_mb: float, precision: Precision, repeats: int
-) -> LedgerRow:
-    device, ids = workload.graphs.device, torch.arange(len(workload.graphs))
-    engine = Engine(model, workload.graphs, memory_mb, precision)
-    peak = peak_mb(lambda: engine.predict(ids), device)
-    time = median_ms(lambda: engine.predict(ids), device, repeats)
-    error = relative_error(engine, model, ids[:512])
-    chunks = len(list(engine.chunks(ids)))
-    note = f"{len(ids)} graphs in {chunks} chunk(s), {precision}, error {error:.1e} of the largest answer"
-    suffix = "" if precision == "float32" else f"-{precision}"
-    return _row("bench_inference", workload, method, time, model, note, suffix, peak)
+@dataclass(frozen=True)
+class Run:
+    """An engine to time."""
+
+    name: str
+    model: MagGNN
+    engine: Engine
+
+
+PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
+RIVALS = ("pyg-gin+loader", "pyg-gin+resident", "mpnn", "floor")
+"""What MAG-GNN's time is divided by."""
 
 
 @torch.no_grad()
@@ -93,14 +105,14 @@ def relative_error(engine: Engine, model: MagGNN, ids: torch.Tensor) -> float:
     return float((answers - exact).abs().max() / exact.abs().max())
 
 
-def _pyg_rows(workload: Workload, repeats: int) -> list[LedgerRow]:
+def _pyg_functions(workload: Workload) -> tuple[dict[str, Callable[[], object]], dict[str, str], int]:
+    """PyG with its loader and resident: functions to time, notes, and the number of parameters."""
     from torch_geometric.data import Batch
     from torch_geometric.loader import DataLoader
 
     device = workload.graphs.device
     data: list[Any] = to_pyg(workload.graphs.to("cpu"))
     model = PygGNN(workload).to(device).eval()
-    params = sum(parameter.numel() for parameter in model.parameters())
     resident: Any = Batch.from_data_list(data)
     resident = resident.to(device)
 
@@ -113,16 +125,18 @@ def _pyg_rows(workload: Workload, repeats: int) -> list[LedgerRow]:
         for batch in DataLoader(data, batch_size=batch_size):
             model(batch.to(device))
 
-    times = {size: median_ms(lambda size=size: with_loader(size), device, 3, warm_up=1) for size in LOADER_BATCHES}
-    best = min(times, key=lambda size: times[size])
-    rows = []
-    for method, time, note in (
-        ("pyg-gin+loader", times[best], f"batches of {best}, loader in the same process"),
-        ("pyg-gin+resident", median_ms(one_pass, device, repeats), "one batch, collated and on the device before"),
-    ):
-        row = _row("bench_inference", workload, method, time, None, f"{len(data)} graphs; {note}")
-        rows.append(LedgerRow(**{**row.__dict__, "params": params}))
-    return rows
+    trial = {str(size): partial(with_loader, size) for size in LOADER_BATCHES}
+    times = side_by_side(trial, device, repeats=3, warm_up=1)
+    best = int(min(times, key=lambda size: times[size]))
+    functions: dict[str, Callable[[], object]] = {
+        "pyg-gin+loader": partial(with_loader, best),
+        "pyg-gin+resident": one_pass,
+    }
+    notes = {
+        "pyg-gin+loader": f"batches of {best}, loader in the same process",
+        "pyg-gin+resident": "one batch, collated and on the device before",
+    }
+    return functions, notes, sum(parameter.numel() for parameter in model.parameters())
 
 
 def _row(
@@ -134,7 +148,10 @@ def _row(
     note: str,
     suffix: str = "",
     peak: float | None = None,
+    params: int | None = None,
 ) -> LedgerRow:
+    if model is not None:
+        params = sum(parameter.numel() for parameter in model.parameters())
     agent = None if model is None or not model.agent.tuple_order else model.agent
     return LedgerRow(
         table=table,
@@ -146,13 +163,9 @@ def _row(
         k=None if agent is None else agent.tuple_order,
         t=None if agent is None else agent.num_moves,
         keep=None if agent is None else agent.keep,
-        params=None if model is None else sum(parameter.numel() for parameter in model.parameters()),
+        params=params,
         infer_ms=round(time, 4),
         peak_mb=None if peak is None else round(peak, 1),
         config="5 layers, d = 100",
         note=note,
     )
-
-
-def _with_note(row: LedgerRow, note: str) -> LedgerRow:
-    return LedgerRow(**{**row.__dict__, "note": note})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -13,16 +13,25 @@ WARM_UP = 5
 
 def median_ms(function: Callable[[], object], device: torch.device, repeats: int = 9, warm_up: int = WARM_UP) -> float:
     """The median wall time of a call in milliseconds."""
-    for _ in range(warm_up):
-        function()
-    times = []
+    return side_by_side({"it": function}, device, repeats, warm_up)["it"]
+
+
+def side_by_side(
+    functions: Mapping[str, Callable[[], object]], device: torch.device, repeats: int = 9, warm_up: int = WARM_UP
+) -> dict[str, float]:
+    """The median wall time of each function in milliseconds, taken in turns: a slow moment of the machine hits all."""
+    for function in functions.values():
+        for _ in range(warm_up):
+            function()
+    times: dict[str, list[float]] = {name: [] for name in functions}
     for _ in range(repeats):
-        wait(device)
-        began = time.perf_counter()
-        function()
-        wait(device)
-        times.append(1000 * (time.perf_counter() - began))
-    return sorted(times)[repeats // 2]
+        for name, function in functions.items():
+            wait(device)
+            began = time.perf_counter()
+            function()
+            wait(device)
+            times[name].append(1000 * (time.perf_counter() - began))
+    return {name: sorted(values)[repeats // 2] for name, values in times.items()}
 
 
 def wait(device: torch.device) -> None:

@@ -18,7 +18,6 @@ NUM_LAYERS, HIDDEN = 5, 100
 NUM_TUPLES, TUPLE_ORDER, NUM_MOVES = 2, 3, 2
 """The paper's time table: five layers of width 100, m = 2, t = 2; it does not say k, 3 is the larger of its choices."""
 
-FILES = {"zinc_full": "zinc_full", "cycle": "cycle", "qm9": "qm9"}
 QM9_TEST_SHARE = 0.1
 """The QM9 file has no split; a seeded tenth stands for the paper's test set."""
 
@@ -57,7 +56,7 @@ class Workload:
 
 def load_workload(name: str, device: torch.device, limit: int | None = None) -> Workload:
     """The test part of a packed set, on `device`; the first `limit` graphs of it."""
-    packed, extra = load_packed_file(FILES[name])
+    packed, extra = load_packed_file(name)
     if "test" in extra:
         ids = torch.from_numpy(extra["test"])
     else:

@@ -50,41 +50,53 @@ def frozen_layer(
     flat = h.reshape(len(h), -1)  # [N, m d]
     matrix, senders = (_adjacency(graphs, h.dtype), flat) if not relu else _senders(flat, graphs, edges, kinds)
     rows = torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(-1, h.shape[-1])
-    hidden = torch.addmm(first_bias, rows, first).relu_()
-    out = torch.addmm(second_bias, hidden, second).relu_().reshape(h.shape)
+    out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
     return out.add_(h) if residual else out
 
 
-def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
-    """What nodes may send, relu(h + e) for each kind of edge e there is, and the matrix that says who receives it.
+def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """See `messages.product_relu`."""
+    if rows.dtype == torch.float32 and torch.backends.mkldnn.is_available():
+        # oneDNN adds the bias and takes relu while it writes the product: no further pass over memory.
+        return torch.ops.mkldnn._linear_pointwise(rows, weight.T, bias, "relu", [], "")
+    return torch.addmm(bias, rows, weight).relu_()
 
-    A message depends on its source and on the kind of its edge alone. With a few kinds, as in molecules, all that
-    could be sent is less than all that is sent: [kinds * N, m d] instead of [E, m d].
+
+def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
+    """See `messages.sum_kinds`: for each copy a sparse product with the table."""
+    copies = kinds.shape[1]
+    out = own.new_empty(*kinds.shape, own.shape[1])
+    arriving = kinds.index_select(0, graphs.edge_index[0])  # [E, m]
+    if bonds is not None:
+        arriving = arriving * (len(sent) // len(own)) + bonds[:, None]
+    for copy in range(copies):
+        matrix = _matrix(graphs, arriving[:, copy], len(sent), own.dtype)
+        out[:, copy] = torch.addmm(own.index_select(0, kinds[:, copy]), matrix, sent).relu_()
+    return out
+
+
+def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The different messages there are, relu(h_u + e), and the matrix that says who receives them.
+
+    A message depends on its source and on the kind of its edge alone: a carbon with four single bonds sends the same
+    along all of them, and it is made once.
     """
     if edges is None:
         return _adjacency(graphs, flat.dtype), flat.relu()
-    source, d = graphs.edge_index[0], edges.shape[1]
-    present = None if kinds is None else _present(graphs, kinds)
-    if kinds is None or present is None or len(present) * len(flat) > FEW_KINDS * len(kinds):
-        rows = edges if kinds is None else edges.index_select(0, kinds)
-        messages = flat.index_select(0, source).reshape(len(source), -1, d).add_(rows[:, None]).relu_()
-        return _incidence(graphs, flat.dtype), messages.reshape(len(source), -1)
-    sent = (flat + edges[present].repeat(1, flat.shape[1] // d)[:, None]).relu_()  # [kinds, N, m d]
+    source = graphs.edge_index[0]
+    if kinds is None:
+        sender, matrix, rows = source, _incidence(graphs, flat.dtype), edges
+    else:
+        message = graphs.derived("message of each edge", lambda: source * len(edges) + kinds, of=kinds)
+        distinct = graphs.derived("distinct messages", lambda: message.unique(), of=kinds)
 
-    def who_receives() -> Tensor:
-        place = torch.searchsorted(present, kinds)
-        return _matrix(graphs, source + place * len(flat), len(present) * len(flat), flat.dtype)
+        def who_receives() -> Tensor:
+            return _matrix(graphs, torch.searchsorted(distinct, message), len(distinct), flat.dtype)
 
-    return graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds), sent.flatten(0, 1)
-
-
-def _present(graphs: GraphBatch, kinds: Tensor) -> Tensor:
-    """The kinds of edge that occur in this batch, ascending."""
-    return graphs.derived("kinds present", lambda: torch.bincount(kinds).nonzero()[:, 0], of=kinds)
-
-
-FEW_KINDS = 2.0
-"""Messages that could be sent, in units of those that are, up to which making all of them is faster."""
+        matrix = graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds)
+        sender, rows = distinct // len(edges), edges.index_select(0, distinct % len(edges))
+    messages = flat.index_select(0, sender).reshape(len(sender), -1, edges.shape[1])
+    return matrix, messages.add_(rows[:, None]).relu_().reshape(len(sender), -1)
 
 
 def _adjacency(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:

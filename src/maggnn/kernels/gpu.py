@@ -46,10 +46,26 @@ def frozen_layer(
 ) -> Tensor:
     """See `messages.frozen_layer`."""
     rows = aggregate(h, scale, graphs, relu, edges, kinds).reshape(-1, h.shape[-1])
-    # The one way to have cuBLAS add the bias and take relu while it writes the product: no further pass over memory.
-    hidden = torch.ops.aten._addmm_activation(first_bias, rows, first)
-    out = torch.ops.aten._addmm_activation(second_bias, hidden, second).reshape(h.shape)
+    out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
     return out.add_(h) if residual else out
+
+
+def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """See `messages.product_relu`: cuBLAS adds the bias and takes relu while it writes the product."""
+    return torch.ops.aten._addmm_activation(bias, rows, weight)
+
+
+def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
+    """See `messages.sum_kinds`."""
+    out = own.new_empty(*kinds.shape, own.shape[1])
+    if out.numel():
+        source, width = graphs.edge_index[0], own.shape[1]
+        programs.sum_kinds[(kinds.numel(),)](
+            own, sent, kinds, _or(bonds, source), graphs.edge_offsets, source, out,
+            len(sent) // len(own), kinds.shape[1], width, bonds is not None, programs.WIDE[own.dtype],
+            _power_of_two(width), num_warps=1,
+        )  # fmt: skip
+    return out
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

@@ -50,6 +50,20 @@ def frozen_layer(
     return layer(h, graphs, scale, first, first_bias, second, second_bias, relu, edges, kinds, residual)
 
 
+def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
+    """relu(own[kind of v] + sum over edges (u, v) of sent[kind of u, kind of the edge]), without gradients.
+
+    Args:
+        own: [kinds, d]; sent: [kinds * bond kinds, d]; kinds: [N, m]; bonds: each edge's kind, [E], None: all alike.
+    """
+    return _kernels(own).sum_kinds(own, sent, kinds, graphs, bonds)
+
+
+def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """relu(rows @ weight + bias), without gradients: [rows, d], [d, d] as [in, out], [d]."""
+    return _kernels(rows).product_relu(rows, weight, bias)
+
+
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """Sum of each graph's rows, [N, ...] -> [B, ...]."""
     return _kernels(h).sum_nodes(h, graphs)

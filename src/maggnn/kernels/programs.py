@@ -35,6 +35,24 @@ def aggregate(
 
 
 @triton.jit
+def sum_kinds(
+    own, sent, kinds, bonds, offsets, source, out, bond_kinds,
+    copies: tl.constexpr, width: tl.constexpr, has_bonds: tl.constexpr, wide: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    node, copy = row // copies, row % copies
+    column = tl.arange(0, block)
+    inside = column < width
+    total = tl.load(own + tl.load(kinds + row) * width + column, mask=inside, other=0.0).to(wide)
+    for position in range(tl.load(offsets + node), tl.load(offsets + node + 1)):
+        kind = tl.load(kinds + tl.load(source + position) * copies + copy)
+        if has_bonds:
+            kind = kind * bond_kinds + tl.load(bonds + position)
+        total += tl.load(sent + kind * width + column, mask=inside, other=0.0).to(wide)
+    tl.store(out + row * width + column, tl.maximum(total, 0.0), mask=inside)
+
+
+@triton.jit
 def aggregate_backward(
     h, edges, kinds, scale, grad, offsets, by_source, target, out,
     row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,

@@ -1,0 +1,32 @@
+"""The visible table of what `maggnn bench` can measure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from maggnn.bench import floor, inference, scaling, train
+from maggnn.errors import InputError
+from maggnn.experiments.ledger import LedgerRow
+from maggnn.runtime import pick_device
+
+BENCHES = ("inference", "floor", "train", "scaling")
+
+
+def run_bench(
+    name: str, device: str, limit: int | None, memory_mb: float, tell: Callable[[str], None] = print
+) -> list[LedgerRow]:
+    """Measure bench `name`; `tell` is given a line as soon as it is there."""
+    if name not in BENCHES:
+        nearest = difflib.get_close_matches(name, BENCHES, n=1, cutoff=0.0)[0]
+        raise InputError(f"no bench {name!r}: did you mean {nearest}? There are {', '.join(BENCHES)}")
+    if limit is not None and name not in ("inference", "floor"):
+        raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
+    place = pick_device(device)
+    if name == "inference":
+        return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell)
+    if name == "floor":
+        return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
+    if name == "train":
+        return train.bench(device=place, tell=tell)
+    return scaling.bench(place, memory_mb=memory_mb, tell=tell)

@@ -20,7 +20,7 @@ from maggnn.experiments.ledger import LedgerRow
 from maggnn.runtime import matrix_products
 from maggnn.training.paradigms import Ord, Simul
 
-BATCH_SIZES = (128, 512, 2048)
+GPU_BATCH_SIZES, CPU_BATCH_SIZES = (128, 512, 2048), (32, 128)
 LOOKAHEAD_SHARE = 16
 TEN = 10
 """Steps timed together."""
@@ -30,16 +30,18 @@ STEPS = 1_000_000
 
 
 def bench(
-    batch_sizes: Sequence[int] = BATCH_SIZES,
     device: torch.device = torch.device("cpu"),  # noqa: B008
-    repeats: int = 9,
+    batch_sizes: Sequence[int] | None = None,
+    repeats: int | None = None,
     tell: Callable[[str], None] = print,
 ) -> list[LedgerRow]:
     """Rows of every batch size: ms of each kind of step."""
     dataset = zinc()
     precisions: tuple[Precision, ...] = ("float32", "tf32") if device.type == "cuda" else ("float32",)
+    on_gpu = device.type == "cuda"
+    repeats = repeats or (9 if on_gpu else 3)
     rows = []
-    for batch_size in batch_sizes:
+    for batch_size in batch_sizes or (GPU_BATCH_SIZES if on_gpu else CPU_BATCH_SIZES):
         for precision in precisions:
             with matrix_products(precision):
                 rows += _measure(batch_size, dataset, device, repeats, precision, tell)

@@ -63,16 +63,25 @@ def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
-    """See `messages.sum_kinds`: for each copy a sparse product with the table."""
-    copies = kinds.shape[1]
-    out = own.new_empty(*kinds.shape, own.shape[1])
+    """See `messages.sum_kinds`: a sparse product with the table, one row a node and copy."""
     arriving = kinds.index_select(0, graphs.edge_index[0])  # [E, m]
     if bonds is not None:
         arriving = arriving * (len(sent) // len(own)) + bonds[:, None]
-    for copy in range(copies):
-        matrix = _matrix(graphs, arriving[:, copy], len(sent), own.dtype)
-        out[:, copy] = torch.addmm(own.index_select(0, kinds[:, copy]), matrix, sent).relu_()
-    return out
+    copies = kinds.shape[1]
+    place = graphs.derived(f"edges by node and copy, {copies}", lambda: _edges_by_node_and_copy(graphs, copies))
+    columns = torch.empty_like(arriving).view(-1).scatter_(0, place.view(-1), arriving.view(-1))
+    degree = graphs.in_degree.repeat_interleave(copies)  # [N m]
+    matrix = _csr(torch.nn.functional.pad(degree.cumsum(0), (1, 0)), columns, len(sent), own.dtype)
+    rows = torch.addmm(own.index_select(0, kinds.reshape(-1)), matrix, sent)
+    return rows.relu_().reshape(*kinds.shape, -1)
+
+
+def _edges_by_node_and_copy(graphs: GraphBatch, copies: int) -> Tensor:
+    """Where edge p of copy i stands when edges are ordered by target, then by copy: [E, m]."""
+    target = graphs.edge_index[1]
+    start, degree = graphs.edge_offsets[target], graphs.in_degree[target]
+    rank = torch.arange(len(target)) - start
+    return (copies * start + rank)[:, None] + degree[:, None] * torch.arange(copies)
 
 
 def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -83,20 +92,24 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
     """
     if edges is None:
         return _adjacency(graphs, flat.dtype), flat.relu()
-    source = graphs.edge_index[0]
+    source, d = graphs.edge_index[0], edges.shape[1]
     if kinds is None:
-        sender, matrix, rows = source, _incidence(graphs, flat.dtype), edges
-    else:
-        message = graphs.derived("message of each edge", lambda: source * len(edges) + kinds, of=kinds)
-        distinct = graphs.derived("distinct messages", lambda: message.unique(), of=kinds)
+        messages = flat.index_select(0, source).reshape(len(source), -1, d).add_(edges[:, None])
+        return _incidence(graphs, flat.dtype), messages.relu_().reshape(len(source), -1)
+    total = graphs.total_nodes
+    message = graphs.derived("message of each edge", lambda: kinds * total + source, of=kinds)
+    distinct = graphs.derived("distinct messages", lambda: message.unique(), of=kinds)
+    sender = graphs.derived("senders", lambda: distinct % total, of=kinds)
+    counts = graphs.derived("messages of each kind", lambda: torch.bincount(distinct // total), of=kinds)
+    messages = flat.index_select(0, sender).reshape(len(sender), -1, d)
+    for kind, part in enumerate(messages.split(counts.tolist())):  # they are in order of kind
+        part.add_(edges[kind])
 
-        def who_receives() -> Tensor:
-            return _matrix(graphs, torch.searchsorted(distinct, message), len(distinct), flat.dtype)
+    def who_receives() -> Tensor:
+        return _matrix(graphs, torch.searchsorted(distinct, message), len(distinct), flat.dtype)
 
-        matrix = graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds)
-        sender, rows = distinct // len(edges), edges.index_select(0, distinct % len(edges))
-    messages = flat.index_select(0, sender).reshape(len(sender), -1, edges.shape[1])
-    return matrix, messages.add_(rows[:, None]).relu_().reshape(len(sender), -1)
+    matrix = graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds)
+    return matrix, messages.relu_().reshape(len(sender), -1)
 
 
 def _adjacency(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:
@@ -113,10 +126,14 @@ def _incidence(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:
 
 def _matrix(graphs: GraphBatch, columns: Tensor, width: int, dtype: torch.dtype) -> Tensor:
     """The sparse [N, width] matrix that sums, for each node, the columns of the edges that arrive there."""
-    used = int(graphs.edge_offsets[-1])  # what lies past the last offset is padding
-    offsets, columns = graphs.edge_offsets.int(), columns[:used].int()  # what MKL works with
-    size, ones = (graphs.total_nodes, width), torch.ones(used, dtype=dtype)
-    return torch.sparse_csr_tensor(offsets, columns, ones, size=size, check_invariants=False)
+    return _csr(graphs.edge_offsets, columns, width, dtype)
+
+
+def _csr(offsets: Tensor, columns: Tensor, width: int, dtype: torch.dtype) -> Tensor:
+    """A sparse matrix of ones; what lies past the last offset is padding."""
+    used, size = int(offsets[-1]), (len(offsets) - 1, width)
+    columns, ones = columns[:used].int(), torch.ones(used, dtype=dtype)  # 32 bits: what MKL works with
+    return torch.sparse_csr_tensor(offsets.int(), columns, ones, size=size, check_invariants=False)
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
@@ -134,16 +151,15 @@ def _row_sums(h: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
     rows = len(offsets) - 1
     if h.numel() == 0 or len(columns) == 0:
         return h.new_zeros(rows, *h.shape[1:])
-    flat = h.reshape(h.shape[0], -1)
-    used = int(offsets[-1])  # what lies past the last offset is padding
-    ones = torch.ones(used, dtype=h.dtype)
-    size = (rows, h.shape[0])
-    matrix = torch.sparse_csr_tensor(offsets, columns[:used], ones, size=size, check_invariants=False)
-    return (matrix @ flat).reshape(rows, *h.shape[1:])
+    return (_csr(offsets, columns, len(h), h.dtype) @ h.reshape(len(h), -1)).reshape(rows, *h.shape[1:])
 
 
 def _sum_graphs(h: Tensor, graphs: GraphBatch) -> Tensor:
-    return _row_sums(h, graphs.node_offsets, torch.arange(graphs.total_nodes))
+    def make() -> Tensor:
+        return _csr(graphs.node_offsets, torch.arange(graphs.total_nodes), graphs.total_nodes, h.dtype)
+
+    pool = graphs.derived(f"nodes of graphs, {h.dtype}", make)
+    return (pool @ h.reshape(len(h), -1)).reshape(graphs.num_graphs, *h.shape[1:])
 
 
 class _SumNeighbours(torch.autograd.Function):
@@ -164,7 +180,7 @@ class _SourceNodes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, graphs: GraphBatch) -> Tensor:
         ctx.graphs = graphs
-        return h[graphs.edge_index[0]]
+        return h.index_select(0, graphs.edge_index[0])
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -203,7 +219,7 @@ class _SpreadToNodes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, graphs: GraphBatch) -> Tensor:
         ctx.graphs = graphs
-        return h[graphs.node_graph]
+        return h.index_select(0, graphs.node_graph)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:

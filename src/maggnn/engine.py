@@ -45,7 +45,8 @@ class Engine:
         if memory_mb <= 0:
             raise InputError(f"the memory budget is {memory_mb} MB, must be more than 0")
         self.packed = packed
-        self.model = frozen(model, precision if packed.device.type == "cuda" else "float32").to(packed.device)
+        precision = precision if packed.device.type == "cuda" else "float32"
+        self.model = frozen(model.to(packed.device), precision, packed)
         self.precision: Precision = precision
         self.memory_mb = memory_mb if packed.device.type == "cuda" else min(memory_mb, CACHE_MB)
         self.generator = make_generator(seed, packed.device)

@@ -17,7 +17,7 @@ from maggnn.config import Precision
 from maggnn.encoder import Encoder, GINELayer, GINLayer
 from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding
-from maggnn.graphs import GraphBatch
+from maggnn.graphs import GraphBatch, PackedGraphs
 from maggnn.kernels.messages import frozen_layer, product_relu, sum_kinds
 from maggnn.marking import mark_sets
 from maggnn.model import MagGNN
@@ -30,19 +30,27 @@ MAX_ROWS = 20_000
 """Combinations of atom, marks and bond that are worth a table of the first layer's messages."""
 
 
-def frozen(model: MagGNN, precision: Precision = "float32") -> MagGNN:
-    """A copy of `model` for answering alone: same outputs, no gradients, faster layers where there is a kernel."""
+def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs | None = None) -> MagGNN:
+    """A copy of `model` for answering alone: same outputs, no gradients, faster layers where there is a kernel.
+
+    Args:
+        graphs: all that the copy will be asked about; its tables then hold the atoms and bonds that occur there.
+    """
     dtype = torch.bfloat16 if precision == "bfloat16" else next(model.parameters()).dtype
     answering = copy.deepcopy(model).eval().requires_grad_(False)
     for module in answering.modules():
         if isinstance(module, Encoder):
-            _freeze(module, dtype)
+            _freeze(module, dtype, graphs)
     return answering
 
 
-def _freeze(encoder: Encoder, dtype: torch.dtype) -> None:
-    if FrozenStart.can_be_made(encoder):
-        encoder.start = FrozenStart(encoder, dtype)
+def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -> None:
+    x, edge_attr = (None, None) if graphs is None else (graphs.x, graphs.edge_attr)
+    layer = encoder.layers[0]
+    atoms = _present(encoder.node_embedding, x)
+    bonds = _present(layer.edge_embedding, edge_attr) if isinstance(layer, GINELayer) else None
+    if FrozenStart.can_be_made(encoder, atoms, bonds):
+        encoder.start = FrozenStart(encoder, dtype, atoms, bonds)
     if isinstance(encoder.node_embedding, FeatureEmbedding) and _has_table(encoder.node_embedding):
         encoder.node_embedding = FrozenFeatures(encoder.node_embedding)
     for number, layer in enumerate(encoder.layers):
@@ -102,19 +110,22 @@ class FrozenStart(nn.Module):
     the table's rows instead of all nodes of all copies, once and for all.
     """
 
-    def __init__(self, encoder: Encoder, dtype: torch.dtype) -> None:
+    def __init__(
+        self, encoder: Encoder, dtype: torch.dtype, atoms: Tensor | None = None, bonds: Tensor | None = None
+    ) -> None:
         super().__init__()
         layer = encoder.layers[0]
         assert isinstance(layer, GINLayer)
         self.tuple_order, self.residual = encoder.tuple_order, layer.residual
-        self.node_embedding = encoder.node_embedding
-        self.edge_embedding = layer.edge_embedding if isinstance(layer, GINELayer) else None
-        initial = _initial_table(encoder)  # [kinds, d]
+        self.atoms = None if atoms is None else Kinds(encoder.node_embedding, atoms)
+        bond_embedding = layer.edge_embedding if isinstance(layer, GINELayer) else None
+        self.bonds = None if bonds is None else Kinds(bond_embedding, bonds)
+        initial = _initial_table(encoder, atoms)  # [kinds, d]
         first, first_bias = (value.double() for value in _folded(layer.first, layer.norm))
         second, second_bias = _folded(layer.second, layer.last_norm)
         messages = initial[:, None]  # [kinds, bond kinds, d]
-        if self.edge_embedding is not None:
-            messages = messages + self.edge_embedding.table().double()
+        if bond_embedding is not None and bonds is not None:
+            messages = messages + bond_embedding.table()[bonds].double()
         if isinstance(layer, GINELayer):
             messages = messages.relu()
         own = (1 + layer.eps.double()) * initial @ first + first_bias
@@ -122,34 +133,67 @@ class FrozenStart(nn.Module):
         self.tables = nn.ParameterList([nn.Parameter(table.to(dtype)) for table in tables]).requires_grad_(False)
 
     @staticmethod
-    def can_be_made(encoder: Encoder) -> bool:
-        layer, atoms = encoder.layers[0], encoder.node_embedding
+    def can_be_made(encoder: Encoder, atoms: Tensor | None, bonds: Tensor | None) -> bool:
+        layer = encoder.layers[0]
         if not isinstance(layer, GINLayer) or not _foldable(layer) or encoder.config.jk == "sum":
             return False
-        if atoms is not None and not (isinstance(atoms, FeatureEmbedding) and _has_table(atoms)):
+        if encoder.node_embedding is not None and atoms is None:
             return False
-        bonds = layer.edge_embedding if isinstance(layer, GINELayer) else None
-        kinds = [embedding.num_kinds or 1 for embedding in (atoms, bonds) if isinstance(embedding, FeatureEmbedding)]
-        return math.prod(kinds) * 2**encoder.tuple_order <= MAX_ROWS
+        rows = math.prod(len(kinds) for kinds in (atoms, bonds) if kinds is not None)
+        return rows * 2**encoder.tuple_order <= MAX_ROWS
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         initial, own, sent, second, second_bias = self.tables
         kinds = mark_sets(graphs, tuples)  # [N, m]
-        if isinstance(self.node_embedding, FeatureEmbedding):
-            if graphs.x is None:
-                raise InputError("the model was made for graphs with x, but these graphs have none")
-            kinds = kinds + (self.node_embedding.kinds(graphs.x) << self.tuple_order)[:, None]
-        bonds = None if self.edge_embedding is None else _kinds(self.edge_embedding, graphs)
+        if self.atoms is not None:
+            kinds = kinds + (self.atoms.of_nodes(graphs) << self.tuple_order)[:, None]
+        bonds = None if self.bonds is None else self.bonds.of_edges(graphs)
         hidden = sum_kinds(own, sent, kinds, graphs, bonds)
         out = product_relu(hidden.flatten(0, 1), second, second_bias).reshape(hidden.shape)
         return out.add_(initial[kinds]) if self.residual else out
 
 
-def _initial_table(encoder: Encoder) -> Tensor:
-    """h^(0) of every atom kind and set of marks, [kinds, d], in double precision; marks count fastest."""
+class Kinds(nn.Module):
+    """Combinations of categories, numbered among those that occur."""
+
+    place: Tensor
+
+    def __init__(self, embedding: nn.Module | None, present: Tensor) -> None:
+        super().__init__()
+        assert isinstance(embedding, FeatureEmbedding) and embedding.num_kinds is not None
+        self.embedding = embedding
+        place = torch.full((embedding.num_kinds,), embedding.num_kinds, device=present.device)  # absent: out of range
+        place[present] = torch.arange(len(present), device=present.device)
+        self.register_buffer("place", place)
+
+    def of_nodes(self, graphs: GraphBatch) -> Tensor:
+        """The number of each node's atom, [N]."""
+        x = graphs.x
+        if x is None:
+            raise InputError("the model was made for graphs with x, but these graphs have none")
+        return graphs.derived("atom numbers", lambda: self.place[self.embedding.kinds(x)], of=self.place)
+
+    def of_edges(self, graphs: GraphBatch) -> Tensor:
+        """The number of each edge's bond, [E]."""
+        kinds = _kinds(self.embedding, graphs)
+        return graphs.derived("bond numbers", lambda: self.place[kinds], of=self.place)
+
+
+def _present(embedding: nn.Module | None, values: Tensor | None) -> Tensor | None:
+    """The combinations that occur in `values`, all where there are none to look at; None without a table."""
+    if not isinstance(embedding, FeatureEmbedding) or not _has_table(embedding):
+        return None
+    device = next(embedding.parameters()).device
+    if values is None:
+        return torch.arange(embedding.num_kinds or 1, device=device)
+    return embedding.kinds(values).unique().to(device)
+
+
+def _initial_table(encoder: Encoder, present: Tensor | None) -> Tensor:
+    """h^(0) of every atom that occurs and set of marks, [kinds, d], in double precision; marks count fastest."""
     config, k = encoder.config, encoder.tuple_order
     if isinstance(encoder.node_embedding, FeatureEmbedding):
-        atoms = encoder.node_embedding.table().double()
+        atoms = encoder.node_embedding.table()[present].double()
     else:
         atoms = torch.zeros(1, config.hidden, dtype=torch.float64, device=next(encoder.parameters()).device)
         atoms = atoms if encoder.constant is None else atoms + encoder.constant.double()

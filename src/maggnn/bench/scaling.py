@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from maggnn.bench.timing import median_ms, peak_mb
+from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import Workload
 from maggnn.engine import Engine
 from maggnn.experiments.ledger import LedgerRow
@@ -60,7 +61,7 @@ GPU_AXES = (
 
 def bench(
     device: torch.device = torch.device("cpu"),  # noqa: B008
-    repeats: int = 5,
+    repeats: int = 9,
     memory_mb: float = 1000.0,
     axes: Sequence[Axis] | None = None,
     tell: Callable[[str], None] = print,
@@ -68,15 +69,10 @@ def bench(
     """One row a size, and one exponent a axis."""
     rows = []
     for axis in axes or (GPU_AXES if device.type == "cuda" else CPU_AXES):
-        times = []
-        for value in axis.values:
-            row = _measure(axis, value, device, repeats, memory_mb)
-            times.append(row.mean or 0.0)
-            tell(f"{row.dataset:24} {row.mean:10.3f} ms  {row.peak_mb or 0:8.1f} MB")
-            rows.append(row)
-        row = _exponent_row(axis, times)
-        tell(f"{row.dataset:24} {row.metric} {row.mean:.3f}")
-        rows.append(row)
+        added = _axis_rows(axis, device, repeats, memory_mb)
+        for row in added:
+            tell(f"{row.dataset:24} {row.metric:16} {row.mean:10.3f}  {row.peak_mb or 0:8.1f} MB")
+        rows += added
     return rows
 
 
@@ -99,16 +95,25 @@ def regular_graphs(count: int, num_nodes: int, seed: int = 0) -> PackedGraphs:
     )
 
 
-def _measure(axis: Axis, value: int, device: torch.device, repeats: int, memory_mb: float) -> LedgerRow:
-    sizes = axis.at(value)
+def _axis_rows(axis: Axis, device: torch.device, repeats: int, memory_mb: float) -> list[LedgerRow]:
+    """All sizes are measured in turns: a slow moment of the machine then bends no line."""
+    searches = {value: _search(axis.at(value), device, memory_mb) for value in axis.values}
+    peaks = {value: peak_mb(search, device) for value, search in searches.items()}
+    functions = {str(value): search for value, search in searches.items()}
+    times = side_by_side(functions, device, repeats, warm_up=4 if device.type == "cuda" else 1)
+    rows = [
+        _row(axis, f"regular-{axis.name}-{value}", "ms", times[str(value)], axis.at(value), peaks[value])
+        for value in axis.values
+    ]
+    return [*rows, _exponent_row(axis, list(times.values()))]
+
+
+def _search(sizes: dict[str, int], device: torch.device, memory_mb: float) -> Callable[[], object]:
+    """A search and answer for graphs of these sizes."""
     packed = regular_graphs(sizes["graphs"], sizes["nodes"])
     workload = Workload("regular", packed.to(device), "gin", 1, "graph")
     model = workload.model(sizes["num_tuples"], sizes["tuple_order"], sizes["num_moves"])
-    engine = Engine(model, workload.graphs, memory_mb)
-    ids = torch.arange(sizes["graphs"])
-    peak = peak_mb(lambda: engine.predict(ids), device)
-    time = median_ms(lambda: engine.predict(ids), device, repeats, warm_up=4 if device.type == "cuda" else 1)
-    return _row(axis, f"regular-{axis.name}-{value}", "ms", time, sizes, peak)
+    return partial(Engine(model, workload.graphs, memory_mb).predict, torch.arange(sizes["graphs"]))
 
 
 def _exponent_row(axis: Axis, times: Sequence[float]) -> LedgerRow:
@@ -123,7 +128,7 @@ def _row(axis: Axis, dataset: str, metric: str, value: float, sizes: dict[str, i
     fixed = ", ".join(f"{name} {size}" for name, size in sizes.items() if name != axis.name)
     note = f"{DEGREE}-regular graphs; {fixed}"
     if metric.startswith("exponent"):
-        note = f"{axis.name} from {axis.values[-FITTED]} to {axis.values[-1]}; {note}"
+        note = f"{axis.name} from {axis.values[-FITTED:][0]} to {axis.values[-1]}; {note}"
     return LedgerRow(
         table="bench_scaling",
         dataset=dataset,

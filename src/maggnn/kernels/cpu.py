@@ -48,8 +48,12 @@ def frozen_layer(
 ) -> Tensor:
     """See `messages.frozen_layer`."""
     flat = h.reshape(len(h), -1)  # [N, m d]
-    matrix, senders = (_adjacency(graphs, h.dtype), flat) if not relu else _senders(flat, graphs, edges, kinds)
-    rows = torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(-1, h.shape[-1])
+    if graphs.edge_index.shape[1]:
+        matrix, senders = _senders(flat, graphs, edges, kinds) if relu else (_adjacency(graphs, h.dtype), flat)
+        flat = torch.addmm(flat, matrix, senders, beta=float(scale))
+    else:
+        flat = scale * flat
+    rows = flat.reshape(-1, h.shape[-1])
     out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
     return out.add_(h) if residual else out
 

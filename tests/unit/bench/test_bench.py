@@ -1,0 +1,95 @@
+"""The benches run and write what they say; how long things take is not asserted here."""
+
+import pytest
+import torch
+
+from maggnn.bench import floor, inference, scaling, train
+from maggnn.bench.scaling import Axis, exponent, regular_graphs
+from maggnn.bench.tables import run_bench
+from maggnn.bench.timing import median_ms, peak_mb, side_by_side
+from maggnn.bench.workloads import PygGNN, load_workload
+from maggnn.data.sources import data_root
+from maggnn.errors import InputError
+
+torch.set_num_threads(1)
+CPU = torch.device("cpu")
+
+
+def needs(*names):
+    missing = [name for name in names if not (data_root() / f"{name}.npz").is_file()]
+    return pytest.mark.skipif(bool(missing), reason=f"{', '.join(missing)} not under the data root {data_root()}")
+
+
+def quiet(line):
+    pass
+
+
+@needs("zinc_full", "cycle")
+def test_inference_rows():
+    rows = inference.bench(["cycle"], CPU, limit=20, repeats=1, tell=quiet)
+    assert [(row.table, row.method) for row in rows] == [
+        ("bench_inference", "pyg-gin+loader"),
+        ("bench_inference", "pyg-gin+resident"),
+        ("bench_inference", "mpnn"),
+        ("bench_inference", "mag-gnn"),
+        ("bench_floor", "floor"),
+    ]
+    agent = rows[3]
+    assert (agent.dataset, agent.m, agent.k, agent.t) == ("cycle", 2, 3, 2)
+    assert all(row.mean > 0 for row in rows) and "x floor" in agent.note
+
+
+@needs("zinc12k")
+def test_floor_rows():
+    rows = floor.bench(CPU, repeats=1, limit=8, tell=quiet)
+    assert [row.method for row in rows] == ["mag-gnn", "floor"]
+    assert "x the bare matrix products" in rows[0].note
+
+
+@needs("zinc12k")
+def test_train_rows():
+    rows = train.bench(CPU, [4], repeats=1, tell=quiet)
+    assert [row.dataset for row in rows] == ["zinc-predictor-b4", "zinc-agent-b4", "zinc-simul-b4"]
+
+
+def test_scaling_rows():
+    axes = [Axis("graphs", (1, 2, 3), nodes=6), Axis("num_moves", (0, 1, 2), graphs=2, nodes=6)]
+    rows = scaling.bench(CPU, repeats=1, axes=axes, tell=quiet)
+    assert [row.metric for row in rows] == ["ms"] * 3 + ["exponent_graphs"] + ["ms"] * 3 + ["exponent_t"]
+
+
+def test_an_exponent_is_the_slope_of_logarithms():
+    sizes = [1.0, 2.0, 5.0, 9.0]
+    assert exponent(sizes, [3 * size**1.5 for size in sizes]) == pytest.approx(1.5)
+
+
+def test_regular_graphs_have_one_degree():
+    packed = regular_graphs(3, 20)
+    assert packed.in_degree.tolist() == [scaling.DEGREE] * 60 and packed.symmetric
+
+
+def test_times_are_medians_of_all_functions_in_turn():
+    calls = []
+    times = side_by_side({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, CPU, repeats=3, warm_up=1)
+    assert calls == ["a", "b"] + ["a", "b"] * 3 and set(times) == {"a", "b"}
+    assert median_ms(lambda: None, CPU, repeats=3) >= 0
+    assert peak_mb(lambda: None, CPU) is None
+
+
+@needs("zinc_full", "cycle")
+@pytest.mark.parametrize("name", ["zinc_full", "cycle"])
+def test_the_pyg_gnn_answers_for_the_same_graphs(name):
+    from torch_geometric.data import Batch
+
+    from maggnn.conversions import to_pyg
+
+    workload = load_workload(name, CPU, limit=5)
+    answers = PygGNN(workload).eval()(Batch.from_data_list(to_pyg(workload.graphs)))
+    rows = 5 if workload.level == "graph" else len(workload.graphs.in_degree)
+    assert answers.shape == (rows, workload.num_outputs)
+
+
+@pytest.mark.parametrize(("name", "limit", "message"), [("flor", None, "floor"), ("scaling", 3, "--limit")])
+def test_mistakes_are_named(name, limit, message):
+    with pytest.raises(InputError, match=message):
+        run_bench(name, "cpu", limit, 1000.0)

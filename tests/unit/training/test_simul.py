@@ -1,0 +1,104 @@
+"""SIMUL (Algorithm 3): both networks learn in every step, the predictor on tuples that the agent has moved."""
+
+import pytest
+import torch
+
+from maggnn.config import Config
+from maggnn.data.registry import load
+from maggnn.errors import InputError
+from maggnn.training.paradigms import Simul
+from maggnn.training.run import pick_split, train
+
+torch.set_num_threads(1)
+
+
+def make_config(steps=6, **training):
+    return Config().replaced(
+        data={"name": "shrikhande_rook"},
+        encoder={"num_layers": 3, "hidden": 12},
+        agent={"tuple_order": 2, "num_moves": 2},
+        replay={"warmup": 16},
+        training={
+            "paradigm": "simul",
+            "predictor_steps": steps,
+            "agent_steps": steps,
+            "batch_size": 2,
+            "agent_batch_size": 8,
+            "walkers": 8,
+            **training,
+        },
+        runtime={"device": "cpu", "log_every": 2, "checkpoint_every": 4},
+    )
+
+
+def make_simul(config):
+    dataset = load("shrikhande_rook")
+    return Simul(config, dataset, pick_split(config, dataset), torch.device("cpu"))
+
+
+@pytest.mark.parametrize("target", ["dqn", "double_dqn", "lookahead"])
+def test_every_step_changes_both_networks(target):
+    simul = make_simul(make_config(target=target, schedule="constant"))
+    simul.gather_warmup()
+    before = {name: value.clone() for name, value in simul.model.named_parameters()}
+    scalars = simul.step(0)
+    changed = {
+        name.split(".")[0] for name, value in simul.model.named_parameters() if not torch.equal(value, before[name])
+    }
+    assert changed == {"predictor", "q_network"}
+    assert set(scalars) == {"predictor/loss", "agent/reward", "agent/q_loss", "agent/epsilon"}
+
+
+def test_rewards_are_of_the_environment_as_it_is_now():
+    """A loss from before a predictor update would be out of date."""
+    simul = make_simul(make_config(schedule="constant", learning_rate=0.05))
+    simul.gather_warmup()
+    for step in range(4):
+        simul.predictor_step(step)
+        walkers = simul.walkers
+        if walkers.moves_made >= walkers.walk_length:
+            walkers.gather(0.5)
+            continue
+        from maggnn.state import State
+
+        graphs = simul.packed[walkers.ids]
+        present = State(graphs, walkers.tuples.clone(), walkers.history.clone(), walkers.turn.clone(), walkers.ids)
+        expected = simul.environment.loss(present)
+        reward = walkers.gather(0.5)
+        torch.testing.assert_close(reward, expected - walkers.loss)
+
+
+def test_resuming_gives_the_identical_continuation(tmp_path):
+    config = make_config(steps=8)
+    straight = train(config, tmp_path / "straight", quiet=True).model.state_dict()
+    with pytest.raises(KeyboardInterrupt):
+        _train_until(config, tmp_path / "killed", 5)
+    resumed = train(config, tmp_path / "killed", quiet=True).model.state_dict()
+    assert all(torch.equal(value, straight[name]) for name, value in resumed.items())
+
+
+def _train_until(config, folder, last):
+    """A run that is stopped after some steps, past a checkpoint."""
+    step = Simul.step
+
+    def stopping(self, number):
+        if number == last:
+            raise KeyboardInterrupt
+        return step(self, number)
+
+    Simul.step = stopping
+    try:
+        train(config, folder, quiet=True)
+    finally:
+        Simul.step = step
+
+
+def test_both_lengths_must_agree():
+    with pytest.raises(InputError, match="SIMUL trains both"):
+        make_config(agent_steps=3)
+
+
+def test_it_trains_its_own_predictor():
+    simul = make_simul(make_config())
+    with pytest.raises(InputError, match="trains its own predictor"):
+        simul.use_predictor(simul.predictor.state_dict())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
+    from maggnn.engine import Engine
     from maggnn.errors import InputError
     from maggnn.features import FeatureSpec
     from maggnn.graphs import GraphBatch, PackedGraphs
@@ -23,6 +24,7 @@ __all__ = [
     "AgentConfig",
     "Config",
     "EncoderConfig",
+    "Engine",
     "FeatureSpec",
     "GraphBatch",
     "InputError",
@@ -37,6 +39,7 @@ _HOMES = {
     "AgentConfig": "config",
     "Config": "config",
     "EncoderConfig": "config",
+    "Engine": "engine",
     "FeatureSpec": "features",
     "GraphBatch": "graphs",
     "InputError": "errors",

@@ -74,6 +74,9 @@ class AgentConfig:
     keep: Literal["last", "confident"] = option(
         "last", "answer from the last state (the paper) or from the most confident state seen (label-free)"
     )
+    encoder: Literal["own", "shared"] = option(
+        "own", "g_rl: an encoder of its own, or the predictor's, whose passes then serve Q and the answers alike"
+    )
     state: Literal["q_network", "predictor"] = option(
         "q_network", "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's"
     )

@@ -21,7 +21,7 @@ from maggnn.runtime import make_generator, matrix_products
 LIVE_COPIES = 6
 """How many [N, m, d] tensors a search holds at once, with some room: features, messages, the layer's hidden part."""
 
-CACHE_MB = 16.0
+CACHE_MB = 24.0
 """What a chunk may take on a CPU: features that stay in the caches are faster to go over than those in memory."""
 
 

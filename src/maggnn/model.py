@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -66,9 +67,9 @@ class MagGNN(nn.Module):
         self.predictor = Predictor(predictor, g_p, level, num_outputs)
         self.q_network = None
         if order:
-            g_rl = Encoder(encoder, order, node_features, edge_features)
+            g_rl = Encoder(encoder, order, node_features, edge_features) if agent.encoder == "own" else None
             state_width = encoder.hidden if agent.state == "q_network" else self.predictor.width
-            self.q_network = QNetwork(g_rl, order, predictor.pooling, agent.history, state_width)
+            self.q_network = QNetwork(g_rl, encoder.hidden, order, predictor.pooling, agent.history, state_width)
 
     def forward(
         self,
@@ -78,11 +79,13 @@ class MagGNN(nn.Module):
     ) -> Tensor:
         """Search from `tuples` [B, m, k] (random ones if not given) and answer, [rows, num_outputs]."""
         graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
-        states = self.walk(graphs, tuples, generator=generator)
+        answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
+        reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not self.training
+        states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None)
         if self.agent.keep == "last":
             return self.predictor(graphs, states[-1].tuples)
-        answers = torch.stack([self.predictor(graphs, state.tuples) for state in states])  # [t + 1, rows, out]
-        return kept_answers(answers, self.agent.keep, graphs, self.predictor.level)
+        answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
+        return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
     def walk(
         self,
@@ -91,34 +94,37 @@ class MagGNN(nn.Module):
         num_moves: int | None = None,
         epsilon: float = 0.0,
         generator: torch.Generator | None = None,
+        answers: list[Tensor] | None = None,
     ) -> list[State]:
-        """The t + 1 states of a search; epsilon = 1 walks at random."""
+        """The t + 1 states of a search; epsilon = 1 walks at random.
+
+        Args:
+            answers: gathers the answer of each state that Q looks at; for networks that share their encoder.
+        """
         if tuples is None:
             tuples = sample_tuples(graphs, self.agent.num_tuples, self.agent.tuple_order, generator)
         _check_tuples(tuples, graphs, self.agent)
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
-        return search(self.scores, start, moves, self.agent.actions, epsilon, generator)
+        scores = self.scores if answers is None else partial(self.scores, answers=answers)
+        return search(scores, start, moves, self.agent.actions, epsilon, generator)
 
     @torch.no_grad()
-    def scores(self, state: State) -> tuple[Tensor, Tensor]:
+    def scores(self, state: State, answers: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
         """Q-table and history of a state; the search is neither differentiated through nor counted in BatchNorm."""
         if self.q_network is None:
             raise InputError("a plain GNN (k = 0) has nothing to move")
         learning = self.training
         if learning:
             self.eval()
-        result = self.q_network(state, self.state_embeddings(state))
+        embeddings, h = described(state, self.predictor, self.agent)
+        if answers is not None and h is not None:
+            pooled = self.predictor.pool(h, state.graphs, state.tuples)
+            answers.append(self.predictor.read(pooled, state.graphs))
+        result = self.q_network(state, embeddings, h)
         if learning:
             self.train()
         return result
-
-    def state_embeddings(self, state: State) -> Tensor | None:
-        """The predictor's description of the state where Eq. 9 is to use it (agent.state = predictor)."""
-        if self.agent.state == "q_network":
-            return None
-        embeddings = self.predictor.embed(state.graphs, state.tuples)
-        return graph_rows(embeddings, state.graphs, self.predictor.level)
 
     @property
     def history_width(self) -> int:
@@ -134,6 +140,20 @@ def _check_tuples(tuples: Tensor, graphs: GraphBatch, agent: AgentConfig) -> Non
     # Looking at values would make a GPU wait; on the CPU it is free.
     if tuples.device.type == "cpu" and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
         raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")
+
+
+def described(state: State, predictor: Predictor, agent: AgentConfig) -> tuple[Tensor | None, Tensor | None]:
+    """What the predictor tells Q of a state: of U (agent.state = predictor), and of the nodes (encoder = shared).
+
+    Shapes: [B, m, width] and [N, m, d]; None where Q does not ask.
+    """
+    if agent.state == "q_network" and agent.encoder == "own":
+        return None, None
+    h = predictor.encoder(state.graphs, state.tuples)
+    embeddings = predictor.pool(h, state.graphs, state.tuples) if agent.state == "predictor" else None
+    if embeddings is not None:
+        embeddings = graph_rows(embeddings, state.graphs, predictor.level)
+    return embeddings, h if agent.encoder == "shared" else None
 
 
 def graph_rows(embeddings: Tensor, graphs: GraphBatch, level: Level) -> Tensor:

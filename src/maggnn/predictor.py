@@ -49,7 +49,10 @@ class Predictor(nn.Module):
 
     def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""
-        h = self.encoder(graphs, tuples)  # [N, m, d]
+        return self.pool(self.encoder(graphs, tuples), graphs, tuples)
+
+    def pool(self, h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """`embed` from what the encoder said of the nodes, [N, m, d]."""
         if self.level == "node":
             return h
         pooled = pool_nodes(h, graphs, self.config.pooling)  # [B, m, d]

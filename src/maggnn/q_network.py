@@ -21,13 +21,17 @@ from maggnn.state import State
 class QNetwork(nn.Module):
     """State in, Q-table and the updated history out.
 
+    Args:
+        encoder: g_rl; None where the predictor's embeddings of the nodes are given instead.
+
     Shapes:
         q_table: [N, m, k], row l of tuple i scores moving v_l into each slot; history: [B, m, w].
     """
 
-    def __init__(self, encoder: Encoder, tuple_order: int, pooling: str, history: str, state_width: int) -> None:
+    def __init__(
+        self, encoder: Encoder | None, hidden: int, tuple_order: int, pooling: str, history: str, state_width: int
+    ) -> None:
         super().__init__()
-        hidden = encoder.config.hidden
         self.encoder = encoder
         self.pooling = pooling
         self.update_history = make_history(history, hidden)
@@ -38,14 +42,17 @@ class QNetwork(nn.Module):
         self.past = nn.Linear(width, hidden, bias=False) if width else None
         self.head = nn.Sequential(nn.ReLU(), nn.Linear(hidden, tuple_order))
 
-    def forward(self, state: State, embeddings: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(self, state: State, embeddings: Tensor | None = None, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Score all moves.
 
         Args:
             embeddings: [B, m, state_width], describe the state by these (the predictor's) instead of g_rl's own.
+            h: [N, m, d], the predictor's embeddings of the nodes, where it shares its encoder.
         """
         graphs = state.graphs
-        h = self.encoder(graphs, state.tuples)  # [N, m, d]
+        if self.encoder is not None:
+            h = self.encoder(graphs, state.tuples)  # [N, m, d]
+        assert h is not None, "a Q-network without an encoder of its own is given embeddings"
         own = pool_nodes(h, graphs, self.pooling)  # [B, m, d]
         all_tuples = (own if embeddings is None else embeddings).sum(dim=1, keepdim=True)
         history = self.update_history(state.history, marked_nodes(h, graphs, state.tuples).mean(dim=2))

@@ -26,7 +26,7 @@ def start(network, sizes=(3, 5, 1), num_tuples=2, tuple_order=3):
 def make_network(pooling="mean", history="zero", state_width=8):
     torch.manual_seed(0)
     encoder = Encoder(EncoderConfig(num_layers=2, hidden=8), 3, FeatureSpec(), FeatureSpec())
-    return QNetwork(encoder, 3, pooling, history, state_width).eval()
+    return QNetwork(encoder, encoder.config.hidden, 3, pooling, history, state_width).eval()
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["own embedding", "given embedding"])

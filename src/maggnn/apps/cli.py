@@ -159,6 +159,7 @@ def bench(
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
     as_json: AsJson = False,
 ) -> None:
     """Measure what things cost on this machine, side by side, and write the rows to the ledger."""
@@ -167,7 +168,11 @@ def bench(
 
     rows = run_bench(what, device, limit, memory_mb, tell=lambda line: print(line, file=sys.stderr, flush=True))
     append(rows, ledger)
-    _print_rows([row.__dict__ for row in rows], as_json)
+    if what == "scaling":
+        from maggnn.experiments.figures.scaling import draw_scaling
+
+        draw_scaling(rows, out)
+    _print_rows([json.loads(row.to_json()) for row in rows], as_json)
 
 
 @app.command()

@@ -70,6 +70,7 @@ METHODS = (
     "random-moves",
     "mag-gnn-dqn",
     "mag-gnn-double-dqn",
+    "mag-gnn-shared",
     "mag-gnn",
     "mag-gnn-pre",
 )

@@ -1,7 +1,7 @@
 """The paper's figure 'Performance versus the number of RL steps': one tuple of two marks, 0 to 8 moves.
 
 SR25 with the lookahead target and, in the same trained environments, with plain DQN and double DQN as the paper
-trains. Every row stands beside random moves from the same starts.
+trains, and with an agent that shares the predictor's encoder. Every row stands beside random moves from the same starts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from maggnn.experiments.recipes import recipe
 from maggnn.experiments.summary import accuracy_row, paired_p_value, run_means
 from maggnn.experiments.synthetic import MAX_MOVES, agent_jobs
 
-VARIANTS = {"mag-gnn-dqn": "sr25_dqn", "mag-gnn-double-dqn": "sr25_double_dqn"}
+VARIANTS = {
+    "mag-gnn-dqn": "sr25_dqn",
+    "mag-gnn-double-dqn": "sr25_double_dqn",
+    "mag-gnn-shared": "sr25_shared",
+}
 """Methods of the ledger that train another agent in the same environment, and their configs."""
 
 

@@ -6,6 +6,7 @@ shows progress and writes checkpoints, so that a paradigm reads as its algorithm
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -65,7 +66,7 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
         )
 
 
-class Paradigm:
+class Paradigm(ABC):
     """What all paradigms share: the model, its environment, the walkers and the two kinds of optimiser step."""
 
     phases: list[Phase]
@@ -85,6 +86,7 @@ class Paradigm:
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
+        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
         self.learner: QLearner | None = None
         if config.training.agent_steps:
             self._make_agent(device)
@@ -99,6 +101,18 @@ class Paradigm:
             self.model, self.environment, self.packed, self.train_ids, config, self.replay, self.random, self.evolving
         )
         self.fit_agent = Captured(self._fit_agent, device, [self.random.device])
+
+    def predictor_step(self, step: int) -> Scalars:
+        """A batch B, tuples for it as the paradigm chooses them, one optimiser step on Eq. 4."""
+        training = self.config.training
+        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
+        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
+        size = self.packed.room_for(ids)
+        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
+
+    @abstractmethod
+    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        """The device's part of a predictor step for graphs `ids` [B]; the loss."""
 
     def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int) -> Tensor:
         """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss."""
@@ -186,7 +200,6 @@ class Ord(Paradigm):
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         super().__init__(config, dataset, split, device)
         self.agent_steps = config.training.agent_steps
-        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
         self.phases = [Phase("predictor", config.training.predictor_steps, lambda: None, self.predictor_step)]
         if config.training.agent_steps:
             self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
@@ -196,15 +209,8 @@ class Ord(Paradigm):
         self.predictor.load_state_dict(weights)
         self.phases[0] = replace(self.phases[0], num_steps=0)
 
-    def predictor_step(self, step: int) -> Scalars:
-        """Lines 2-4: a batch B, random tuples U for it, one optimiser step on Eq. 4."""
-        training = self.config.training
-        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
-        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
-        size = self.packed.room_for(ids)
-        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
-
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        """Lines 2-4: random tuples."""
         graphs, agent = self.packed.gather(ids, size), self.config.agent
         starts = self.config.training.starts_per_graph
         tuples = sample_tuples(graphs, starts * agent.num_tuples, agent.tuple_order, self.random.device)
@@ -238,22 +244,14 @@ class Simul(Paradigm):
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         super().__init__(config, dataset, split, device)
         self.agent_steps = config.training.predictor_steps
-        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
         self.phases = [Phase("simul", config.training.predictor_steps, self.gather_warmup, self.step)]
 
     def step(self, step: int) -> Scalars:
         """Lines 4-7, then lines 8-12."""
         return self.predictor_step(step) | self.agent_step(step)
 
-    def predictor_step(self, step: int) -> Scalars:
-        """Lines 4-7: a batch B, random tuples U moved t times by the agent, one optimiser step on Eq. 4."""
-        training = self.config.training
-        set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
-        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
-        size = self.packed.room_for(ids)
-        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
-
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        """Lines 4-7: random tuples moved t times by the agent."""
         graphs = self.packed.gather(ids, size)
         moved = self.model.walk(graphs, generator=self.random.device)[-1].tuples
         return self.train_predictor(graphs, moved, starts=1)

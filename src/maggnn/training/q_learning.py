@@ -21,7 +21,7 @@ from torch import Tensor
 from maggnn.agent import best_move, q_rows
 from maggnn.config import TrainingConfig
 from maggnn.environment import Environment
-from maggnn.model import MagGNN, graph_rows
+from maggnn.model import MagGNN, described, graph_rows
 from maggnn.q_network import QNetwork
 from maggnn.state import Move, State
 from maggnn.training.optimiser import make_optimiser, set_learning_rate
@@ -69,10 +69,13 @@ class QLearner:
 
     def q_table(self, network: QNetwork, state: State) -> Tensor:
         """Q-table [N, m, k] of a state, described as the model's config says."""
-        if self.model.agent.state == "q_network":
-            return network(state)[0]
-        embeddings = self.environment.embed(state, state.tuples)
-        return network(state, graph_rows(embeddings, state.graphs, self.model.predictor.level))[0]
+        agent, predictor = self.model.agent, self.environment.predictor
+        if agent.state == "predictor" and agent.encoder == "own":
+            embeddings = self.environment.embed(state, state.tuples)  # where there is a table, a look-up
+            return network(state, graph_rows(embeddings, state.graphs, predictor.level))[0]
+        with torch.no_grad():
+            embeddings, h = described(state, predictor, agent)
+        return network(state, embeddings, h)[0]
 
     def _dqn_loss(self, experience: Experience) -> Tensor:
         with torch.no_grad():

@@ -153,8 +153,33 @@ def render_summary(rows: Iterable[LedgerRow]) -> str:
     if moves:
         lines += ["SR25 with one tuple of two marks, accuracy after t moves (the paper: 100 after six):\n"]
         lines += [_moves_grid([dataclasses.replace(row, note=None) for row in moves], Footnotes())]
+    lines += _time_part(rows)
     lines.append("mean ± standard deviation over runs (runs × tests); everything else: [results](docs/results.md).\n")
     return "\n".join(lines)
+
+
+def _time_part(rows: Sequence[LedgerRow]) -> list[str]:
+    """The README's table of inference times, one line a method and machine."""
+    datasets = ("zinc_full", "cycle", "qm9")
+    found = [row for row in ledger.newest(rows) if row.table == "bench_inference" and row.dataset in datasets]
+    if not found:
+        return []
+    lines: dict[Setting, dict[str, LedgerRow]] = {}
+    for row in found:
+        lines.setdefault(Setting.of(row), {})[row.dataset] = row
+    body = []
+    for setting in sorted(lines, key=lambda setting: (setting.hardware or "", setting.order)):
+        line = [setting.method, setting.text]
+        for dataset in datasets:
+            row = lines[setting].get(dataset)
+            line += [
+                "–" if row is None else _number(row.mean, row.metric),
+                _paper(PUBLISHED.get(("bench_inference", dataset, setting.method, "ms"))),
+            ]
+        body.append([*line, setting.hardware or "–"])
+    names = [f"{name} {who}" for name in ("ZINC-FULL", "CYCLE", "QM9") for who in ("ours", "paper")]
+    title = "Inference, ms for a whole test set, five layers of width 100 (the paper's GPU is not named):\n"
+    return [title, _markdown(["method", "setting", *names, "hardware"], body)]
 
 
 def update_readme(readme_path: Path | str, rows: Iterable[LedgerRow]) -> None:

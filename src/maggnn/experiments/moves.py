@@ -1,7 +1,8 @@
 """The paper's figure 'Performance versus the number of RL steps': one tuple of two marks, 0 to 8 moves.
 
 SR25 with the lookahead target and, in the same trained environments, with plain DQN and double DQN as the paper
-trains, and with an agent that shares the predictor's encoder. Every row stands beside random moves from the same starts.
+trains, and with an agent that shares the predictor's encoder. Every row stands beside random moves from the same
+starts.
 """
 
 from __future__ import annotations

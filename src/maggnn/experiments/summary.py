@@ -19,6 +19,7 @@ RESULT_POLICY = {
     "mag-gnn": "mag-gnn",
     "mag-gnn-dqn": "mag-gnn",
     "mag-gnn-double-dqn": "mag-gnn",
+    "mag-gnn-shared": "mag-gnn",
 }
 """Which of a job's walks a method of the ledger reads."""
 

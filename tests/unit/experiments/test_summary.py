@@ -63,7 +63,7 @@ def test_run_means_equal_a_loop(method, keep):
 
 
 def test_other_targets_read_the_agents_walks():
-    for method in ("mag-gnn-dqn", "mag-gnn-double-dqn"):
+    for method in ("mag-gnn-dqn", "mag-gnn-double-dqn", "mag-gnn-shared"):
         assert torch.equal(run_means(RESULTS, method, "last"), run_means(RESULTS, "mag-gnn", "last"))
     assert torch.equal(run_means(RESULTS, "random-marks", "last"), run_means(RESULTS, "random-moves", "last"))
 

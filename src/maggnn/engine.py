@@ -1,11 +1,14 @@
-"""Answers for many graphs: a frozen model, chunks that fit a memory budget, and on a GPU one recording a chunk size.
+"""Answers for many graphs: a frozen model and chunks that fit a memory budget.
 
-A search never waits for the device: t moves and the answer of a chunk are one replay.
+On a GPU a search never waits for the device: t moves and the answer of a chunk are one replay of a recording. On a CPU
+chunks stay in the caches and lie side by side on the cores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -21,7 +24,7 @@ from maggnn.runtime import make_generator, matrix_products
 LIVE_COPIES = 6
 """How many [N, m, d] tensors a search holds at once, with some room: features, messages, the layer's hidden part."""
 
-CACHE_MB = 24.0
+CACHE_MB = 16.0
 """What a chunk may take on a CPU: features that stay in the caches are faster to go over than those in memory."""
 
 
@@ -48,26 +51,47 @@ class Engine:
         precision = precision if packed.device.type == "cuda" else "float32"
         self.model = frozen(model.to(packed.device), precision, packed)
         self.precision: Precision = precision
-        self.memory_mb = memory_mb if packed.device.type == "cuda" else min(memory_mb, CACHE_MB)
+        self.memory_mb = memory_mb  # of one chunk
+        if packed.device.type != "cuda":
+            self.memory_mb = min(memory_mb / torch.get_num_threads(), CACHE_MB)
         self.generator = make_generator(seed, packed.device)
-        self._answer = Captured(self._answer_chunk, packed.device, [self.generator])
+        self._replay = Captured(self._answer_recorded, packed.device, [self.generator])
 
-    @torch.no_grad()
     def predict(self, ids: Tensor, done: Callable[[int], None] | None = None) -> Tensor:
         """One row a graph (or a node) of graphs `ids` [B], in their order: [rows, num_outputs].
 
         Args:
             done: is told after each chunk how many graphs have been answered so far.
         """
+        if not len(ids):
+            return torch.empty(0, self.model.num_outputs, device=self.packed.device)
         parts, count = [], 0
-        for chunk in self.chunks(ids):
-            size = self.packed.room_for(chunk)
-            answers = self._answer(size, chunk.to(self.packed.device, non_blocking=True))
+        chunks = list(self.chunks(ids))
+        for chunk, answers in zip(chunks, self._answers(chunks), strict=True):
             parts.append(answers[: self._rows(chunk)])
             count += len(chunk)
             if done is not None:
                 done(count)
         return torch.cat(parts)
+
+    def _answers(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
+        """Of each chunk in order. A GPU replays a recording; a CPU has a chunk on each of its threads."""
+        if self.packed.device.type == "cuda":
+            for chunk in chunks:
+                size = self.packed.room_for(chunk)
+                yield self._replay(size, chunk.to(self.packed.device, non_blocking=True))
+            return
+        # Each chunk has a generator of its own, so that answers do not depend on which thread is faster.
+        seeds = torch.randint(2**62, (len(chunks),), generator=self.generator).tolist()
+        if len(chunks) == 1:
+            yield self._answer(self.packed[chunks[0]], make_generator(seeds[0]))
+            return
+
+        def answer(chunk: Tensor, seed: int) -> Tensor:
+            return self._answer(self.packed[chunk], make_generator(seed))
+
+        with one_thread_each(min(len(chunks), torch.get_num_threads())) as pool:
+            yield from pool.map(answer, chunks, seeds)
 
     def chunks(self, ids: Tensor) -> Iterator[Tensor]:
         """`ids` in runs of one length, halved where their graphs are too large for the budget."""
@@ -99,6 +123,21 @@ class Engine:
         with matrix_products(self.precision):
             return self.model.predictor(graphs, tuples)
 
-    def _answer_chunk(self, size: BatchSize, ids: Tensor) -> Tensor:
+    def _answer_recorded(self, size: BatchSize, ids: Tensor) -> Tensor:
+        return self._answer(self.packed.gather(ids, size), self.generator)
+
+    @torch.no_grad()
+    def _answer(self, graphs: GraphBatch, generator: torch.Generator) -> Tensor:
         with matrix_products(self.precision):
-            return self.model(self.packed.gather(ids, size), generator=self.generator)
+            return self.model(graphs, generator=generator)
+
+
+@contextmanager
+def one_thread_each(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that do not share their work: several chunks side by side waste less than one chunk on several cores."""
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool
+    finally:
+        torch.set_num_threads(before)

@@ -69,3 +69,30 @@ def test_searching_repeats_with_the_seed_and_reports_progress():
 def test_a_budget_of_nothing_is_refused(memory_mb):
     with pytest.raises(InputError, match="memory budget"):
         make_engine(memory_mb)
+
+
+def test_threads_change_no_answer_and_are_put_back():
+    ids, answers = torch.arange(len(SIZES)).repeat(3), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            engine, _ = make_engine(megabytes(45), num_moves=2)
+            engine.memory_mb = megabytes(45)
+            answers.append(engine.predict(ids))
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(1)
+    torch.testing.assert_close(*answers)
+
+
+def test_no_graphs_have_no_answers():
+    engine, _ = make_engine()
+    assert engine.predict(torch.empty(0, dtype=torch.long)).shape == (0, 3)
+
+
+def test_a_mistake_in_a_thread_reaches_the_caller():
+    engine, _ = make_engine(megabytes(12))
+    engine.model.predictor.second = torch.nn.Identity()
+    engine.model.predictor.norm = None
+    with pytest.raises(AttributeError):
+        engine.predict(torch.arange(len(SIZES)))

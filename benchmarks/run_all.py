@@ -1,0 +1,25 @@
+"""All benches of `maggnn bench` one after the other, for a machine that has only torch, PyG, numpy and safetensors.
+
+    PYTHONPATH=src MAGGNN_DATA=... python benchmarks/run_all.py results/ledger.jsonl [inference floor train scaling]
+
+Rows are written as soon as a bench is done, so that nothing measured is lost when the time is up.
+"""
+
+import sys
+import time
+
+from maggnn.bench.tables import BENCHES, run_bench
+from maggnn.experiments import ledger
+
+
+def main(path: str, names: list[str]) -> None:
+    began = time.monotonic()
+    for name in names or BENCHES:
+        rows = run_bench(
+            name, "auto", None, 1000.0, tell=lambda line: print(f"{time.monotonic() - began:5.0f} s  {line}")
+        )
+        ledger.append(rows, path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "results/ledger.jsonl", sys.argv[2:])

@@ -1,0 +1,79 @@
+"""The engine on a GPU answers as on a CPU: frozen layers, tables, padding and recordings included."""
+
+import pytest
+import torch
+
+from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.engine import Engine
+from maggnn.features import FeatureSpec
+from maggnn.frozen import frozen
+from maggnn.graphs import PackedGraphs
+from maggnn.model import MagGNN
+from maggnn.tuples import sample_tuples
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible"),
+]
+
+
+def make_packed(seed=0, count=300):
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(1, 30, (count,), generator=generator)
+    edges = [(torch.rand(n, n, generator=generator) < 0.1).triu(1).nonzero() for n in sizes.tolist()]
+    flat = torch.cat(edges).T
+    x = torch.randint(5, (int(sizes.sum()), 2), generator=generator)
+    attr = torch.randint(3, (flat.shape[1], 1), generator=generator)
+    counts = torch.tensor([len(part) for part in edges])
+    return PackedGraphs.build(sizes, counts, flat, x, attr, undirected_once=True)
+
+
+def make_model(conv="gine", num_moves=0, **encoder):
+    torch.manual_seed(0)
+    config = EncoderConfig(conv=conv, num_layers=3, hidden=100, **encoder)
+    agent = AgentConfig(num_tuples=2, tuple_order=3, num_moves=num_moves)
+    model = MagGNN(2, FeatureSpec((5, 5)), FeatureSpec((3,)), config, agent=agent).eval()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2.0)
+    return model
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["exact", "padded"])
+@pytest.mark.parametrize("encoder", [{}, {"residual": True}, {"jk": "sum"}, {"norm": "layer"}], ids=str)
+@pytest.mark.parametrize("conv", ["gin", "gine"])
+@torch.no_grad()
+def test_a_frozen_model_answers_as_in_float64_on_the_cpu(conv, encoder, padded):
+    packed, model = make_packed(), make_model(conv, **encoder)
+    ids = torch.arange(len(packed))
+    tuples = sample_tuples(packed[ids], 2, 3, torch.Generator().manual_seed(1))
+    exact = model.double().predictor(packed[ids], tuples)
+    model.float()
+    on_gpu = packed.to("cuda")
+    graphs = on_gpu.gather(ids.cuda(), on_gpu.rounded_size(ids) if padded else on_gpu.size_of(ids))
+    answers = frozen(model.cuda(), graphs=on_gpu).predictor(graphs, tuples.cuda()).cpu()
+    assert float((answers - exact).abs().max() / exact.abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize("memory_mb", [1000.0, 1.0])
+def test_recorded_searches_repeat_and_keep_to_the_budget(memory_mb):
+    packed = make_packed().to("cuda")
+    ids = torch.arange(len(packed))
+    first, second = (Engine(make_model(num_moves=2), packed, memory_mb, seed=3) for _ in range(2))
+    for _ in range(6):  # launched three times, then recorded
+        answers = first.predict(ids)
+        assert answers.shape == (len(packed), 2) and bool(answers.isfinite().all())
+        torch.testing.assert_close(answers, second.predict(ids))
+
+
+@pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("tf32", 2e-2), ("bfloat16", 0.2)])
+@torch.no_grad()
+def test_precisions(precision, error):
+    packed, model = make_packed(), make_model()
+    ids = torch.arange(len(packed))
+    tuples = sample_tuples(packed[ids], 2, 3, torch.Generator().manual_seed(1))
+    exact = model.double().predictor(packed[ids], tuples)
+    engine = Engine(model.float(), packed.to("cuda"), precision=precision)
+    answers = engine.answer_for(engine.packed[ids], tuples.cuda()).cpu()
+    assert float((answers - exact).abs().max() / exact.abs().max()) < error

@@ -34,6 +34,10 @@ class Captured(Generic[Shape]):
 
     The function may change tensors in place (weights, buffers, generators' states) but must not wait for the device
     or look at values. Its result is copied out, so it stays valid after the next call.
+
+    Args:
+        generators: what the function draws from; a recording must know them.
+        recordable: False for a function that does wait or look; it is then just called.
     """
 
     def __init__(
@@ -41,9 +45,10 @@ class Captured(Generic[Shape]):
         function: Callable[..., Tensor],
         device: torch.device,
         generators: Sequence[torch.Generator] = (),
+        recordable: bool = True,
     ) -> None:
         self.function = function
-        self.records = device.type == "cuda"
+        self.records = recordable and device.type == "cuda"
         self.generators = generators
         self._calls: dict[Shape, int] = {}
         self._recordings: dict[Shape, _Recording] = {}

@@ -310,6 +310,8 @@ def _check_values(config: Config, origin: str) -> None:
     training = config.training
     if training.paradigm == "simul" and training.agent_steps != training.predictor_steps:
         raise InputError(f"{origin}: SIMUL trains both in every step: set agent_steps and predictor_steps alike")
+    if training.paradigm == "simul" and training.starts_per_graph != 1:
+        raise InputError(f"{origin}: SIMUL searches once for each graph of a step: set training.starts_per_graph to 1")
     if config.runtime.checkpoint_every % config.runtime.log_every:
         raise InputError(f"{origin}: runtime.checkpoint_every must be a multiple of runtime.log_every")
     smallest = max(config.replay.warmup, config.training.walkers)

@@ -34,7 +34,7 @@ class Engine:
     Args:
         memory_mb: memory that a chunk may take. A single graph that needs more gets a chunk of its own.
         precision: of matrix products on a GPU; a CPU always works in float32.
-        seed: of the random starting tuples.
+        seed: of the random starting tuples: equal seeds and chunks give equal answers.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class Engine:
             raise InputError(f"the memory budget is {memory_mb} MB, must be more than 0")
         self.packed = packed
         precision = precision if packed.device.type == "cuda" else "float32"
-        self.model = frozen(model.to(packed.device), precision, packed)
+        self.model = frozen(model, precision, packed).to(packed.device)
         self.precision: Precision = precision
         self.memory_mb = memory_mb  # of one chunk
         if packed.device.type != "cuda":
             self.memory_mb = min(memory_mb / torch.get_num_threads(), CACHE_MB)
         self.generator = make_generator(seed, packed.device)
-        self._replay = Captured(self._answer_recorded, packed.device, [self.generator])
+        self._replay = Captured(self._answer_recorded, packed.device, [self.generator], model.recordable)
 
     def predict(self, ids: Tensor, done: Callable[[int], None] | None = None) -> Tensor:
         """One row a graph (or a node) of graphs `ids` [B], in their order: [rows, num_outputs].
@@ -119,17 +119,17 @@ class Engine:
 
     @torch.no_grad()
     def answer_for(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """What the engine's predictor says of given tuples [B, m, k], without a search: [rows, num_outputs]."""
+        """What the engine's predictor says of given tuples [B, m, k] of its graphs, without a search: [rows, out]."""
         with matrix_products(self.precision):
             return self.model.predictor(graphs, tuples)
 
     def _answer_recorded(self, size: BatchSize, ids: Tensor) -> Tensor:
-        return self._answer(self.packed.gather(ids, size), self.generator)
+        with matrix_products(self.precision):
+            return self._answer(self.packed.gather(ids, size), self.generator)
 
     @torch.no_grad()
     def _answer(self, graphs: GraphBatch, generator: torch.Generator) -> Tensor:
-        with matrix_products(self.precision):
-            return self.model(graphs, generator=generator)
+        return self.model(graphs, generator=generator)
 
 
 @contextmanager

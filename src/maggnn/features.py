@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from maggnn.errors import InputError
 
@@ -58,7 +59,7 @@ class FeatureEmbedding(nn.Module):
         total: Tensor | None = None
         for column, embedding in enumerate(self.embeddings):
             assert isinstance(embedding, nn.Embedding)
-            part = _Lookup.apply(embedding.weight, values[:, column].long())
+            part = look_up(embedding.weight, values[:, column].long())
             total = part if total is None else total + part
         assert total is not None, "categories are not empty here"
         return total
@@ -71,6 +72,7 @@ class FeatureEmbedding(nn.Module):
     def kinds(self, values: Tensor) -> Tensor:
         """The combination that each row has, as one number, [rows]; the last column counts fastest."""
         _check_columns(values, self.spec)
+        _check_range(values, self.spec)
         kind = values[:, 0].long()
         for column, count in enumerate(self.spec.categories[1:], start=1):
             kind = kind * count + values[:, column]
@@ -87,6 +89,11 @@ class FeatureEmbedding(nn.Module):
         return self(torch.stack(columns[::-1], dim=1))
 
 
+def look_up(table: Tensor, index: Tensor) -> Tensor:
+    """Rows of a table, with a gradient that repeats."""
+    return _Lookup.apply(table, index) if table.device.type == "cuda" else functional.embedding(index, table)
+
+
 class _Lookup(torch.autograd.Function):
     """Rows of a table. Its gradient is a product with one-hot rows: torch's own varies from run to run on GPUs."""
 
@@ -94,7 +101,7 @@ class _Lookup(torch.autograd.Function):
     def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.rows = len(table)
-        return torch.nn.functional.embedding(index, table)  # unlike table[index], refuses negative numbers
+        return functional.embedding(index, table)  # unlike table[index], refuses negative numbers
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -109,3 +116,17 @@ def _check_columns(values: Tensor, spec: FeatureSpec) -> None:
         raise InputError(f"features have shape {tuple(values.shape)}, the model was made for [rows, {expected}]")
     if spec.categories and values.is_floating_point():
         raise InputError(f"features are {values.dtype}, the model was made for integer categories")
+
+
+def _check_range(values: Tensor, spec: FeatureSpec) -> None:
+    """Whether every category is one the model knows; a GPU is not waited for."""
+    if values.device.type != "cpu" or not len(values):
+        return
+    counts = torch.tensor(spec.categories)
+    unknown = (values < 0) | (values >= counts)
+    if bool(unknown.any()):
+        row, column = unknown.nonzero()[0].tolist()
+        raise InputError(
+            f"features hold category {int(values[row, column])} in column {column}, "
+            f"the model knows 0 to {spec.categories[column] - 1}"
+        )

@@ -162,7 +162,7 @@ class Kinds(nn.Module):
         super().__init__()
         assert isinstance(embedding, FeatureEmbedding) and embedding.num_kinds is not None
         self.embedding = embedding
-        place = torch.full((embedding.num_kinds,), embedding.num_kinds, device=present.device)  # absent: out of range
+        place = torch.full((embedding.num_kinds,), -1, device=present.device)  # -1: does not occur
         place[present] = torch.arange(len(present), device=present.device)
         self.register_buffer("place", place)
 
@@ -171,12 +171,18 @@ class Kinds(nn.Module):
         x = graphs.x
         if x is None:
             raise InputError("the model was made for graphs with x, but these graphs have none")
-        return graphs.derived("atom numbers", lambda: self.place[self.embedding.kinds(x)], of=self.place)
+        return graphs.derived("atom numbers", lambda: self._among_present(self.embedding.kinds(x)), of=self.place)
 
     def of_edges(self, graphs: GraphBatch) -> Tensor:
         """The number of each edge's bond, [E]."""
         kinds = _kinds(self.embedding, graphs)
-        return graphs.derived("bond numbers", lambda: self.place[kinds], of=self.place)
+        return graphs.derived("bond numbers", lambda: self._among_present(kinds), of=self.place)
+
+    def _among_present(self, kinds: Tensor) -> Tensor:
+        number = self.place[kinds]
+        if number.device.type == "cpu" and bool((number < 0).any()):
+            raise InputError("an atom or bond that occurs in none of the graphs this model was frozen for")
+        return number
 
 
 def _present(embedding: nn.Module | None, values: Tensor | None) -> Tensor | None:

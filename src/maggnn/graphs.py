@@ -264,7 +264,9 @@ class PackedGraphs:
         need = max((exact.nodes + 1) / average_nodes, exact.edges / average_edges if average_edges else 0.0)
         rounded = math.ceil(ROUNDING * need) / ROUNDING
         nodes, edges = math.ceil(rounded * average_nodes), math.ceil(rounded * average_edges)
-        return BatchSize(len(ids), nodes, edges, self._most_nodes, padding=True)
+        # Tables [B, max_num_nodes] are as wide as the batch needs, up to a power of two.
+        width = min(self._most_nodes, 1 << (exact.max_num_nodes - 1).bit_length())
+        return BatchSize(len(ids), nodes, edges, width, padding=True)
 
     @cached_property
     def _most_nodes(self) -> int:

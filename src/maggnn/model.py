@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from maggnn.agent import kept_state, search
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig, check_section
 from maggnn.conversions import batch_from_pyg
-from maggnn.encoder import Encoder
+from maggnn.encoder import Encoder, PygLayer
 from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
@@ -80,7 +80,7 @@ class MagGNN(nn.Module):
         """Search from `tuples` [B, m, k] (random ones if not given) and answer, [rows, num_outputs]."""
         graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
-        reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not self.training
+        reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None)
         if self.agent.keep == "last":
             return self.predictor(graphs, states[-1].tuples)
@@ -125,6 +125,11 @@ class MagGNN(nn.Module):
         if learning:
             self.train()
         return result
+
+    @property
+    def recordable(self) -> bool:
+        """Whether its steps may be recorded as CUDA graphs: PyG's convolutions may look at values."""
+        return not any(isinstance(module, PygLayer) for module in self.modules())
 
     @property
     def history_width(self) -> int:

@@ -21,6 +21,8 @@ def pick_device(name: str) -> torch.device:
         raise InputError(f"runtime.device is {name!r}, must be auto, cpu or cuda") from None
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("runtime.device is cuda but no GPU is visible; use cpu or auto")
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # kernels and streams go where no device is named
     return device
 
 

@@ -96,3 +96,17 @@ def test_a_mistake_in_a_thread_reaches_the_caller():
     engine.model.predictor.norm = None
     with pytest.raises(AttributeError):
         engine.predict(torch.arange(len(SIZES)))
+
+
+def test_nothing_of_the_caller_is_changed():
+    before, model = torch.backends.cuda.matmul.allow_tf32, make_engine()[1]
+    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.set_num_threads(2)
+    try:
+        engine = Engine(model, make_packed(), megabytes(24))
+        engine.predict(torch.arange(len(SIZES)).repeat(4))
+        assert torch.backends.cuda.matmul.allow_tf32
+    finally:
+        torch.set_num_threads(1)
+        torch.backends.cuda.matmul.allow_tf32 = before
+    assert all(parameter.requires_grad for parameter in model.parameters())

@@ -66,3 +66,17 @@ def test_floats_go_through_a_linear_map():
 def test_features_of_another_shape_or_kind_are_refused(spec, values):
     with pytest.raises(InputError, match="the model was made for"):
         FeatureEmbedding(spec, 4)(values)
+
+
+@pytest.mark.parametrize("values", [[0, 5], [1, -1], [3, 0]])
+def test_kinds_of_unknown_categories_are_refused(values):
+    """As one number [0, 5] would look like [1, 1]."""
+    embedding = FeatureEmbedding(FeatureSpec((3, 4)), 8)
+    with pytest.raises(InputError, match="the model knows 0 to"):
+        embedding.kinds(torch.tensor([[0, 0], values]))
+
+
+def test_kinds_are_rows_of_the_table():
+    embedding = FeatureEmbedding(FeatureSpec((3, 4)), 8)
+    values = torch.tensor([[0, 0], [2, 3], [1, 2]])
+    torch.testing.assert_close(embedding.table()[embedding.kinds(values)], embedding(values))

@@ -129,3 +129,16 @@ def test_missing_features_are_named(missing):
     bare = PackedGraphs(**{**vars(packed), missing: None})
     with pytest.raises(InputError, match=f"graphs with {missing}"):
         frozen(make_model(packed))(bare[torch.arange(2)])
+
+
+def test_what_does_not_occur_is_refused_by_a_model_frozen_for_given_graphs():
+    packed = make_packed([4, 5, 6], density=1.0)
+    model = make_model(packed)
+    some = PackedGraphs(**{**vars(packed), "edge_attr": torch.zeros_like(packed.edge_attr)})
+    graphs = packed[torch.arange(3)]
+    with pytest.raises(InputError, match="occurs in none"):
+        frozen(model, graphs=some)(graphs)
+    tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        ours = frozen(model, graphs=packed).predictor(graphs, tuples)
+        torch.testing.assert_close(ours, model.predictor(graphs, tuples))

@@ -95,3 +95,11 @@ def test_training_leaves_the_predictor_to_itself(paradigm, target):
         trained, expected = model.predictor.state_dict(), alone.predictor.state_dict()
         assert all(torch.equal(value, expected[name]) for name, value in trained.items())
     assert load("shrikhande_rook").num_outputs == model.num_outputs
+
+
+def test_gradients_reach_every_state_where_they_are_wanted():
+    graphs = make_graphs()
+    for seed in range(5):
+        model = make_model()
+        model(graphs, generator=torch.Generator().manual_seed(seed)).sum().backward()
+        assert model.predictor.encoder.mark_embedding.weight.grad.abs().sum() > 0

@@ -57,6 +57,7 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerR
     functions, pyg_notes, pyg_params = _pyg_functions(workload)
     functions |= {run.name: partial(run.engine.predict, ids) for run in runs}
     functions["floor"] = products(workload, agent)
+    peaks = {run.name: peak_mb(functions[run.name], device) for run in runs}  # before anything is recorded
     times = side_by_side(functions, device, repeats)
     rows = [
         _row("bench_inference", workload, method, times[method], None, f"{count} graphs; {note}", params=pyg_params)
@@ -69,7 +70,7 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerR
         note = f"{count} graphs in {chunks} chunk(s), {precision}, error {error:.1e} of the largest answer"
         note += f"; {ratios} (its matrix products)" if run.name == f"mag-gnn {PRECISIONS[0]}" else ""
         suffix = "" if precision == PRECISIONS[0] else f"-{precision}"
-        method, peak = run.name.split()[0], peak_mb(functions[run.name], device)
+        method, peak = run.name.split()[0], peaks[run.name]
         rows.append(_row("bench_inference", workload, method, times[run.name], run.model, note, suffix, peak))
     moved = feature_bytes(workload, agent) / 1e9
     note = f"{count} graphs; matrix products of the search and answer, float32; its features are {moved:.2f} GB to move"

@@ -68,9 +68,10 @@ def _measure(
         "simul": _numbered(simul.step),
     }
     for name, step in steps.items():
+        peak = peak_mb(step, device)  # while it is launched: a recording holds its memory for good
         steps_of_ten = _repeated(step)
         time = median_ms(steps_of_ten, device, repeats, warm_up=2) / TEN  # sizes that occur are recorded by then
-        row = _row(name, batch_size, time, peak_mb(step, device), simul, precision)
+        row = _row(name, batch_size, time, peak, simul, precision)
         tell(f"{row.dataset:24} {row.mean:10.3f} ms")
         rows.append(row)
     return rows

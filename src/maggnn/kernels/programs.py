@@ -14,7 +14,7 @@ WIDE = {torch.bfloat16: tl.float32, torch.float32: tl.float32, torch.float64: tl
 @triton.jit
 def aggregate(
     h, edges, kinds, scale, offsets, source, out,
-    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
+    row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
     relu: tl.constexpr, wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -37,7 +37,7 @@ def aggregate(
 @triton.jit
 def sum_kinds(
     own, sent, kinds, bonds, offsets, source, out, bond_kinds,
-    copies: tl.constexpr, width: tl.constexpr, has_bonds: tl.constexpr, wide: tl.constexpr, block: tl.constexpr,
+    copies, width: tl.constexpr, has_bonds: tl.constexpr, wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     node, copy = row // copies, row % copies
@@ -55,7 +55,7 @@ def sum_kinds(
 @triton.jit
 def aggregate_backward(
     h, edges, kinds, scale, grad, offsets, by_source, target, out,
-    row: tl.constexpr, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
+    row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
     relu: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -81,7 +81,7 @@ def aggregate_backward(
 @triton.jit
 def edge_gradient(
     h, edges, kinds, grad, source, target, out,
-    copies: tl.constexpr, width: tl.constexpr, has_kinds: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+    copies, width: tl.constexpr, has_kinds: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     edge = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, block)
@@ -103,7 +103,7 @@ def edge_gradient(
 
 
 @triton.jit
-def sum_graphs(h, offsets, out, row: tl.constexpr, rows: tl.constexpr, block: tl.constexpr):
+def sum_graphs(h, offsets, out, row, rows: tl.constexpr, block: tl.constexpr):
     graph = tl.program_id(0).to(tl.int64)
     column = (tl.program_id(1) * block + tl.arange(0, block))[None, :]
     start, end = tl.load(offsets + graph), tl.load(offsets + graph + 1)

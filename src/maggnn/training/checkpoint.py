@@ -23,7 +23,8 @@ from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.model import MagGNN
 
-FORMAT = "maggnn/1"
+FORMAT = "maggnn/2"
+"""Changes when the names or shapes of weights do."""
 
 
 def save(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -49,8 +50,14 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise InputError(f"{path}: not a maggnn file of format {FORMAT}")
+            found = metadata.get("format", "")
+            if found != FORMAT:
+                older = found.startswith("maggnn/")
+                raise InputError(
+                    f"{path}: written by another version ({found}, this one reads {FORMAT}): train it again"
+                    if older
+                    else f"{path}: not a maggnn file of format {FORMAT}"
+                )
             return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["facts"])  # noqa: SIM118
     except (OSError, SafetensorError, ValueError) as error:
         if isinstance(error, InputError):

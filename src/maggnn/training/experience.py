@@ -60,8 +60,8 @@ class Walkers:
         self.history = torch.zeros(count, agent.num_tuples, model.history_width, device=device)
         self.turn = torch.zeros(count, dtype=torch.long, device=device)
         self.loss = torch.zeros(count, device=device)
-        self.move = Captured(self._move, device, [random.device])
-        self.restart = Captured(self._restart, device, [random.device])
+        self.move = Captured(self._move, device, [random.device], model.recordable)
+        self.restart = Captured(self._restart, device, [random.device], model.recordable)
 
     def gather(self, epsilon: float) -> Tensor:
         """One move of every walker into the buffer; the rewards, [W]."""

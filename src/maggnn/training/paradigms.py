@@ -86,7 +86,7 @@ class Paradigm(ABC):
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
-        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device])
+        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device], self.model.recordable)
         self.learner: QLearner | None = None
         if config.training.agent_steps:
             self._make_agent(device)
@@ -100,7 +100,7 @@ class Paradigm(ABC):
         self.walkers = Walkers(
             self.model, self.environment, self.packed, self.train_ids, config, self.replay, self.random, self.evolving
         )
-        self.fit_agent = Captured(self._fit_agent, device, [self.random.device])
+        self.fit_agent = Captured(self._fit_agent, device, [self.random.device], self.model.recordable)
 
     def predictor_step(self, step: int) -> Scalars:
         """A batch B, tuples for it as the paradigm chooses them, one optimiser step on Eq. 4."""

@@ -58,7 +58,7 @@ def test_files_of_another_format(tmp_path):
     save_file({"a": torch.ones(2)}, path)
     assert "not a maggnn file" in refused(checkpoint.load, path)
     save_file({"a": torch.ones(2)}, path, {"format": "maggnn/0"})
-    assert "not a maggnn file" in refused(checkpoint.load, path)
+    assert "written by another version (maggnn/0" in refused(checkpoint.load, path)
     path.write_text(json.dumps(FACTS), encoding="utf-8")
     assert "other.safetensors" in refused(checkpoint.load, path)
     torch.save(TENSORS, path)  # a pickle is never opened as one

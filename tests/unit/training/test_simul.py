@@ -98,6 +98,11 @@ def test_both_lengths_must_agree():
         make_config(agent_steps=3)
 
 
+def test_one_search_for_each_graph():
+    with pytest.raises(InputError, match="starts_per_graph"):
+        make_config(starts_per_graph=2)
+
+
 def test_it_trains_its_own_predictor():
     simul = make_simul(make_config())
     with pytest.raises(InputError, match="trains its own predictor"):

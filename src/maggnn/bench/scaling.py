@@ -44,7 +44,7 @@ class Axis:
 
 
 CPU_AXES = (
-    Axis("graphs", (64, 128, 256, 512, 1024)),
+    Axis("graphs", (256, 512, 1024, 2048, 4096)),
     Axis("nodes", (100, 300, 1000, 3000, 10_000), graphs=4),
     Axis("num_tuples", (1, 2, 4, 8, 16)),
     Axis("tuple_order", (1, 2, 3, 4, 6)),

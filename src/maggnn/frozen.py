@@ -18,7 +18,7 @@ from maggnn.encoder import Encoder, GINELayer, GINLayer
 from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding
 from maggnn.graphs import GraphBatch, PackedGraphs
-from maggnn.kernels.messages import frozen_layer, product_relu, sum_kinds
+from maggnn.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.marking import mark_sets
 from maggnn.model import MagGNN
 from maggnn.normalise import Norm
@@ -71,7 +71,7 @@ def _has_table(embedding: FeatureEmbedding) -> bool:
 
 
 class FrozenLayer(nn.Module):
-    """h_v' = relu(W2 relu(W1 ((1 + eps) h_v + sum of messages) + b1) + b2) (+ h_v), as one call."""
+    """h_v' = relu(W2 relu(W1 ((1 + eps) h_v + sum of messages) + b1) + b2) (+ h_v)."""
 
     def __init__(self, layer: GINLayer, dtype: torch.dtype) -> None:
         super().__init__()
@@ -90,9 +90,9 @@ class FrozenLayer(nn.Module):
         first, first_bias, second, second_bias = self.weights
         kinds = None if self.edge_embedding is None else _kinds(self.edge_embedding, graphs)
         h = h.to(self.dtype)
-        return frozen_layer(
-            h, graphs, self.scale, first, first_bias, second, second_bias, self.relu, self.table, kinds, self.residual
-        )
+        rows = aggregate(h, self.scale, graphs, self.relu, self.table, kinds).flatten(0, 1)
+        out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
+        return out.add_(h) if self.residual else out
 
 
 def _kinds(embedding: FeatureEmbedding, graphs: GraphBatch) -> Tensor:

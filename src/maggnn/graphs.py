@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Self
 import torch
 from torch import Tensor
 
-from maggnn.errors import InputError
+from maggnn.checks import check_edges, check_sizes
 
 Level = Literal["graph", "node"]
 """Whether there is one target a graph (P = G in Eq. 3) or one a node (P = N)."""
@@ -186,9 +186,9 @@ class PackedGraphs:
             undirected_once: each undirected edge is stored once and is to be mirrored.
         """
         num_nodes, num_edges, edge_index = num_nodes.long(), num_edges.long(), edge_index.long()
-        _check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level)
+        check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level)
         edge_graph = torch.repeat_interleave(torch.arange(len(num_edges)), num_edges)
-        _check_edges(edge_index, edge_graph, num_nodes)
+        check_edges(edge_index, edge_graph, num_nodes)
         if undirected_once:
             mirrored = edge_index[0] != edge_index[1]  # a self-loop is its own mirror image
             edge_index = torch.cat([edge_index, edge_index.flip(0)[:, mirrored]], dim=1)
@@ -362,45 +362,3 @@ def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor
 def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
     """The edges in order of (source, target), [E]."""
     return torch.argsort(source * total_nodes + target, stable=True)
-
-
-def _check_sizes(
-    num_nodes: Tensor,
-    num_edges: Tensor,
-    edge_index: Tensor,
-    x: Tensor | None,
-    edge_attr: Tensor | None,
-    y: Tensor | None,
-    level: Level,
-) -> None:
-    if num_nodes.numel() == 0:
-        raise InputError("no graphs: a data set needs at least one graph")
-    if (num_nodes < 1).any():
-        graph = int((num_nodes < 1).nonzero()[0])
-        raise InputError(f"graph {graph} has no nodes: every graph needs at least one node to mark")
-    if num_edges.shape != num_nodes.shape:
-        raise InputError(f"num_edges has {len(num_edges)} entries for {len(num_nodes)} graphs")
-    total_nodes, total_edges = int(num_nodes.sum()), int(num_edges.sum())
-    if edge_index.shape != (2, total_edges):
-        raise InputError(f"edge_index has shape {tuple(edge_index.shape)}, expected (2, {total_edges})")
-    rows = {"x": (x, total_nodes), "edge_attr": (edge_attr, total_edges)}
-    rows["y"] = (y, total_nodes if level == "node" else len(num_nodes))
-    for name, (value, expected) in rows.items():
-        if value is not None and (value.ndim == 0 or value.shape[0] != expected):
-            raise InputError(f"{name} has shape {tuple(value.shape)}, expected {expected} rows")
-        if value is not None and value.is_floating_point() and not bool(value.isfinite().all()):
-            row = int((~value.isfinite()).nonzero()[0][0])
-            raise InputError(f"{name} has a NaN or infinite value in row {row}: drop or repair that row")
-
-
-def _check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> None:
-    if edge_index.numel() == 0:
-        return
-    bad = ((edge_index < 0) | (edge_index >= num_nodes[edge_graph])).any(dim=0)
-    if bad.any():
-        edge = int(bad.nonzero()[0])
-        graph = int(edge_graph[edge])
-        raise InputError(
-            f"graph {graph} has {int(num_nodes[graph])} nodes but an edge {tuple(edge_index[:, edge].tolist())}: "
-            "node ids run from 0 to the number of nodes minus one, within each graph"
-        )

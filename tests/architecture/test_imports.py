@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "maggnn"
 
 LINE = (
     ("errors",),
-    ("config", "capture"),
+    ("config", "capture", "checks"),
     ("runtime",),
     ("graphs",),
     ("kernels", "conversions"),

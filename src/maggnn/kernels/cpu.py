@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs import GraphBatch
+from maggnn.kernels import pooling
 
 # Said once a process by torch itself; the products used here are stable and tested against dense ones.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -24,6 +25,9 @@ def aggregate(
     h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
 ) -> Tensor:
     """See `messages.aggregate`."""
+    learning = torch.is_grad_enabled() and any(value is not None and value.requires_grad for value in (h, scale, edges))
+    if not learning and graphs.edge_index.shape[1] and (relu or edges is None):
+        return _aggregate_without_gradients(h, scale, graphs, relu, edges, kinds)
     if not relu and edges is None:
         return scale * h + _SumNeighbours.apply(h, graphs)
     messages = _SourceNodes.apply(h, graphs)  # [E, m, d]
@@ -33,29 +37,13 @@ def aggregate(
     return scale * h + _SumEdges.apply(messages.relu() if relu else messages, graphs)
 
 
-def frozen_layer(
-    h: Tensor,
-    graphs: GraphBatch,
-    scale: Tensor,
-    first: Tensor,
-    first_bias: Tensor,
-    second: Tensor,
-    second_bias: Tensor,
-    relu: bool,
-    edges: Tensor | None,
-    kinds: Tensor | None,
-    residual: bool,
+def _aggregate_without_gradients(
+    h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None
 ) -> Tensor:
-    """See `messages.frozen_layer`."""
+    """The same in two passes: make each different message once, then one sparse product that adds to scale h."""
     flat = h.reshape(len(h), -1)  # [N, m d]
-    if graphs.edge_index.shape[1]:
-        matrix, senders = _senders(flat, graphs, edges, kinds) if relu else (_adjacency(graphs, h.dtype), flat)
-        flat = torch.addmm(flat, matrix, senders, beta=float(scale))
-    else:
-        flat = scale * flat
-    rows = flat.reshape(-1, h.shape[-1])
-    out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
-    return out.add_(h) if residual else out
+    matrix, senders = _senders(flat, graphs, edges, kinds) if relu else (_adjacency(graphs, h.dtype), flat)
+    return torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(h.shape)
 
 
 def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -142,12 +130,12 @@ def _csr(offsets: Tensor, columns: Tensor, width: int, dtype: torch.dtype) -> Te
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.sum_nodes`."""
-    return _SumNodes.apply(h, graphs)
+    return pooling.sum_nodes(h, graphs, _sum_graphs)
 
 
 def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.spread_to_nodes`."""
-    return _SpreadToNodes.apply(h, graphs)
+    return pooling.spread_to_nodes(h, graphs, _sum_graphs)
 
 
 def _row_sums(h: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
@@ -202,29 +190,3 @@ class _SumEdges(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         return grads[0][ctx.graphs.edge_index[1]], None
-
-
-class _SumNodes(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: GraphBatch) -> Tensor:
-        ctx.graphs = graphs
-        return _sum_graphs(h, graphs)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        graphs: GraphBatch = ctx.graphs
-        spread = grads[0][graphs.node_graph]
-        if graphs.is_real is not None:
-            spread = spread * graphs.is_real.reshape(-1, *[1] * (spread.ndim - 1))
-        return spread, None
-
-
-class _SpreadToNodes(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: GraphBatch) -> Tensor:
-        ctx.graphs = graphs
-        return h.index_select(0, graphs.node_graph)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _sum_graphs(grads[0], ctx.graphs), None

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs import GraphBatch
+from maggnn.kernels import pooling
 from maggnn.kernels import programs as triton_programs
 
 programs: Any = triton_programs  # type checkers do not know that a Triton program is launched by indexing
@@ -29,25 +30,6 @@ def aggregate(
     """See `messages.aggregate`."""
     edges = None if edges is None else edges.contiguous()
     return _Aggregate.apply(h.contiguous(), scale, edges, kinds, graphs, relu)
-
-
-def frozen_layer(
-    h: Tensor,
-    graphs: GraphBatch,
-    scale: Tensor,
-    first: Tensor,
-    first_bias: Tensor,
-    second: Tensor,
-    second_bias: Tensor,
-    relu: bool,
-    edges: Tensor | None,
-    kinds: Tensor | None,
-    residual: bool,
-) -> Tensor:
-    """See `messages.frozen_layer`."""
-    rows = aggregate(h, scale, graphs, relu, edges, kinds).reshape(-1, h.shape[-1])
-    out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
-    return out.add_(h) if residual else out
 
 
 def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -70,12 +52,12 @@ def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bond
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.sum_nodes`."""
-    return _SumNodes.apply(h, graphs)
+    return pooling.sum_nodes(h, graphs, _sum_rows)
 
 
 def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.spread_to_nodes`."""
-    return _SpreadToNodes.apply(h, graphs)
+    return pooling.spread_to_nodes(h, graphs, _sum_rows)
 
 
 def norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -167,32 +149,6 @@ def _edge_gradient(
 def _or(given: Tensor | None, other: Tensor) -> Tensor:
     """A program wants a tensor even where it will not look at it."""
     return other if given is None else given
-
-
-class _SumNodes(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: GraphBatch) -> Tensor:
-        ctx.graphs = graphs
-        return _sum_rows(h, graphs)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        graphs: GraphBatch = ctx.graphs
-        spread = grads[0][graphs.node_graph]
-        if graphs.is_real is not None:
-            spread = spread * graphs.is_real.reshape(-1, *[1] * (spread.ndim - 1))
-        return spread, None
-
-
-class _SpreadToNodes(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, h: Tensor, graphs: GraphBatch) -> Tensor:
-        ctx.graphs = graphs
-        return h[graphs.node_graph]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        return _sum_rows(grads[0], ctx.graphs), None
 
 
 class _NormReLU(torch.autograd.Function):

@@ -27,29 +27,6 @@ def aggregate(
     return _kernels(h).aggregate(h, scale, graphs, relu, edges, kinds)
 
 
-def frozen_layer(
-    h: Tensor,
-    graphs: GraphBatch,
-    scale: Tensor,
-    first: Tensor,
-    first_bias: Tensor,
-    second: Tensor,
-    second_bias: Tensor,
-    relu: bool,
-    edges: Tensor | None,
-    kinds: Tensor | None,
-    residual: bool,
-) -> Tensor:
-    """A whole layer without gradients: relu(relu(aggregate(h) W1 + b1) W2 + b2) (+ h), [N, m, d].
-
-    Args:
-        first, second: W1 and W2 as [in, out], with their biases [d].
-        edges, kinds: as in `aggregate`.
-    """
-    layer = _kernels(h).frozen_layer
-    return layer(h, graphs, scale, first, first_bias, second, second_bias, relu, edges, kinds, residual)
-
-
 def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
     """relu(own[kind of v] + sum over edges (u, v) of sent[kind of u, kind of the edge]), without gradients.
 

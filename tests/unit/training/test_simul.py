@@ -6,6 +6,7 @@ import torch
 from maggnn.config import Config
 from maggnn.data.registry import load
 from maggnn.errors import InputError
+from maggnn.state import State
 from maggnn.training.paradigms import Simul
 from maggnn.training.run import pick_split, train
 
@@ -53,19 +54,20 @@ def test_rewards_are_of_the_environment_as_it_is_now():
     """A loss from before a predictor update would be out of date."""
     simul = make_simul(make_config(schedule="constant", learning_rate=0.05))
     simul.gather_warmup()
+    checked = 0
     for step in range(4):
         simul.predictor_step(step)
         walkers = simul.walkers
         if walkers.moves_made >= walkers.walk_length:
             walkers.gather(0.5)
             continue
-        from maggnn.state import State
-
         graphs = simul.packed[walkers.ids]
         present = State(graphs, walkers.tuples.clone(), walkers.history.clone(), walkers.turn.clone(), walkers.ids)
         expected = simul.environment.loss(present)
         reward = walkers.gather(0.5)
         torch.testing.assert_close(reward, expected - walkers.loss)
+        checked += 1
+    assert checked
 
 
 def test_resuming_gives_the_identical_continuation(tmp_path):

@@ -7,7 +7,8 @@
 | `spread_to_nodes` | each graph's row at each of its nodes | sum of each graph's rows |
 | `norm_relu` | BatchNorm over the rows that are nodes, then relu | |
 
-`messages` chooses by device: `cpu` (sparse products) or `gpu` (Triton); `pooling` is what both share. `reference` is what both are tested against.
+`messages` chooses by device: `cpu` (sparse products) or `gpu` (Triton); `pooling` is what both share.
+`reference` is what both are tested against.
 
 Shapes: N nodes, E edges, B graphs; features are [N, m, d], edge embeddings [E, d], shared by the m copies.
 """

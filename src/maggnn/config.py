@@ -47,6 +47,8 @@ class EncoderConfig:
         "none", "jumping knowledge: last layer's output, sum over layers, or last layer through a linear map"
     )
     residual: bool = option(False, "add a layer's input to its output")
+    dropout: float = option(0.0, "share of a layer's outputs that training drops")
+    random_walk: int = option(0, "steps whose return probabilities describe each node beside its features")
     c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2)")
     c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2)")
 
@@ -59,6 +61,9 @@ class PredictorConfig:
     read_marked: bool = option(False, "R also reads the marked nodes themselves, slot by slot")
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP")
     ridge: float = option(1e-5, "added to the covariance when whitening; small batches want more")
+    composition: bool = option(
+        False, "regression: learn what the counts of node categories (the first column) do not explain linearly"
+    )
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,10 @@ class AgentConfig:
         "q_network", "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's"
     )
     history: Literal["zero", "mean", "lstm"] = option("zero", "f_W: the update of the state matrix W")
+    start: Literal["random", "central"] = option(
+        "random", "U before the first move: random tuples, or the nodes of highest subgraph centrality in order"
+    )
+    pretrained: str = option("", "PRE: an agent that comes with the package, such as cycles6, or an agent's file")
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,10 @@ class ReplayConfig:
 class TrainingConfig:
     """How f_p and the agent learn (Algorithm 2)."""
 
-    paradigm: Literal["ord", "simul"] = option(
-        "ord", "ORD: first the predictor on random tuples, then the agent; SIMUL: both in every step"
+    paradigm: Literal["ord", "simul", "pre"] = option(
+        "ord",
+        "ORD: first the predictor on random tuples, then the agent; SIMUL: both in every step; "
+        "PRE: a predictor on the tuples that an agent from other data moves",
     )
     predictor_steps: int = option(3_000, "optimiser steps of f_p")
     agent_steps: int = option(2_000, "RL-Experience calls of the agent's phase, each followed by Q updates")
@@ -119,6 +130,11 @@ class TrainingConfig:
     reward: Literal["loss", "error"] = option(
         "loss", "L in Eq. 8: the task's loss, or the bounded 1 - p(y) for classification"
     )
+    standardise_rewards: bool = option(
+        False, "lookahead: the rewards of a state's moves in units of their own spread, so that all states count alike"
+    )
+    validate_every: int = option(0, "predictor steps between looks at the validation part; 0: no look, last weights")
+    patience: int = option(0, "looks without a new best before training stops; 0: all steps; the best weights are kept")
 
 
 @dataclass(frozen=True)
@@ -256,6 +272,10 @@ _AT_LEAST: dict[str, float] = {
     "split_seed": 0,
     "num_layers": 1,
     "ridge": 0,
+    "dropout": 0,
+    "random_walk": 0,
+    "validate_every": 0,
+    "patience": 0,
     "hidden": 1,
     "num_tuples": 1,
     "tuple_order": 0,
@@ -281,7 +301,7 @@ _AT_LEAST: dict[str, float] = {
     "log_every": 1,
     "checkpoint_every": 1,
 }
-_AT_MOST: dict[str, float] = {"gamma": 1, "epsilon_end": 1, "epsilon_share": 1, "seed": 2**62}
+_AT_MOST: dict[str, float] = {"dropout": 0.9, "gamma": 1, "epsilon_end": 1, "epsilon_share": 1, "seed": 2**62}
 
 
 def check_section(section: Any, where: str = "config") -> None:
@@ -296,6 +316,8 @@ def check_section(section: Any, where: str = "config") -> None:
                 raise InputError(f"{where}: {name} is {value}, must be {word} {limits[name]}")
     if isinstance(section, AgentConfig) and section.tuple_order == 0 and section.num_moves > 0:
         raise InputError(f"{where}: agent.tuple_order = 0 is a plain GNN with nothing to move: set num_moves to 0")
+    if isinstance(section, TrainingConfig) and section.target != "lookahead" and section.standardise_rewards:
+        raise InputError(f"{where}: standardise_rewards needs all moves of a state: set target to lookahead")
     if isinstance(section, TrainingConfig) and section.target == "lookahead" and section.gamma > 0:
         raise InputError(
             f"{where}: target = lookahead scores moves exactly and discounts nothing: set training.gamma to 0"
@@ -312,11 +334,30 @@ def _check_values(config: Config, origin: str) -> None:
         raise InputError(f"{origin}: SIMUL trains both in every step: set agent_steps and predictor_steps alike")
     if training.paradigm == "simul" and training.starts_per_graph != 1:
         raise InputError(f"{origin}: SIMUL searches once for each graph of a step: set training.starts_per_graph to 1")
+    _check_pretrained(config, origin)
+    if training.patience and not training.validate_every:
+        raise InputError(f"{origin}: training.patience counts looks at the validation part: set validate_every too")
+    if config.agent.start == "central" and training.starts_per_graph != 1:
+        raise InputError(f"{origin}: agent.start = central is one start a graph: set training.starts_per_graph to 1")
     if config.runtime.checkpoint_every % config.runtime.log_every:
         raise InputError(f"{origin}: runtime.checkpoint_every must be a multiple of runtime.log_every")
     smallest = max(config.replay.warmup, config.training.walkers)
     if config.replay.capacity < smallest:
         raise InputError(f"{origin}: replay.capacity must be at least {smallest} (replay.warmup, training.walkers)")
+
+
+def _check_pretrained(config: Config, origin: str) -> None:
+    agent, training = config.agent, config.training
+    if (training.paradigm == "pre") != bool(agent.pretrained):
+        raise InputError(f"{origin}: training.paradigm = pre and agent.pretrained (such as cycles6) come together")
+    if training.paradigm != "pre":
+        return
+    if training.agent_steps:
+        raise InputError(f"{origin}: PRE takes its agent as it is: set training.agent_steps to 0")
+    if agent.encoder != "own" or agent.state != "q_network":
+        raise InputError(f"{origin}: an agent from other data needs agent.encoder = own and agent.state = q_network")
+    if training.starts_per_graph != 1:
+        raise InputError(f"{origin}: PRE searches once for each graph of a step: set training.starts_per_graph to 1")
 
 
 def _nearest(name: str, choices: Mapping[str, Any]) -> str:

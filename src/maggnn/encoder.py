@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
@@ -16,6 +17,7 @@ from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import aggregate
 from maggnn.marking import marks
 from maggnn.normalise import Norm
+from maggnn.structure import random_walk
 
 MAX_KINDS = 256
 """Combinations of bond categories up to which a layer embeds the kinds and not the bonds."""
@@ -32,11 +34,15 @@ class GINLayer(nn.Module):
         self.norm = Norm(config.norm, d)
         self.second = nn.Linear(d, d, bias)
         self.last_norm = Norm(config.norm, d)
-        self.residual = config.residual
+        self.residual, self.dropout = config.residual, config.dropout
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         hidden = self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real)
-        return self.last_norm.relu(self.second(hidden), graphs.num_real, residual=h if self.residual else None)
+        rest = h if self.residual else None
+        if not self.training or not self.dropout:
+            return self.last_norm.relu(self.second(hidden), graphs.num_real, rest)
+        out = functional.dropout(self.last_norm.relu(self.second(hidden), graphs.num_real), self.dropout)
+        return out if rest is None else rest + out
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         return aggregate(h, 1 + self.eps, graphs)
@@ -100,6 +106,10 @@ class Encoder(nn.Module):
         if not node_features.empty:
             self.node_embedding = FeatureEmbedding(node_features, config.hidden)
         self.mark_embedding = nn.Linear(tuple_order, config.hidden) if tuple_order else None
+        self.walk_norm = self.walk_embedding = None
+        if config.random_walk:
+            self.walk_norm = Norm("batch", config.random_walk)
+            self.walk_embedding = nn.Linear(config.random_walk, config.hidden, bias=False)
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
         self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer in one
@@ -108,7 +118,7 @@ class Encoder(nn.Module):
     @property
     def _blank(self) -> bool:
         """Neither features nor marks: every node starts from one learned constant."""
-        return self.node_embedding is None and self.mark_embedding is None
+        return self.node_embedding is None and self.mark_embedding is None and self.walk_embedding is None
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         if self.start is not None:
@@ -137,6 +147,9 @@ class Encoder(nn.Module):
         if self.mark_embedding is not None:
             dtype = self.mark_embedding.weight.dtype
             parts.append(self.mark_embedding(marks(graphs, tuples, config.c_plus, config.c_minus, dtype)))
+        if self.walk_norm is not None and self.walk_embedding is not None:
+            returns = random_walk(graphs, config.random_walk).to(self.dtype)  # [N, steps]
+            parts.append(self.walk_embedding(self.walk_norm(returns, graphs.num_real))[:, None])
         if self.constant is not None:
             parts.append(self.constant.expand(graphs.total_nodes, 1, -1))
         return sum(parts[1:], parts[0]).expand(-1, tuples.shape[1], -1)

@@ -64,6 +64,12 @@ class Environment:
         return self._judge(self.predictor.read(self.embed(state, state.tuples), state.graphs), state)
 
     @torch.no_grad()
+    def losses_alone(self, state: State) -> Tensor:
+        """L of each tuple of one graph where it is all of U, [M]."""
+        embeddings = self.embed(state, state.tuples)  # [rows, M, width]
+        return self._judge(self.predictor.read_pooled(embeddings, 1, state.graphs), state)[0]
+
+    @torch.no_grad()
     def outcome_rewards(self, state: State, mover: Tensor) -> Tensor:
         """Eq. 8 for every single move of tuple `mover` [B], the other tuples unmoved: [B, V, k]."""
         num_graphs, num_tuples, tuple_order = state.tuples.shape

@@ -50,7 +50,8 @@ class GraphBatch:
     Shapes:
         num_nodes: [B]; edge_index: [2, E] (source, target), ids of the batch; in_degree, out_degree: [N];
         by_source: [E], the edges in order of (source, target);
-        x: [N, F] or None; edge_attr: [E, F] or None; y: [B, ...] or [N, ...] or None.
+        x: [N, F] or None; edge_attr: [E, F] or None; y: [B, ...] or [N, ...] or None;
+        structure: [N, S] or None, numbers made from the edges alone (see `maggnn.structure`).
     """
 
     num_nodes: Tensor
@@ -64,6 +65,7 @@ class GraphBatch:
     x: Tensor | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
+    structure: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -152,7 +154,8 @@ class PackedGraphs:
     Shapes:
         node_offsets, edge_offsets: [G + 1]; edge_index: [2, total edges]; in_degree, out_degree: [total nodes];
         by_source: [total edges], each graph's own edges (counted from 0) in order of (source, target);
-        x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...].
+        x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...];
+        structure: [total nodes, S], numbers made from the edges alone (see `maggnn.structure`).
     """
 
     node_offsets: Tensor
@@ -164,6 +167,7 @@ class PackedGraphs:
     x: Tensor | None = None
     edge_attr: Tensor | None = None
     y: Tensor | None = None
+    structure: Tensor | None = None
     level: Level = "graph"
 
     @classmethod
@@ -307,6 +311,7 @@ class PackedGraphs:
             x=None if self.x is None else self.x[nodes],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
+            structure=None if self.structure is None else self.structure[nodes],
         )
 
     def select(self, ids: Tensor) -> PackedGraphs:
@@ -323,6 +328,7 @@ class PackedGraphs:
             x=batch.x,
             edge_attr=batch.edge_attr,
             y=batch.y,
+            structure=batch.structure,
             level=self.level,
         )
 

@@ -22,11 +22,13 @@ from maggnn.encoder import Encoder, PygLayer
 from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch, Level, Task
+from maggnn.graphs import GraphBatch, Level, PackedGraphs, Task
 from maggnn.predictor import Predictor
-from maggnn.q_network import QNetwork
+from maggnn.q_network import AgentShape, QNetwork
 from maggnn.state import State
-from maggnn.tuples import sample_tuples
+from maggnn.structure import with_structure
+from maggnn.targets import TargetScale
+from maggnn.tuples import central_tuples, sample_tuples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -40,6 +42,7 @@ class MagGNN(nn.Module):
         node_features, edge_features: what `x` and `edge_attr` hold (`FeatureSpec.of(tensor)` reads it off).
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
+        travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class MagGNN(nn.Module):
         agent: AgentConfig = AgentConfig(),  # noqa: B008
         task: Task = "classification",
         level: Level = "graph",
+        travelling: AgentShape | None = None,
     ) -> None:
         super().__init__()
         for section in (encoder, predictor, agent):
@@ -65,8 +69,12 @@ class MagGNN(nn.Module):
         order = agent.tuple_order
         g_p = Encoder(encoder, order, node_features, edge_features)
         self.predictor = Predictor(predictor, g_p, level, num_outputs)
+        self.targets = _target_scale(num_outputs, node_features, predictor, task, level)
+        self.travelling = travelling
         self.q_network = None
-        if order:
+        if order and travelling is not None:
+            self.q_network = travelling.build(order)
+        elif order:
             g_rl = Encoder(encoder, order, node_features, edge_features) if agent.encoder == "own" else None
             state_width = encoder.hidden if agent.state == "q_network" else self.predictor.width
             self.q_network = QNetwork(g_rl, encoder.hidden, order, predictor.pooling, agent.history, state_width)
@@ -77,13 +85,13 @@ class MagGNN(nn.Module):
         tuples: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """Search from `tuples` [B, m, k] (random ones if not given) and answer, [rows, num_outputs]."""
+        """Search from `tuples` [B, m, k] (`starts` if not given) and answer in the targets' units, [rows, out]."""
         graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None)
         if self.agent.keep == "last":
-            return self.predictor(graphs, states[-1].tuples)
+            return self.restored(self.predictor(graphs, states[-1].tuples), graphs)
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
@@ -102,12 +110,28 @@ class MagGNN(nn.Module):
             answers: gathers the answer of each state that Q looks at; for networks that share their encoder.
         """
         if tuples is None:
-            tuples = sample_tuples(graphs, self.agent.num_tuples, self.agent.tuple_order, generator)
+            tuples = self.starts(graphs, generator)
         _check_tuples(tuples, graphs, self.agent)
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         scores = self.scores if answers is None else partial(self.scores, answers=answers)
         return search(scores, start, moves, self.agent.actions, epsilon, generator)
+
+    def starts(self, graphs: GraphBatch, generator: torch.Generator | None = None, count: int = 1) -> Tensor:
+        """`count` sets U for each graph before their first move, side by side: [B, count * m, k]."""
+        m, k = self.agent.num_tuples, self.agent.tuple_order
+        if self.agent.start == "central" and k:
+            return central_tuples(graphs, m, k).repeat(1, count, 1)
+        return sample_tuples(graphs, count * m, k, generator)
+
+    def restored(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
+        """What the predictor says [rows, out] in the targets' own units."""
+        return outputs if self.targets is None else self.targets(outputs, graphs)
+
+    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+        """The set with what this model reads of its graphs' structure worked out once, for all batches."""
+        steps = self.predictor.encoder.config.random_walk
+        return with_structure(packed, steps) if steps or self.agent.start == "central" else packed
 
     @torch.no_grad()
     def scores(self, state: State, answers: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
@@ -134,6 +158,19 @@ class MagGNN(nn.Module):
     @property
     def history_width(self) -> int:
         return 0 if self.q_network is None else self.q_network.update_history.width
+
+
+def _target_scale(
+    num_outputs: int, node_features: FeatureSpec, predictor: PredictorConfig, task: Task, level: Level
+) -> TargetScale | None:
+    """None for classes, which have no unit."""
+    if task == "classification":
+        if predictor.composition:
+            raise InputError("predictor.composition is for regression; leave it out for classes")
+        return None
+    if predictor.composition and (level != "graph" or not node_features.categories):
+        raise InputError("predictor.composition needs one target a graph and nodes with integer categories")
+    return TargetScale(num_outputs, node_features.categories[0] if predictor.composition else 0)
 
 
 def _check_tuples(tuples: Tensor, graphs: GraphBatch, agent: AgentConfig) -> None:

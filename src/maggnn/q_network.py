@@ -8,9 +8,13 @@ graph and added to the nodes, not concatenated to each.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor, nn
 
+from maggnn.config import EncoderConfig
 from maggnn.encoder import Encoder
+from maggnn.features import FeatureSpec
 from maggnn.history import make_history
 from maggnn.kernels.messages import spread_to_nodes
 from maggnn.marking import marked_nodes
@@ -60,3 +64,24 @@ class QNetwork(nn.Module):
         if self.past is not None:
             context = context + self.past(history.mean(dim=1, keepdim=True))
         return self.head(self.node(h) + spread_to_nodes(context, graphs)), history
+
+
+@dataclass(frozen=True)
+class AgentShape:
+    """How to build a Q-network that sees edges and marks alone, so that it can move marks in any graph.
+
+    Attributes:
+        encoder: of g_rl.
+        pooling: R in Eq. 9.
+        history: f_W.
+    """
+
+    encoder: EncoderConfig
+    pooling: str
+    history: str
+
+    def build(self, tuple_order: int) -> QNetwork:
+        """With fresh weights."""
+        encoder = Encoder(self.encoder, tuple_order, FeatureSpec(), FeatureSpec())
+        hidden = self.encoder.hidden
+        return QNetwork(encoder, hidden, tuple_order, self.pooling, self.history, hidden)

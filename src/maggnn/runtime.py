@@ -43,15 +43,32 @@ def matrix_products(precision: Precision) -> Iterator[None]:
 
 
 class Randomness:
-    """The two generators of a run: `host` orders the data, `device` draws tuples, moves and weights' noise."""
+    """The generators of a run: `host` draws from the buffer, `device` draws tuples and moves.
 
-    def __init__(self, seed: int, device: torch.device) -> None:
+    Args:
+        dropout: the run drops outputs; torch's dropout draws from torch's own generator, which is then seeded too.
+    """
+
+    def __init__(self, seed: int, device: torch.device, dropout: bool = False) -> None:
         self.host = make_generator(seed)
         self.device = make_generator(seed + 1, device)
+        self.torch: torch.Generator | None = None
+        if dropout:
+            if device.type == "cuda":
+                torch.cuda.init()  # its generators do not exist before
+            torch.manual_seed(seed + 2)
+            on_gpu = device.type == "cuda"
+            self.torch = (
+                torch.cuda.default_generators[torch.cuda.current_device()] if on_gpu else torch.default_generator
+            )
 
     def state(self) -> dict[str, torch.Tensor]:
-        return {"host": self.host.get_state(), "device": self.device.get_state()}
+        return {name: generator.get_state() for name, generator in self._generators().items()}
 
     def load_state(self, state: dict[str, torch.Tensor]) -> None:
-        self.host.set_state(state["host"])
-        self.device.set_state(state["device"])
+        for name, generator in self._generators().items():
+            generator.set_state(state[name])
+
+    def _generators(self) -> dict[str, torch.Generator]:
+        named = {"host": self.host, "device": self.device, "torch": self.torch}
+        return {name: generator for name, generator in named.items() if generator is not None}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs import GraphBatch
+from maggnn.structure import centrality
 
 
 def sample_tuples(
@@ -19,6 +20,16 @@ def sample_tuples(
     shape = (graphs.num_graphs, num_tuples, tuple_order)
     uniform = torch.rand(shape, device=graphs.device, generator=generator, dtype=torch.float64)
     return (uniform * graphs.num_nodes[:, None, None]).long()
+
+
+def central_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    """The nodes of highest subgraph centrality, dealt out slot by slot, tuple by tuple: [B, m, k].
+
+    A graph with fewer nodes begins again with its first. Nodes of equal centrality come in the order of their ids.
+    """
+    ranked = graphs.padded(centrality(graphs), float("-inf")).sort(dim=1, descending=True, stable=True).indices
+    place = torch.arange(num_tuples * tuple_order, device=graphs.device) % graphs.num_nodes[:, None]  # [B, m * k]
+    return ranked.gather(1, place).unflatten(1, (num_tuples, tuple_order))
 
 
 def replace_slot(tuples: Tensor, slot: Tensor, node: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ def evaluate(
 
 @app.command()
 def reproduce(
-    table: Annotated[str, typer.Argument(help="synthetic, moves, theorem2, motivation, training_time or demo")],
+    table: Annotated[str, typer.Argument(help="a table: synthetic, moves, molecules, ...")],
     row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
     methods: Annotated[list[str], typer.Option(help="only these methods (controls come along)")] = [],  # noqa: B006
     runs: Annotated[
@@ -126,6 +126,45 @@ def data_check(
             print(f"{'ok  ' if holds else 'FAIL'}  {fact}")
     if not all(holds for _, holds in facts):
         raise InputError(f"{name} is not what it should be")
+
+
+@data_app.command("pack")
+def data_pack(
+    table: Annotated[Path, typer.Argument(help="a CSV table with a header")],
+    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
+    target: Annotated[list[str], typer.Option(help="a column of targets; may be given again", metavar="COL")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
+    features: Annotated[str, typer.Option(help="ogb, zinc or qm9")] = "ogb",
+    split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
+    seed: Annotated[int, typer.Option(help="seed of the split, where no column gives it")] = 0,
+    workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Turn a table of molecules of your own into a packed file; rows that cannot be used go to a file beside it."""
+    from maggnn.apps.packing import pack_table
+
+    result = pack_table(table, smiles, target, out, features, split, seed, workers)
+    if as_json:
+        print(json.dumps(result))
+        return
+    for name in ("rows", "kept", "train", "val", "test", "errors", "shared"):
+        print(f"{name:7}{result[name]}")
+    for error in result["first_errors"]:
+        print(f"row {error['row']}: {error['reason']} ({error['smiles']})")
+    if result["first_shared"]:
+        print(f"in more than one of train, val and test, such as {result['first_shared']}")
+    print(out)
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="zinc12k, zinc_full, qm9 or molhiv")],
+    raw: Annotated[Path | None, typer.Option(help="folder of the official files, as PyG or OGB lay it out")] = None,
+) -> None:
+    """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent."""
+    from maggnn.data.official import get
+
+    print(get(name, raw))
 
 
 @app.command()

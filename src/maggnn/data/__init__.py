@@ -1,6 +1,7 @@
 """Data sets: the visible table (`registry`), graphs made by code (`expressivity`), `sources` and `splits`."""
 
-from maggnn.data.registry import DATASETS, Dataset, DatasetEntry, check, dataset_entry, load
+from maggnn.data.dataset import Dataset, DatasetEntry
+from maggnn.data.registry import DATASETS, check, dataset_entry, load
 from maggnn.data.sources import data_root, load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 

@@ -1,7 +1,8 @@
 """The visible table of data sets: what there is, where it comes from, how it is split, what is known of it.
 
 `DATASETS` is the table, `load` reads a set, `check` compares it with what is known about it. Any
-`supergraph<n>` can be loaded; the table shows the sizes of common use.
+`supergraph<n>` can be loaded; the table shows the sizes of common use. A name that ends in `.npz` is a packed file of
+your own (`maggnn data pack` makes one from a table of SMILES).
 """
 
 from __future__ import annotations
@@ -9,78 +10,22 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
+from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.data import expressivity
+from maggnn.data import benchmarks, expressivity
+from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs, Task
-
-Fact = tuple[str, bool]
-"""Something known about a data set, in words, and whether it holds."""
-
-Origin = Literal["generated", "data root"]
+from maggnn.graphs import PackedGraphs
 
 NUM_FOLDS = 10
 HELD_OUT_SHARE = 0.25
 BREC_CATEGORIES = {"basic": 60, "regular": 50, "str": 50, "extension": 100, "cfi": 100, "4vtx": 20, "dr": 20}
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """Graphs with their task.
-
-    Attributes:
-        num_outputs: width of the predictor's answer: classes, or regression targets.
-        class_names: what each class stands for, where that is more than a number.
-        protocol: how the set is split, given the set and a random generator.
-        extra: further arrays, such as BREC's `pair_category`.
-    """
-
-    name: str
-    graphs: PackedGraphs
-    task: Task
-    num_outputs: int
-    protocol: Callable[[Dataset, torch.Generator], list[Split]]
-    class_names: tuple[str, ...] | None = None
-    extra: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    @property
-    def y(self) -> Tensor:
-        """The targets, [G, ...] or [total nodes, ...]."""
-        if self.graphs.y is None:
-            raise InputError(f"data set {self.name} has no targets")
-        return self.graphs.y
-
-    def splits(self, seed: int) -> list[Split]:
-        """The splits of this set's protocol; equal seeds give equal splits."""
-        return self.protocol(self, torch.Generator().manual_seed(seed))
-
-
-@dataclass(frozen=True)
-class DatasetEntry:
-    """One row of the table.
-
-    Attributes:
-        description: one line for people.
-        num_graphs: how many graphs the set has.
-        origin: made by code, or read from a packed file.
-        load: makes or reads the set.
-        facts: what is known about it.
-    """
-
-    description: str
-    num_graphs: int
-    origin: Origin
-    load: Callable[[], Dataset]
-    facts: Callable[[Dataset], list[Fact]]
 
 
 def load(name: str) -> Dataset:
@@ -92,8 +37,9 @@ def check(name: str) -> list[Fact]:
     """Load `name` and compare it with what is known about it."""
     entry = dataset_entry(name)
     dataset = entry.load()
+    expected = entry.num_graphs or len(dataset.graphs)  # of a file of one's own nothing is known beforehand
     general = [
-        (f"{entry.num_graphs} graphs", len(dataset.graphs) == entry.num_graphs),
+        (f"{expected} graphs", len(dataset.graphs) == expected),
         ("every edge goes both ways", dataset.graphs.symmetric),
     ]
     return general + entry.facts(dataset)
@@ -103,6 +49,8 @@ def dataset_entry(name: str) -> DatasetEntry:
     """The row of `name`; for a name that is not there, the error says which one is nearest."""
     if name in DATASETS:
         return DATASETS[name]
+    if name.endswith(".npz"):
+        return DatasetEntry("a packed file", 0, "data root", lambda: benchmarks.load_own(Path(name)))
     if super_graph_size := re.fullmatch(r"supergraph([1-9]\d?)", name):
         return _super_graph_entry(int(super_graph_size[1]))
     nearest = difflib.get_close_matches(name, DATASETS, n=1, cutoff=0.0)[0]
@@ -327,5 +275,6 @@ DATASETS: dict[str, DatasetEntry] = {
     "brec": DatasetEntry(
         "400 pairs of hard graphs in 7 categories, one pair a task", 800, "data root", _load_brec, _brec_facts
     ),
+    **benchmarks.ENTRIES,
 }
 """Every data set by name. `supergraph<n>` works for other n too."""

@@ -35,7 +35,11 @@ def load_packed_file(name: str) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
     Integers come as int64 and floats as they are. Targets belong to graphs if there is one row a graph,
     to nodes if there is one row a node.
     """
-    path = data_root() / f"{name}.npz"
+    return read_packed(data_root() / f"{name}.npz")
+
+
+def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
+    """The graphs of one packed file, and its other arrays."""
     arrays = _read(path)
     missing = [key for key in REQUIRED if key not in arrays]
     if missing:

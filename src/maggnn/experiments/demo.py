@@ -56,7 +56,7 @@ def _accuracies(name: str, folder: Path) -> dict[str, float]:
     job = _job(name)
     print(f"training on {job.config.data.name}", file=sys.stderr)
     plain = run_job(Job(name, plain_gnn(job.config).replaced(training={"starts_per_graph": 1}), 0, 1))
-    walks = run_job(job, folder)["accuracy"]
+    walks = run_job(job, folder)["scores"]
 
     def mean(policy: str, moves: int) -> float:
         tests = walks[policy]["last"]
@@ -64,7 +64,7 @@ def _accuracies(name: str, folder: Path) -> dict[str, float]:
 
     moves = job.max_moves
     return {
-        "GIN": plain["accuracy"]["gin"]["last"][0][0],
+        "GIN": plain["scores"]["gin"]["last"][0][0],
         "random marks": mean("random-moves", 0),
         f"random moves, t = {moves}": mean("random-moves", moves),
         f"MAG-GNN, t = {moves}": mean("mag-gnn", moves),

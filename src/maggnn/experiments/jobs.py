@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -27,11 +27,15 @@ from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
-from maggnn.training.evaluate import TEST_SEED, evaluate
-from maggnn.training.run import train
+from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
+from maggnn.training.run import Trained, count_parameters, train
 
 Result = dict[str, Any]
-"""What a job measured: `accuracy[policy][keep]` is [tests][t + 1]; see `run_job`."""
+"""What a job measured: `scores[policy][keep]` is [tests][t + 1] of `metric`, `errors[policy]` [tests][t + 1][out] the
+absolute errors of a regression; see `run_job`."""
+
+MEAN = "mean"
+"""The keep rule of answers that are averaged over several starts, each from its last state."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ class Job:
     max_moves: int
     tests: int
     keep_model: bool = False
+    starts: int = 1
+    """Also test answers averaged over that many starts."""
+    part: Literal["test", "val"] = "test"
+    """Which part of the split is tested: choices between settings are made on `val`."""
     predictor_of: Job | None = None
     """Take the predictor of that job's kept model instead of training one: same environment, another agent. Not part
     of the name: the predictor of equal settings is meant, wherever it was trained."""
@@ -51,11 +59,14 @@ class Job:
     def name(self) -> str:
         """A readable name that is unique to the settings."""
         settings = f"{configs.to_json(self.config)} {self.max_moves} {self.tests}"
+        settings += f" {self.starts}" if self.starts > 1 else ""
+        settings += f" {self.part}" if self.part != "test" else ""
         data, agent, runtime = self.config.data, self.config.agent, self.config.runtime
         shape = f"m{agent.num_tuples}k{agent.tuple_order}"
         digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
-        target = self.config.training.target
-        return f"{data.name}-{shape}-{target}-seed{runtime.seed}-fold{data.fold}-{digest}"
+        training = self.config.training
+        how = training.target if training.paradigm == "ord" else f"{training.paradigm}{agent.pretrained}"
+        return f"{Path(data.name).stem}-{shape}-{how}-seed{runtime.seed}-fold{data.fold}-{digest}"
 
 
 def run_jobs(jobs: Sequence[Job], folder: Path, workers: int) -> list[Result]:
@@ -85,39 +96,53 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
     predictor, phase_s = _borrowed_predictor(job, folder)
     trained = train(config, kept, quiet=True, predictor=predictor)
     phase_s = {**trained.seconds, **phase_s}
-    packed = trained.dataset.graphs.to(device)
-    test_ids = trained.split.test
-    policies = {"mag-gnn": 0.0, "random-moves": 1.0} if config.agent.tuple_order else {"gin": 1.0}
-    accuracy: dict[str, dict[str, list[list[float]]]] = {}
-    for policy, epsilon in policies.items():
-        generator = make_generator(TEST_SEED + config.runtime.seed, device)
-        evaluation = evaluate(
-            trained.model,
-            packed,
-            test_ids,
-            trained.dataset.task,
-            job.max_moves,
-            job.tests,
-            epsilon,
-            generator,
-        )
-        accuracy[policy] = {"last": evaluation.last.tolist()}
-        if evaluation.confident is not None:
-            accuracy[policy]["confident"] = evaluation.confident.tolist()
+    packed = trained.model.prepared(trained.dataset.graphs.to(device))
     return {
         "name": job.name,
         "recipe": job.recipe,
         "config": configs.to_dict(config),
-        "accuracy": accuracy,
-        "params": sum(parameter.numel() for parameter in trained.model.parameters()),
+        "metric": trained.dataset.metric,
+        **_tested(job, trained, packed),
+        "best_validation": trained.best_validation,
+        "params": count_parameters(trained.model),
         "train_s": sum(phase_s.values()),
         "phase_s": phase_s,
-        "infer_ms": inference_ms(trained.model, packed, test_ids),
+        "infer_ms": inference_ms(trained.model, packed, _tested_ids(job, trained)),
         "peak_mb": peak_mb(device),
         "hardware": hardware_name(),
         "torch": torch_version(),
         "commit": commit_name(),
     }
+
+
+def _tested_ids(job: Job, trained: Trained) -> torch.Tensor:
+    return trained.split.test if job.part == "test" else trained.split.val
+
+
+def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
+    """Scores of every policy and keep rule on the test part, and for regression the errors of each output."""
+    agent, dataset = job.config.agent, trained.dataset
+    policies = {"mag-gnn": 0.0, "random-moves": 1.0} if agent.tuple_order else {"gin": 1.0}
+    scores: dict[str, dict[str, list[list[float]]]] = {}
+    errors: dict[str, list[list[list[float]]]] = {}
+
+    def test(epsilon: float, tests: int, starts: int) -> Evaluation:
+        generator = make_generator(TEST_SEED + job.config.runtime.seed, packed.device)
+        ids, model, metric = _tested_ids(job, trained), trained.model, dataset.metric
+        return evaluate(
+            model, packed, ids, dataset.task, job.max_moves, tests, epsilon, generator, metric=metric, starts=starts
+        )
+
+    for policy, epsilon in policies.items():
+        evaluation = test(epsilon, job.tests, starts=1)
+        scores[policy] = {"last": evaluation.last.tolist()}
+        if evaluation.confident is not None:
+            scores[policy]["confident"] = evaluation.confident.tolist()
+        if evaluation.errors is not None:
+            errors[policy] = evaluation.errors.tolist()
+        if job.starts > 1:
+            scores[policy][MEAN] = test(epsilon, 1, job.starts).last.tolist()
+    return {"scores": scores, "errors": errors}
 
 
 def _borrowed_predictor(job: Job, folder: Path | None) -> tuple[dict[str, torch.Tensor] | None, dict[str, float]]:
@@ -172,7 +197,7 @@ def _single_thread() -> None:
 
 def _tell(done: int, total: int, began: float, result: Result) -> None:
     left = (time.monotonic() - began) / done * (total - done)
-    last = {policy: kept["last"] for policy, kept in result["accuracy"].items()}
-    scores = "  ".join(f"{policy} {sum(row[-1] for row in rows) / len(rows):.2f}" for policy, rows in last.items())
+    last = {policy: kept["last"] for policy, kept in result["scores"].items()}
+    scores = "  ".join(f"{policy} {sum(row[-1] for row in rows) / len(rows):.4g}" for policy, rows in last.items())
     line = f"[{done}/{total}, {left:.0f} s left] {result['name']}  {scores}  {result['train_s']:.0f} s"
     print(line, file=sys.stderr, flush=True)

@@ -39,6 +39,7 @@ TABLES = (
     "molecules",
     "qm9",
     "transfer",
+    "ablation",
     "bench_inference",
     "bench_train",
     "bench_scaling",

@@ -13,7 +13,7 @@ from maggnn.data import registry
 from maggnn.experiments.figures import sorted_scores
 from maggnn.experiments.jobs import run_jobs
 from maggnn.experiments.ledger import LedgerRow
-from maggnn.experiments.summary import accuracy_row
+from maggnn.experiments.summary import score_row
 from maggnn.experiments.synthetic import agent_jobs
 from maggnn.training.checkpoint import load_model
 
@@ -22,7 +22,7 @@ def reproduce(folder: Path, runs: int = 10, workers: int = 1) -> list[LedgerRow]
     """Accuracy of random tuples, and the least of the 15 best scores over all marked graphs."""
     todo = agent_jobs("sr25", runs)
     results = run_jobs(todo, folder, workers)
-    accuracy = accuracy_row("motivation", "random-marks", results, moves=0)
+    accuracy = score_row("motivation", "random-marks", results, moves=0)
     packed = registry.load("sr25").graphs
     least_best = []
     for job in todo:

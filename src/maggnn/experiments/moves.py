@@ -14,7 +14,7 @@ from pathlib import Path
 from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import recipe
-from maggnn.experiments.summary import accuracy_row, paired_p_value, run_means
+from maggnn.experiments.summary import paired_p_value, run_means, score_row
 from maggnn.experiments.synthetic import MAX_MOVES, agent_jobs
 
 VARIANTS = {
@@ -61,13 +61,13 @@ def _rows(method: str, results: Sequence[Result]) -> list[LedgerRow]:
             better = float((accuracy[:, moves] - control[:, moves]).mean())
             p = paired_p_value(accuracy[:, moves], control[:, moves])
             note = f"against random moves {better:+.2f}, paired sign-flip p = {p:.4f}" if moves else None
-            rows.append(accuracy_row("moves", method, results, moves, keep, note))
+            rows.append(score_row("moves", method, results, moves, keep, note))
     return rows
 
 
 def _control_rows(results: Sequence[Result]) -> list[LedgerRow]:
     return [
-        accuracy_row("moves", "random-moves", results, moves, keep)
+        score_row("moves", "random-moves", results, moves, keep)
         for keep in ("last", "confident")
         for moves in range(MAX_MOVES + 1)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +21,7 @@ RESULT_POLICY = {
     "mag-gnn-dqn": "mag-gnn",
     "mag-gnn-double-dqn": "mag-gnn",
     "mag-gnn-shared": "mag-gnn",
+    "mag-gnn-pre": "mag-gnn",
 }
 """Which of a job's walks a method of the ledger reads."""
 
@@ -29,35 +31,55 @@ MAX_PAIRS = 16
 
 
 def run_means(results: Sequence[Result], method: str, keep: str) -> Tensor:
-    """Accuracy of each run after each number of moves, [runs, t + 1]: mean over the run's folds and tests."""
+    """The metric of each run after each number of moves, [runs, t + 1]: mean over the run's folds and tests."""
+    policy = RESULT_POLICY[method]
+    return _over_runs(results, [result["scores"][policy][keep] for result in results])
+
+
+def run_errors(results: Sequence[Result], method: str) -> Tensor:
+    """Mean absolute error of each run, number of moves and output, [runs, t + 1, out]; last state."""
+    policy = RESULT_POLICY[method]
+    return _over_runs(results, [result["errors"][policy] for result in results])
+
+
+def _over_runs(results: Sequence[Result], tests: Sequence[list[Any]]) -> Tensor:
+    """What was measured [tests, ...] of each result, as one row a run: folds of equal seed are one run."""
     by_seed: dict[int, list[Tensor]] = {}
-    for result in results:
-        tests = torch.tensor(result["accuracy"][RESULT_POLICY[method]][keep], dtype=torch.float64)
-        by_seed.setdefault(result["config"]["runtime"]["seed"], []).append(tests.mean(dim=0))
+    for result, measured in zip(results, tests, strict=True):
+        mean = torch.tensor(measured, dtype=torch.float64).mean(dim=0)
+        by_seed.setdefault(result["config"]["runtime"]["seed"], []).append(mean)
     return torch.stack([torch.stack(folds).mean(dim=0) for _, folds in sorted(by_seed.items())])
 
 
-def accuracy_row(
+def score_row(
     table: str,
     method: str,
     results: Sequence[Result],
     moves: int,
     keep: str = "last",
     note: str | None = None,
+    dataset: str | None = None,
+    output: int | None = None,
 ) -> LedgerRow:
-    """One ledger row: `method` after `moves` moves, over all runs and folds of `results`."""
-    accuracy = run_means(results, method, keep)[:, moves]
+    """One ledger row: `method` after `moves` moves, over all runs and folds of `results`.
+
+    Args:
+        dataset: its name in the ledger, if not that of the config.
+        output: the error of this output alone.
+    """
+    scores = run_means(results, method, keep) if output is None else run_errors(results, method)[..., output]
+    scores = scores[:, moves]
     agent = results[0]["config"]["agent"]
     marked = method != "gin"
     return LedgerRow(
         table=table,
-        dataset=results[0]["config"]["data"]["name"],
+        dataset=dataset or results[0]["config"]["data"]["name"],
         method=method,
-        metric="accuracy",
-        mean=_exact(float(accuracy.mean())),
-        std=_exact(float(accuracy.std())) if len(accuracy) > 1 else None,
-        runs=len(accuracy),
-        tests_per_run=len(results[0]["accuracy"][RESULT_POLICY[method]][keep]),
+        metric=results[0]["metric"],
+        mean=_exact(float(scores.mean())),
+        std=_exact(float(scores.std())) if len(scores) > 1 else None,
+        runs=len(scores),
+        tests_per_run=len(results[0]["scores"][RESULT_POLICY[method]][keep]),
         m=agent["num_tuples"] if marked else None,
         k=agent["tuple_order"] if marked else None,
         t=moves if marked else None,
@@ -89,5 +111,5 @@ def _mean(results: Sequence[Result], name: str) -> float:
 
 
 def _exact(value: float) -> float:
-    """Six decimals: float noise of a mean of hundreds is not a measurement."""
-    return round(value, 6)
+    """Six decimals: float noise of a mean of hundreds is not a measurement. Small energies keep four digits."""
+    return round(value, 6) if abs(value) >= 0.01 else float(f"{value:.4g}")

@@ -13,7 +13,7 @@ from maggnn.data import registry
 from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import plain_gnn, recipe
-from maggnn.experiments.summary import accuracy_row
+from maggnn.experiments.summary import score_row
 
 DATASETS = ("exp", "csl", "sr25")
 TESTS = {"exp": 10, "csl": 10, "sr25": 100}
@@ -59,7 +59,7 @@ def reproduce(
     for dataset in datasets:
         if "gin" in methods:
             results = run_jobs(gin_jobs(dataset, runs), folder, workers)
-            rows.append(accuracy_row("synthetic", "gin", results, moves=0))
+            rows.append(score_row("synthetic", "gin", results, moves=0))
         if "mag-gnn" in methods:
             rows += agent_rows(run_jobs(agent_jobs(dataset, runs), folder, workers))
     return rows
@@ -68,8 +68,8 @@ def reproduce(
 def agent_rows(results: Sequence[Result]) -> list[LedgerRow]:
     """The agent after the config's t moves and its two controls, under both keep rules."""
     moves = results[0]["config"]["agent"]["num_moves"]
-    rows = [accuracy_row("synthetic", "random-marks", results, moves=0)]
+    rows = [score_row("synthetic", "random-marks", results, moves=0)]
     for keep in ("last", "confident"):
         for method in ("random-moves", "mag-gnn"):
-            rows.append(accuracy_row("synthetic", method, results, moves, keep))
+            rows.append(score_row("synthetic", method, results, moves, keep))
     return rows

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maggnn.errors import InputError
-from maggnn.experiments import demo, motivation, moves, synthetic, theorem2, training_time
+from maggnn.experiments import demo, molecules, motivation, moves, synthetic, theorem2, training_time
 from maggnn.experiments.ledger import LedgerRow
 
 TABLES = {
@@ -16,6 +16,9 @@ TABLES = {
     "moves": moves.reproduce,
     "theorem2": theorem2.reproduce,
     "motivation": motivation.reproduce,
+    "molecules": molecules.reproduce,
+    "qm9": molecules.reproduce_qm9,
+    "transfer": molecules.reproduce_transfer,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
 }
@@ -45,7 +48,13 @@ def reproduce_table(
 
 
 def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
-    choices = {"synthetic": ("gin", "mag-gnn"), "moves": ("mag-gnn", *moves.VARIANTS)}.get(name)
+    choices = {
+        "synthetic": ("gin", "mag-gnn"),
+        "moves": ("mag-gnn", *moves.VARIANTS),
+        "molecules": molecules.METHODS,
+        "qm9": molecules.METHODS,
+        "transfer": ("mag-gnn", *molecules.SOURCES),
+    }.get(name)
     if choices is None:
         raise InputError(f"table {name} has no choice of methods: leave --methods out")
     unknown = [method for method in methods if method not in choices]
@@ -58,10 +67,12 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
     choices = {
         "synthetic": {dataset: dataset for dataset in synthetic.DATASETS},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
+        "molecules": {dataset: dataset for dataset in molecules.DATASETS},
+        "transfer": {dataset: dataset for dataset in molecules.DATASETS},
     }.get(name)
     if choices is None:
-        raise InputError(f"table {name} has only sr25: leave --row out")
+        raise InputError(f"table {name} has a single row: leave --row out")
     unknown = [row for row in rows if row not in choices]
     if unknown:
         raise InputError(f"table {name} has no row {unknown[0]!r}: there are {', '.join(choices)}")
-    return {"datasets" if name == "synthetic" else "sizes": [choices[row] for row in rows]}
+    return {"sizes" if name == "theorem2" else "datasets": [choices[row] for row in rows]}

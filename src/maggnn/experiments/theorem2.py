@@ -18,12 +18,11 @@ from maggnn.data.expressivity import BLOCK_NODES
 from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import recipe
-from maggnn.experiments.summary import accuracy_row
+from maggnn.experiments.summary import score_row
 from maggnn.runtime import make_generator, pick_device
 from maggnn.state import State
 from maggnn.training.checkpoint import load_model
 from maggnn.training.evaluate import TEST_SEED
-from maggnn.training.run import pick_split
 
 SIZES = (2, 3, 4)
 TESTS = 50
@@ -48,7 +47,7 @@ def reproduce(folder: Path, runs: int = 3, workers: int = 1, sizes: Sequence[int
         results = run_jobs(todo, folder, workers)
         for moves in range(MAX_MOVES + 1):
             for method in ("random-moves", "mag-gnn"):
-                rows.append(accuracy_row("theorem2", method, results, moves))
+                rows.append(score_row("theorem2", method, results, moves))
         rows += [moves_row(method, todo, results, folder) for method in ("random-moves", "mag-gnn")]
     return rows
 
@@ -56,7 +55,7 @@ def reproduce(folder: Path, runs: int = 3, workers: int = 1, sizes: Sequence[int
 def moves_row(method: str, todo: Sequence[Job], results: Sequence[Result], folder: Path) -> LedgerRow:
     """How many moves a walk takes until its marks lie on opposite blocks, mean over walks and runs."""
     needed = torch.stack([moves_needed(job, method, folder) for job in todo])
-    base = accuracy_row("theorem2", method, results, moves=0)
+    base = score_row("theorem2", method, results, moves=0)
     n = int(base.dataset.removeprefix("supergraph"))
     note = f"4n - 1 = {4 * n - 1}; walks followed for {LONGEST_WALK} moves, starts already opposite count as 0"
     changes = {
@@ -75,7 +74,7 @@ def moves_needed(job: Job, method: str, folder: Path) -> Tensor:
     model, config = load_model(folder / job.name / "model.safetensors")
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name)
-    ids = pick_split(config, dataset).test.repeat(TESTS)
+    ids = dataset.split(config.data.split_seed, config.data.fold).test.repeat(TESTS)
     graphs = dataset.graphs.to(device)[ids]
     generator = make_generator(TEST_SEED + config.runtime.seed, device)
     epsilon = 1.0 if method == "random-moves" else 0.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import recipe
-from maggnn.experiments.summary import accuracy_row
+from maggnn.experiments.summary import score_row
 from maggnn.experiments.synthetic import MAX_MOVES, TESTS
 
 
@@ -20,9 +20,9 @@ def reproduce(folder: Path) -> list[LedgerRow]:
 def time_row(result: Result) -> LedgerRow:
     """Wall time of both phases, and what the model then scores."""
     moves = result["config"]["agent"]["num_moves"]
-    row = accuracy_row("bench_train", "mag-gnn", [result], moves)
+    row = score_row("bench_train", "mag-gnn", [result], moves)
     phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result["phase_s"].items())
     note = f"both phases of ORD: {phases}; accuracy after {moves} moves {row.mean:.2f}, after {MAX_MOVES} moves "
-    note += f"{accuracy_row('bench_train', 'mag-gnn', [result], MAX_MOVES).mean:.2f}"
+    note += f"{score_row('bench_train', 'mag-gnn', [result], MAX_MOVES).mean:.2f}"
     changes = {"metric": "ms", "mean": round(1000 * result["train_s"], 1), "std": None, "note": note}
     return LedgerRow(**{**row.__dict__, **changes})

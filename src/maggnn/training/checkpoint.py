@@ -18,10 +18,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from maggnn import config as configs
-from maggnn.config import Config
+from maggnn.config import Config, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.model import MagGNN
+from maggnn.q_network import AgentShape
 
 FORMAT = "maggnn/2"
 """Changes when the names or shapes of weights do."""
@@ -89,6 +90,7 @@ def load_model(path: Path) -> tuple[MagGNN, Config]:
         agent=config.agent,
         task=shape["task"],
         level=shape["level"],
+        travelling=travelling_agent(shape.get("travelling")),
     )
     try:
         model.load_state_dict(tensors)
@@ -105,7 +107,15 @@ def model_facts(model: MagGNN) -> dict[str, Any]:
         "edge_features": asdict(model.edge_features),
         "task": model.task,
         "level": model.predictor.level,
+        "travelling": None if model.travelling is None else asdict(model.travelling),
     }
+
+
+def travelling_agent(values: dict[str, Any] | None) -> AgentShape | None:
+    """The inverse of `asdict` of an `AgentShape`."""
+    if values is None:
+        return None
+    return AgentShape(EncoderConfig(**values["encoder"]), values["pooling"], values["history"])
 
 
 def _spec(values: dict[str, Any]) -> FeatureSpec:

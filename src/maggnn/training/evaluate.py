@@ -11,14 +11,13 @@ from torch import Tensor
 
 from maggnn.agent import kept_state
 from maggnn.data import registry
-from maggnn.environment import graph_mean, individual_loss
+from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch, PackedGraphs, Task
 from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
-from maggnn.training.run import pick_split
-from maggnn.tuples import sample_tuples
+from maggnn.training.scores import Metric, absolute_errors, score
 
 TEST_SEED = 1_000_003
 """Tests draw their tuples from another stream than training."""
@@ -26,17 +25,19 @@ TEST_SEED = 1_000_003
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a test set gave: `metric` is accuracy in percent or MAE, [tests, t + 1] for each keep rule.
+    """What a test set gave: the metric, [tests, t + 1] for each keep rule.
 
     Attributes:
         last: answering from the last of the first t + 1 states.
         confident: answering from the surest of them; None for regression.
-        loss: the individual loss, averaged over the set, [tests, t + 1], last state.
+        loss: cross-entropy, or the absolute error in units of the targets' spread, [tests, t + 1], last state.
+        errors: regression: the mean absolute error of each output, [tests, t + 1, out], last state; else None.
     """
 
     last: Tensor
     confident: Tensor | None
     loss: Tensor
+    errors: Tensor | None
 
     def kept(self, keep: str) -> Tensor:
         chosen = self.last if keep == "last" else self.confident
@@ -55,26 +56,39 @@ def evaluate(
     epsilon: float,
     generator: torch.Generator,
     batch_size: int = 512,
+    metric: Metric | None = None,
+    starts: int = 1,
 ) -> Evaluation:
-    """Walk `num_moves` from random tuples on each graph of `ids`, `tests` times; epsilon = 1 is random moves."""
+    """Walk `num_moves` from random tuples on each graph of `ids`, `tests` times; epsilon = 1 is random moves.
+
+    Args:
+        packed: its targets are in their own units.
+        metric: accuracy for classes and MAE for numbers, if not given.
+        starts: walks whose answers are averaged in each test.
+    """
     model.eval()
-    chunks = ids.repeat(tests).split(batch_size)  # every test is a fresh draw, so tests can share batches
+    chunks = ids.repeat(tests * starts).split(batch_size)  # every walk is a fresh draw, so tests can share batches
     # All starts come before the first move: two policies with equal generators then walk from the same starts.
-    m, k = model.agent.num_tuples, model.agent.tuple_order
-    starts = [sample_tuples(packed[chunk], m, k, generator) for chunk in chunks]
+    firsts = [model.starts(packed[chunk], generator) for chunk in chunks]
     parts = [
-        _walk_results(model, packed[chunk], start, task, num_moves, epsilon, generator)
-        for chunk, start in zip(chunks, starts, strict=True)
+        _walk_answers(model, packed[chunk], first, task, num_moves, epsilon, generator)
+        for chunk, first in zip(chunks, firsts, strict=True)
     ]
-    results = torch.cat(parts, dim=-1)  # [3, t + 1, tests * graphs]
-    per_test = results.reshape(3, num_moves + 1, tests, len(ids)).mean(dim=-1).transpose(1, 2)  # [3, tests, t + 1]
-    last, confident, loss = per_test.cpu()
-    if task == "classification":
-        return Evaluation(100 * last, 100 * confident, loss)
-    return Evaluation(last, None, loss)
+    last, confident = (torch.cat(answers, dim=1) for answers in zip(*parts, strict=True))
+    y = _y(packed[ids])
+    metric = metric or ("accuracy" if task == "classification" else "mae")
+    last = _mean_over_starts(last, tests, starts)  # [t + 1, tests, rows, out]
+    per_test = score(last, y, metric).T.cpu()
+    if task == "regression":
+        errors = absolute_errors(last, y).transpose(0, 1)  # [tests, t + 1, out]
+        spread = model.targets.std if model.targets is not None else torch.ones_like(errors)
+        return Evaluation(per_test, None, (errors / spread).mean(dim=-1).cpu(), errors.cpu())
+    sure = score(_mean_over_starts(confident, tests, starts), y, metric).T.cpu()
+    right = last.gather(-1, y[:, None].expand(*last.shape[:-1], 1))[..., 0]
+    return Evaluation(per_test, sure, -right.log().mean(dim=-1).T.cpu(), None)
 
 
-def _walk_results(
+def _walk_answers(
     model: MagGNN,
     graphs: GraphBatch,
     start: Tensor,
@@ -82,17 +96,26 @@ def _walk_results(
     num_moves: int,
     epsilon: float,
     generator: torch.Generator,
-) -> Tensor:
-    """Per graph and number of moves: metric of the last state, of the surest state, loss: [3, t + 1, B]."""
+) -> tuple[Tensor, Tensor]:
+    """Answers after each number of moves from the last and from the surest state so far, each [t + 1, rows, out].
+
+    Probabilities for classes; values in the targets' own units, and no surest state, for regression.
+    """
     states = model.walk(graphs, start, num_moves, epsilon, generator)
-    answers = [model.predictor(graphs, state.tuples) for state in states]  # each [rows, out]
-    loss = torch.stack([_per_graph(individual_loss(a, _y(graphs), task), graphs) for a in answers])
+    outputs = torch.stack([model.predictor(graphs, state.tuples) for state in states])  # [t + 1, rows, out]
     if task == "regression":
-        return torch.stack([loss, loss, loss])
-    right = torch.stack([_per_graph((a.argmax(-1) == _y(graphs)).float(), graphs) for a in answers])
-    sure = torch.stack([_per_graph(a.softmax(-1).amax(-1), graphs) for a in answers])
+        values = torch.stack([model.restored(output, graphs) for output in outputs])
+        return values, values
+    answers = outputs.double().softmax(dim=-1)
+    sure = torch.stack([_per_graph(p.amax(dim=-1), graphs) for p in answers])  # [t + 1, B]
     kept = torch.stack([kept_state(sure[: t + 1], "confident") for t in range(num_moves + 1)])  # [t + 1, B]
-    return torch.stack([right, right.gather(0, kept), loss])
+    kept = kept if answers.shape[1] == graphs.num_graphs else kept[:, graphs.node_graph]
+    return answers, answers.gather(0, kept[..., None].expand_as(answers))
+
+
+def _mean_over_starts(answers: Tensor, tests: int, starts: int) -> Tensor:
+    """[t + 1, tests * starts * rows, out] -> [t + 1, tests, rows, out]."""
+    return answers.reshape(len(answers), tests, starts, -1, answers.shape[-1]).mean(dim=2)
 
 
 def _per_graph(values: Tensor, graphs: GraphBatch) -> Tensor:
@@ -107,24 +130,26 @@ def _y(graphs: GraphBatch) -> Tensor:
 def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict[str, Any]:
     """Test a saved model on the test split of its own config, beside random moves, as plain values.
 
-    The result's entry named by `metric` (accuracy or mae) maps each policy and keep rule to its mean over tests
+    The result's entry named by `metric` (accuracy, auroc or mae) maps each policy and keep rule to its mean over tests
     after 0, 1, ..., t moves.
     """
     model, config = load_model(path)
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name)
-    test_ids = pick_split(config, dataset).test
+    test_ids = dataset.split(config.data.split_seed, config.data.fold).test
     moves = config.agent.num_moves if num_moves is None else num_moves
     if moves and model.q_network is None:
         raise InputError(f"{path}: a plain GNN (k = 0) has nothing to move: leave --moves out")
     values: dict[str, list[float]] = {}
     policies = {"mag-gnn": 0.0, "random-moves": 1.0} if model.q_network is not None else {"gin": 1.0}
+    graphs = model.to(device).prepared(dataset.graphs.to(device))
     for policy, epsilon in policies.items():
         generator = make_generator(config.runtime.seed + TEST_SEED, device)
-        graphs = dataset.graphs.to(device)
-        evaluation = evaluate(model.to(device), graphs, test_ids, dataset.task, moves, tests, epsilon, generator)
+        evaluation = evaluate(
+            model, graphs, test_ids, dataset.task, moves, tests, epsilon, generator, metric=dataset.metric
+        )
         values[f"{policy}, last state"] = evaluation.last.mean(dim=0).tolist()
         if evaluation.confident is not None and model.q_network is not None:
             values[f"{policy}, surest state"] = evaluation.confident.mean(dim=0).tolist()
-    metric = "accuracy" if dataset.task == "classification" else "mae"
+    metric = dataset.metric
     return {"metric": metric, metric: values, "moves": moves, "tests": tests, "graphs": len(test_ids)}

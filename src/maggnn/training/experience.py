@@ -17,14 +17,8 @@ from maggnn.graphs import BatchSize, PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
 from maggnn.state import State
+from maggnn.training.epochs import Epochs
 from maggnn.training.replay import Replay
-from maggnn.tuples import sample_tuples
-
-
-def draw_ids(ids: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """A random batch of graph ids, [count]; no graph comes twice before all have come once."""
-    rounds = [torch.randperm(len(ids), generator=generator) for _ in range(-(-count // len(ids)))]
-    return ids[torch.cat(rounds)[:count]]
 
 
 class Walkers:
@@ -48,7 +42,9 @@ class Walkers:
         evolving: bool = False,
     ) -> None:
         self.model, self.environment, self.packed = model, environment, packed
-        self.train_ids, self.replay, self.random = train_ids, replay, random
+        self.replay, self.random = replay, random
+        self.epochs = Epochs(train_ids, config.training.walkers, config.runtime.seed, stream=1)
+        self.walks_begun = 0
         self.evolving = evolving
         self.walk_length = config.replay.walk_length
         self.moves_made = self.walk_length  # so that the first call starts a walk
@@ -66,7 +62,8 @@ class Walkers:
     def gather(self, epsilon: float) -> Tensor:
         """One move of every walker into the buffer; the rewards, [W]."""
         if self.moves_made >= self.walk_length:
-            self.ids.copy_(draw_ids(self.train_ids, len(self.ids), self.random.host))
+            self.ids.copy_(self.epochs.batch(self.walks_begun))
+            self.walks_begun += 1
             self.device_ids.copy_(self.ids, non_blocking=True)
             self.restart(self.packed.room_for(self.ids))
             self.moves_made = 0
@@ -76,8 +73,8 @@ class Walkers:
         return self.move(self.packed.room_for(self.ids), rows, torch.tensor(epsilon).to(device, non_blocking=True))
 
     def _restart(self, size: BatchSize) -> Tensor:
-        graphs, agent = self.packed.gather(self.device_ids, size), self.model.agent
-        tuples = sample_tuples(graphs, agent.num_tuples, agent.tuple_order, self.random.device)
+        graphs = self.packed.gather(self.device_ids, size)
+        tuples = self.model.starts(graphs, self.random.device)
         self._stand(State.start(graphs, tuples, self.model.history_width, self.device_ids))
         return self.loss
 
@@ -104,8 +101,8 @@ class Walkers:
         names = ("ids", "tuples", "history", "turn", "loss")
         return {name: getattr(self, name) for name in names}
 
-    def load(self, tensors: dict[str, Tensor], moves_made: int) -> None:
-        self.moves_made = moves_made
+    def load(self, tensors: dict[str, Tensor], moves_made: int, walks_begun: int) -> None:
+        self.moves_made, self.walks_begun = moves_made, walks_begun
         for name, values in self.tensors().items():
             values.copy_(tensors[name])
         self.device_ids.copy_(self.ids)

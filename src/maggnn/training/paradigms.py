@@ -1,4 +1,4 @@
-"""The training paradigms of the paper, side by side: ORD is Algorithm 2, SIMUL is Algorithm 3.
+"""The training paradigms of the paper, side by side: ORD is Algorithm 2, SIMUL Algorithm 3, PRE Algorithm 4.
 
 A paradigm is a list of phases; each phase is a number of steps. Whoever runs it (`training.run`) counts the steps,
 shows progress and writes checkpoints, so that a paradigm reads as its algorithm.
@@ -21,20 +21,21 @@ from maggnn.environment import Environment, individual_loss, mean_loss
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
-from maggnn.graphs import BatchSize, GraphBatch, Task
+from maggnn.graphs import BatchSize, GraphBatch, PackedGraphs, Task
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
-from maggnn.training.experience import Walkers, draw_ids
+from maggnn.training.epochs import Epochs
+from maggnn.training.experience import Walkers
 from maggnn.training.optimiser import (
     load_optimiser_tensors,
     make_optimiser,
     optimiser_tensors,
     set_learning_rate,
 )
+from maggnn.training.pretrained import pretrained_agent
 from maggnn.training.q_learning import QLearner
 from maggnn.training.replay import Replay
 from maggnn.training.schedules import epsilon
-from maggnn.tuples import sample_tuples
 
 Scalars = dict[str, Tensor | float]
 """What a step logs, by the names of docs/metrics.md; tensors are read only when they are logged."""
@@ -42,19 +43,27 @@ Scalars = dict[str, Tensor | float]
 
 @dataclass(frozen=True)
 class Phase:
-    """`num_steps` calls of `step(number)`, after one call of `begin()`."""
+    """`num_steps` calls of `step(number)`, after one call of `begin()`.
+
+    Attributes:
+        judged_after: how many moves lie before an answer when the validation part judges the phase; None: it does not.
+    """
 
     name: str
     num_steps: int
     begin: Callable[[], None]
     step: Callable[[int], Scalars]
+    judged_after: int | None = None
 
 
 def make_model(config: Config, dataset: Dataset) -> MagGNN:
-    """A fresh model for a data set; its weights depend on the seed alone."""
+    """A fresh model for a data set; its weights depend on the seed alone, those of a pretrained agent on its file."""
+    travelling = pretrained_agent(config.agent.pretrained) if config.agent.pretrained else None
+    if travelling is not None:
+        travelling.check(config.agent)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
-        return MagGNN(
+        model = MagGNN(
             num_outputs=dataset.num_outputs,
             node_features=FeatureSpec.of(dataset.graphs.x),
             edge_features=FeatureSpec.of(dataset.graphs.edge_attr),
@@ -63,7 +72,12 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
             agent=config.agent,
             task=dataset.task,
             level=dataset.graphs.level,
+            travelling=None if travelling is None else travelling.shape,
         )
+    if travelling is not None:
+        assert model.q_network is not None
+        model.q_network.load_state_dict(travelling.weights)
+    return model
 
 
 class Paradigm(ABC):
@@ -79,10 +93,11 @@ class Paradigm(ABC):
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         self.config = config
         self.task: Task = dataset.task
-        self.packed = dataset.graphs.to(device)
         self.train_ids = split.train
-        self.random = Randomness(config.runtime.seed, device)
+        self.epochs = Epochs(split.train, config.training.batch_size, config.runtime.seed)
+        self.random = Randomness(config.runtime.seed, device, dropout=config.encoder.dropout > 0)
         self.model = make_model(config, dataset).to(device).eval()
+        self.packed = self._learnable(dataset.graphs.to(device))
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
@@ -90,6 +105,14 @@ class Paradigm(ABC):
         self.learner: QLearner | None = None
         if config.training.agent_steps:
             self._make_agent(device)
+
+    def _learnable(self, packed: PackedGraphs) -> PackedGraphs:
+        """The graphs with what the networks read of their structure, and targets as the networks learn them."""
+        packed, targets = self.model.prepared(packed), self.model.targets
+        if targets is None:
+            return packed
+        targets.fit(packed, self.train_ids)
+        return replace(packed, y=targets.standardised(packed))
 
     def _make_agent(self, device: torch.device) -> None:
         config, agent = self.config, self.config.agent
@@ -106,7 +129,7 @@ class Paradigm(ABC):
         """A batch B, tuples for it as the paradigm chooses them, one optimiser step on Eq. 4."""
         training = self.config.training
         set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
-        ids = draw_ids(self.train_ids, training.batch_size, self.random.host)
+        ids = self.epochs.batch(step)
         size = self.packed.room_for(ids)
         return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
 
@@ -126,6 +149,12 @@ class Paradigm(ABC):
         self.predictor_optimiser.step()
         self.predictor.eval()
         return loss.detach()
+
+    def fit_on_moved(self, size: BatchSize, ids: Tensor) -> Tensor:
+        """One optimiser step on tuples that the agent has moved t times; the loss."""
+        graphs = self.packed.gather(ids, size)
+        moved = self.model.walk(graphs, generator=self.random.device)[-1].tuples
+        return self.train_predictor(graphs, moved, starts=1)
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
         """Take f_p as given and train the agent alone."""
@@ -173,7 +202,12 @@ class Paradigm(ABC):
     def counters(self) -> dict[str, int]:
         if self.learner is None:
             return {}
-        return {"replay_added": self.replay.added, "walk_moves": self.walkers.moves_made}
+        walkers = self.walkers
+        return {
+            "replay_added": self.replay.added,
+            "walk_moves": walkers.moves_made,
+            "walks_begun": walkers.walks_begun,
+        }
 
     def load(self, tensors: dict[str, Tensor], counters: dict[str, int]) -> None:
         """The inverse of `tensors` and `counters`."""
@@ -189,7 +223,7 @@ class Paradigm(ABC):
             load_optimiser_tensors(self.learner.optimiser, group("q_optimiser"))
             self.learner.target_network.load_state_dict(group("target_network"))
             self.replay.load(group("replay"), counters["replay_added"])
-            self.walkers.load(group("walkers"), counters["walk_moves"])
+            self.walkers.load(group("walkers"), counters["walk_moves"], counters["walks_begun"])
 
 
 class Ord(Paradigm):
@@ -200,7 +234,8 @@ class Ord(Paradigm):
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         super().__init__(config, dataset, split, device)
         self.agent_steps = config.training.agent_steps
-        self.phases = [Phase("predictor", config.training.predictor_steps, lambda: None, self.predictor_step)]
+        steps = config.training.predictor_steps
+        self.phases = [Phase("predictor", steps, lambda: None, self.predictor_step, judged_after=0)]
         if config.training.agent_steps:
             self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
 
@@ -210,11 +245,9 @@ class Ord(Paradigm):
         self.phases[0] = replace(self.phases[0], num_steps=0)
 
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
-        """Lines 2-4: random tuples."""
-        graphs, agent = self.packed.gather(ids, size), self.config.agent
-        starts = self.config.training.starts_per_graph
-        tuples = sample_tuples(graphs, starts * agent.num_tuples, agent.tuple_order, self.random.device)
-        return self.train_predictor(graphs, tuples, starts)
+        """Lines 2-4: random tuples (or whatever a search starts from)."""
+        graphs, starts = self.packed.gather(ids, size), self.config.training.starts_per_graph
+        return self.train_predictor(graphs, self.model.starts(graphs, self.random.device, starts), starts)
 
     def begin_agent(self) -> None:
         """Lines 6-7: freeze f_p and gather experience; lines 9-13 are `agent_step`."""
@@ -244,7 +277,8 @@ class Simul(Paradigm):
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         super().__init__(config, dataset, split, device)
         self.agent_steps = config.training.predictor_steps
-        self.phases = [Phase("simul", config.training.predictor_steps, self.gather_warmup, self.step)]
+        steps, moves = config.training.predictor_steps, config.agent.num_moves
+        self.phases = [Phase("simul", steps, self.gather_warmup, self.step, judged_after=moves)]
 
     def step(self, step: int) -> Scalars:
         """Lines 4-7, then lines 8-12."""
@@ -252,10 +286,25 @@ class Simul(Paradigm):
 
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
         """Lines 4-7: random tuples moved t times by the agent."""
-        graphs = self.packed.gather(ids, size)
-        moved = self.model.walk(graphs, generator=self.random.device)[-1].tuples
-        return self.train_predictor(graphs, moved, starts=1)
+        return self.fit_on_moved(size, ids)
 
 
-PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul}
+class Pre(Paradigm):
+    """Algorithm 4: a fresh f_p learns on tuples moved by an agent that was trained on other data and stays fixed."""
+
+    evolving = False
+
+    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
+        super().__init__(config, dataset, split, device)
+        assert self.model.q_network is not None
+        self.model.q_network.requires_grad_(False)
+        steps, moves = config.training.predictor_steps, config.agent.num_moves
+        self.phases = [Phase("pre", steps, lambda: None, self.predictor_step, judged_after=moves)]
+
+    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+        """Lines 2-5: random tuples moved t times by the agent."""
+        return self.fit_on_moved(size, ids)
+
+
+PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul, "pre": Pre}
 """By the name that `training.paradigm` uses."""

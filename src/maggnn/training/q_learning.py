@@ -120,7 +120,21 @@ class QLearner:
         index = mover[:, None, None, None].expand(-1, table.shape[1], 1, table.shape[3])
         row = table.gather(2, index)[:, :, 0]  # [B, V, k]
         is_move = state.graphs.is_node[..., None].to(row.dtype)
+        if self.config.standardise_rewards:
+            reward = _standardised(reward, is_move)
         return ((row - reward) ** 2 * is_move).sum() / (is_move.sum() * row.shape[-1])
+
+
+SMALLEST_SPREAD = 1e-6
+"""Of a state's rewards: below it they are rounding, and no move is better than another."""
+
+
+def _standardised(reward: Tensor, is_move: Tensor) -> Tensor:
+    """Rewards [B, V, k] of each state with mean 0 and spread 1 over its moves (`is_move` [B, V, 1])."""
+    count = is_move.sum(dim=(1, 2), keepdim=True) * reward.shape[-1]
+    centred = reward - (reward * is_move).sum(dim=(1, 2), keepdim=True) / count
+    variance = (centred**2 * is_move).sum(dim=(1, 2), keepdim=True) / count
+    return centred / (variance.sqrt() + SMALLEST_SPREAD)
 
 
 def _q_at(q_table: Tensor, state: State, slot: Tensor, node: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from maggnn.runtime import matrix_products, pick_device
 from maggnn.training import checkpoint
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Scalars
 from maggnn.training.progress import Log, Progress
+from maggnn.training.validation import Validation
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,8 @@ class Trained:
     split: Split
     seconds: dict[str, float]
     """Wall time of each phase of this process."""
-
-
-def pick_split(config: Config, dataset: Dataset) -> Split:
-    """The split that `data.fold` and `data.split_seed` name."""
-    splits = dataset.splits(config.data.split_seed)
-    if config.data.fold >= len(splits):
-        raise InputError(f"data.fold is {config.data.fold}, but {dataset.name} has {len(splits)} split(s)")
-    return splits[config.data.fold]
+    best_validation: float | None = None
+    """The metric of the best look at the validation part (the loss, where there are several targets), if any."""
 
 
 def train(
@@ -59,25 +54,39 @@ def train(
     """
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name) if dataset is None else dataset
-    split = pick_split(config, dataset)
+    split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
+    _check_parameters(paradigm.model, dataset)
     if predictor is not None:
         paradigm.use_predictor(predictor)
-    position = (0, 0) if folder is None else _resume(paradigm, config, folder)
+    validation = Validation(paradigm, config, dataset, split)
+    position = (0, 0) if folder is None else _resume(paradigm, validation, config, folder)
     log, progress = Log(folder, position), Progress(quiet)
     try:
         with matrix_products(config.runtime.precision):
-            seconds = _run_phases(paradigm, position, config, folder, log, progress)
+            seconds = _run_phases(paradigm, validation, position, config, folder, log, progress)
     finally:
         log.close()
         progress.close()
     if folder is not None:
         checkpoint.save_model(folder / "model.safetensors", paradigm.model, config)
-    return Trained(paradigm.model, dataset, split, seconds)
+    return Trained(paradigm.model, dataset, split, seconds, validation.best_value)
+
+
+def count_parameters(model: MagGNN) -> int:
+    """Weights of predictor and agent together."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _check_parameters(model: MagGNN, dataset: Dataset) -> None:
+    count, most = count_parameters(model), dataset.max_parameters
+    if most is not None and count > most:
+        raise InputError(f"the model has {count:,} parameters, {dataset.name} allows {most:,}: make it narrower")
 
 
 def _run_phases(
     paradigm: Paradigm,
+    validation: Validation,
     position: tuple[int, int],
     config: Config,
     folder: Path | None,
@@ -94,21 +103,29 @@ def _run_phases(
             continue
         began = time.monotonic()
         phase.begin()
+        if not first:
+            validation.begin()
         progress.begin(phase.name, phase.num_steps, first)
         shown: dict[str, float] = {}
+        looked: dict[str, float] = {}  # the newest look at the validation part
         since_log: list[Scalars] = []
         for step in range(first, phase.num_steps):
             since_log.append(phase.step(step))
             if (step + 1) % runtime.log_every == 0:
-                shown = log.write(number, step, _mean(since_log))
+                shown = log.write(number, step, _mean(since_log)) | looked
                 since_log = []
-            progress.step(step + 1, shown)
+            if phase.judged_after is not None and validation.due(step + 1):
+                looked = log.write(number, step, validation.look(phase.judged_after))
+            progress.step(step + 1, looked or shown)
             if folder is not None and (step + 1) % runtime.checkpoint_every == 0:
-                _save(paradigm, config, folder, (number, step + 1))
+                _save(paradigm, validation, config, folder, (number, step + 1))
+            if phase.judged_after is not None and validation.stops:
+                break
+        validation.keep_best()
         _finish(config)
         seconds[phase.name] = time.monotonic() - began
     if folder is not None:
-        _save(paradigm, config, folder, (len(paradigm.phases), 0))
+        _save(paradigm, validation, config, folder, (len(paradigm.phases), 0))
     return seconds
 
 
@@ -123,12 +140,17 @@ def _finish(config: Config) -> None:
         torch.cuda.synchronize()
 
 
-def _save(paradigm: Paradigm, config: Config, folder: Path, position: tuple[int, int]) -> None:
-    facts = {"config": configs.to_dict(config), "position": position, "counters": paradigm.counters()}
-    checkpoint.save(folder / "checkpoint.safetensors", paradigm.tensors(), facts)
+def _save(paradigm: Paradigm, validation: Validation, config: Config, folder: Path, position: tuple[int, int]) -> None:
+    facts = {
+        "config": configs.to_dict(config),
+        "position": position,
+        "counters": paradigm.counters(),
+        "validation": validation.facts(),
+    }
+    checkpoint.save(folder / "checkpoint.safetensors", paradigm.tensors() | validation.tensors(), facts)
 
 
-def _resume(paradigm: Paradigm, config: Config, folder: Path) -> tuple[int, int]:
+def _resume(paradigm: Paradigm, validation: Validation, config: Config, folder: Path) -> tuple[int, int]:
     """Load the folder's checkpoint if there is one; (phase, step) to go on from."""
     path = folder / "checkpoint.safetensors"
     if not path.exists():
@@ -141,5 +163,6 @@ def _resume(paradigm: Paradigm, config: Config, folder: Path) -> tuple[int, int]
     if facts["config"] != configs.to_dict(config):
         raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
     paradigm.load(tensors, facts["counters"])
+    validation.load(tensors, facts["validation"])
     phase, step = facts["position"]
     return (phase, step)

@@ -37,7 +37,7 @@ def with_seed(seed, **changes):
 
 def measured(result):
     """What does not depend on the clock."""
-    return {name: result[name] for name in ("name", "recipe", "config", "accuracy", "params", "commit")}
+    return {name: result[name] for name in ("name", "recipe", "config", "metric", "scores", "params", "commit")}
 
 
 def refuse_to_train(monkeypatch):
@@ -58,10 +58,10 @@ def test_a_result_is_kept_and_not_measured_again(tmp_path, monkeypatch):
         assert configs.from_dict(result["config"], "result") == job.config
         assert (result["name"], result["recipe"], result["commit"]) == (job.name, "csl8", "1234567")
         assert result["train_s"] >= sum(result["phase_s"].values()) > 0 and result["infer_ms"] > 0
-        for kept in result["accuracy"].values():
+        for kept in result["scores"].values():
             for table in kept.values():
                 assert torch.tensor(table).shape == (job.tests, job.max_moves + 1)
-    assert results[0]["accuracy"].keys() == {"mag-gnn", "random-moves"} and results[1]["accuracy"].keys() == {"gin"}
+    assert results[0]["scores"].keys() == {"mag-gnn", "random-moves"} and results[1]["scores"].keys() == {"gin"}
     model, config = checkpoint.load_model(tmp_path / JOB.name / "model.safetensors")
     assert config == CONFIG
     assert results[0]["params"] == sum(weight.numel() for weight in model.parameters())
@@ -86,7 +86,7 @@ def test_another_agent_in_the_same_environment(tmp_path):
     other_training = {"target": "dqn", "gamma": 0.5, "learning_rate": 0.05}
     variant = replace(JOB, recipe="dqn", config=CONFIG.replaced(training=other_training), predictor_of=JOB)
     first, second = (run_jobs([job], tmp_path, workers=1)[0] for job in (JOB, variant))
-    assert second["accuracy"]["random-moves"] == first["accuracy"]["random-moves"]
+    assert second["scores"]["random-moves"] == first["scores"]["random-moves"]
     assert first["config"]["training"]["target"] != second["config"]["training"]["target"]
     models = [checkpoint.load_model(tmp_path / job.name / "model.safetensors")[0] for job in (JOB, variant)]
     ours, theirs = (model.predictor.state_dict() for model in models)

@@ -142,7 +142,7 @@ def test_moves_needed_equals_a_loop_over_walks(tmp_path):
     jobs.run_jobs([job], tmp_path, workers=1)
     model, config = checkpoint.load_model(tmp_path / job.name / "model.safetensors")
     dataset = theorem2.registry.load(config.data.name)
-    ids = theorem2.pick_split(config, dataset).test.repeat(2)
+    ids = dataset.split(config.data.split_seed, config.data.fold).test.repeat(2)
     generator = torch.Generator().manual_seed(theorem2.TEST_SEED + config.runtime.seed)
     states = model.walk(dataset.graphs[ids], num_moves=12, epsilon=1.0, generator=generator)
     needed = []
@@ -196,7 +196,7 @@ def test_tables_by_name(tmp_path):
     for table, rows, message in (
         ("sinthetic", [], "did you mean synthetic"),
         ("synthetic", ["sr26"], "no row 'sr26': there are exp, csl, sr25"),
-        ("moves", ["csl"], "only sr25"),
+        ("moves", ["csl"], "a single row"),
     ):
         with pytest.raises(InputError, match=message):
             reproduce_table(table, tmp_path, 1, 1, rows)

@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 
-from maggnn.experiments.summary import RESULT_POLICY, accuracy_row, paired_p_value, run_means
+from maggnn.experiments.summary import RESULT_POLICY, paired_p_value, run_means, score_row
 
 SEEDS, FOLDS, TESTS, MOVES = (4, 0, 7), (0, 1), 3, 2
 CASES = [("mag-gnn", "last"), ("mag-gnn", "confident"), ("random-moves", "last"), ("random-marks", "last")]
@@ -27,7 +27,8 @@ def make_result(seed, fold, policies=("mag-gnn", "random-moves")):
             "data": {"name": "sr25", "fold": fold},
             "agent": {"num_tuples": 3, "tuple_order": 2},
         },
-        "accuracy": accuracy,
+        "metric": "accuracy",
+        "scores": accuracy,
         "params": 1234,
         "train_s": 10.0 + seed,
         "infer_ms": 1.0 + fold,
@@ -48,7 +49,7 @@ def brute_force(method, keep, moves):
         folds = []
         for result in RESULTS:
             if result["config"]["runtime"]["seed"] == seed:
-                rows = result["accuracy"][RESULT_POLICY[method]][keep]
+                rows = result["scores"][RESULT_POLICY[method]][keep]
                 folds.append(sum(row[moves] for row in rows) / TESTS)
         means.append(sum(folds) / len(FOLDS))
     return means
@@ -70,7 +71,7 @@ def test_other_targets_read_the_agents_walks():
 
 @pytest.mark.parametrize(("method", "keep"), CASES)
 def test_a_row_says_what_was_measured(method, keep):
-    row = accuracy_row("synthetic", method, RESULTS, moves=2, keep=keep, note="why")
+    row = score_row("synthetic", method, RESULTS, moves=2, keep=keep, note="why")
     runs = brute_force(method, keep, 2)
     assert row.mean == pytest.approx(statistics.mean(runs), abs=1e-4)
     assert row.std == pytest.approx(statistics.stdev(runs), abs=1e-4)
@@ -83,7 +84,7 @@ def test_a_row_says_what_was_measured(method, keep):
 
 
 def test_a_plain_gnn_has_no_marks_and_one_run_no_spread():
-    row = accuracy_row("synthetic", "gin", [make_result(0, fold, ("gin",)) for fold in FOLDS], moves=0)
+    row = score_row("synthetic", "gin", [make_result(0, fold, ("gin",)) for fold in FOLDS], moves=0)
     assert (row.m, row.k, row.t, row.keep, row.std, row.runs) == (None, None, None, None, None, 1)
 
 

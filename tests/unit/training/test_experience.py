@@ -1,4 +1,4 @@
-"""RL-Experience: batches of ids, walks that restart, and a state that can be put away."""
+"""RL-Experience: walks that restart, and a state that can be put away."""
 
 import torch
 
@@ -7,7 +7,7 @@ from maggnn.environment import Environment
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import Randomness
-from maggnn.training.experience import Walkers, draw_ids
+from maggnn.training.experience import Walkers
 from maggnn.training.replay import Replay, columns_of
 
 torch.set_num_threads(1)
@@ -28,13 +28,6 @@ def make_walkers(seed=0):
     environment = Environment(model.predictor, "classification", "loss")
     replay = Replay(100, 2, 2, model.history_width, CPU)
     return Walkers(model, environment, packed, TRAIN, config, replay, Randomness(seed, CPU)), replay
-
-
-def test_no_graph_comes_twice_before_all_have_come():
-    drawn = draw_ids(TRAIN, 8, torch.Generator().manual_seed(0))
-    assert set(drawn[:3].tolist()) == set(drawn[3:6].tolist()) == {1, 2, 4}
-    assert len(drawn) == 8 and set(drawn[6:].tolist()) < {1, 2, 4}
-    assert len(draw_ids(TRAIN, 2, torch.Generator()).unique()) == 2
 
 
 def test_walks_continue_and_then_restart():
@@ -62,7 +55,7 @@ def test_going_on_from_tensors_is_exact():
         straight.gather(0.5)
         walkers.gather(0.5)
     resumed, _ = make_walkers(seed=9)
-    resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made)
+    resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made, walkers.walks_begun)
     resumed.random.load_state(walkers.random.state())
     for _ in range(4):
         assert torch.equal(straight.gather(0.5), resumed.gather(0.5))
@@ -72,7 +65,7 @@ def test_put_away_before_the_first_walk():
     straight, _ = make_walkers()
     walkers, replay = make_walkers()
     resumed, resumed_replay = make_walkers(seed=9)
-    resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made)
+    resumed.load({k: v.clone() for k, v in walkers.tensors().items()}, walkers.moves_made, walkers.walks_begun)
     resumed.random.load_state(walkers.random.state())
     assert len(replay) == len(resumed_replay) == 0
     for _ in range(4):

@@ -41,7 +41,7 @@ def test_in_a_given_environment_only_the_agent_learns(tmp_path):
 
 def started(config):
     dataset = run.registry.load(config.data.name)
-    return dataset, run.pick_split(config, dataset)
+    return dataset, dataset.split(config.data.split_seed, config.data.fold)
 
 
 def test_logged_scalars_are_means_since_the_last_line(tmp_path):

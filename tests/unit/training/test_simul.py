@@ -8,7 +8,7 @@ from maggnn.data.registry import load
 from maggnn.errors import InputError
 from maggnn.state import State
 from maggnn.training.paradigms import Simul
-from maggnn.training.run import pick_split, train
+from maggnn.training.run import train
 
 torch.set_num_threads(1)
 
@@ -34,7 +34,7 @@ def make_config(steps=6, **training):
 
 def make_simul(config):
     dataset = load("shrikhande_rook")
-    return Simul(config, dataset, pick_split(config, dataset), torch.device("cpu"))
+    return Simul(config, dataset, dataset.split(config.data.split_seed, config.data.fold), torch.device("cpu"))
 
 
 @pytest.mark.parametrize("target", ["dqn", "double_dqn", "lookahead"])

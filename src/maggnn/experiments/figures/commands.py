@@ -22,7 +22,6 @@ from maggnn.runtime import make_generator
 from maggnn.training.checkpoint import load_model
 from maggnn.training.evaluate import TEST_SEED, evaluate
 from maggnn.training.progress import read_log
-from maggnn.training.run import pick_split
 
 MAX_MOVES = 8
 TESTS = 20
@@ -58,7 +57,7 @@ def draw_scores(
     model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
 ) -> None:
     """Motivation figure 'Sorted scores': every marked graph of every test graph, at most 15 of them."""
-    ids = pick_split(config, dataset).test[:15]
+    ids = dataset.split(config.data.split_seed, config.data.fold).test[:15]
     plot_sorted_scores(sorted_scores(model, dataset.graphs, ids), path)
 
 
@@ -66,7 +65,7 @@ def draw_moves(
     model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
 ) -> None:
     """Figure 'Performance versus the number of RL steps', beside random moves."""
-    ids = pick_split(config, dataset).test
+    ids = dataset.split(config.data.split_seed, config.data.fold).test
     series = {}
     for name, epsilon in (("MAG-GNN", 0.0), ("random moves", 1.0)):
         generator = make_generator(TEST_SEED + seed)

@@ -1,0 +1,83 @@
+"""A data set and its row in the visible table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maggnn.data.splits import Split
+from maggnn.errors import InputError
+from maggnn.graphs import PackedGraphs, Task
+
+Fact = tuple[str, bool]
+"""Something known about a data set, in words, and whether it holds."""
+
+Origin = Literal["generated", "data root"]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Graphs with their task.
+
+    Attributes:
+        num_outputs: width of the predictor's answer: classes, or regression targets.
+        class_names: what each class stands for, where that is more than a number.
+        protocol: how the set is split, given the set and a random generator.
+        metric: what answers are judged by.
+        target_names: of regression, one an output.
+        max_parameters: how large a model the benchmark allows.
+        extra: further arrays, such as BREC's `pair_category`.
+    """
+
+    name: str
+    graphs: PackedGraphs
+    task: Task
+    num_outputs: int
+    protocol: Callable[[Dataset, torch.Generator], list[Split]]
+    class_names: tuple[str, ...] | None = None
+    metric: Literal["accuracy", "auroc", "mae"] = "accuracy"
+    target_names: tuple[str, ...] | None = None
+    max_parameters: int | None = None
+    extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def y(self) -> Tensor:
+        """The targets, [G, ...] or [total nodes, ...]."""
+        if self.graphs.y is None:
+            raise InputError(f"data set {self.name} has no targets")
+        return self.graphs.y
+
+    def splits(self, seed: int) -> list[Split]:
+        """The splits of this set's protocol; equal seeds give equal splits."""
+        return self.protocol(self, torch.Generator().manual_seed(seed))
+
+    def split(self, seed: int, fold: int) -> Split:
+        """Split number `fold` of them."""
+        splits = self.splits(seed)
+        if fold >= len(splits):
+            raise InputError(f"data.fold is {fold}, but {self.name} has {len(splits)} split(s)")
+        return splits[fold]
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """One row of the table.
+
+    Attributes:
+        description: one line for people.
+        num_graphs: how many graphs the set has.
+        origin: made by code, or read from a packed file.
+        load: makes or reads the set.
+        facts: what is known about it.
+    """
+
+    description: str
+    num_graphs: int
+    origin: Origin
+    load: Callable[[], Dataset]
+    facts: Callable[[Dataset], list[Fact]] = lambda dataset: []

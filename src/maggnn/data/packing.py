@@ -1,0 +1,127 @@
+"""Writing packed files: the counterpart of `sources`, with the layout described there.
+
+Shapes: G graphs, F columns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from maggnn.data.molecules import Molecule
+from maggnn.errors import InputError
+
+Arrays = dict[str, np.ndarray]
+"""What a packed file holds, by name."""
+
+BLOCK = 4096
+"""Molecules that are joined at a time: a few long arrays take far less memory than many short ones."""
+
+
+class DuplicateWarning(UserWarning):
+    """The same molecule lies in more than one of train, val and test."""
+
+
+def pack(molecules: Iterable[Molecule], y: np.ndarray | None = None) -> Arrays:
+    """Molecules back to back, in the smallest types that fit.
+
+    Args:
+        molecules: taken one by one and joined in blocks, so a long stream is welcome.
+        y: one target or row of targets a molecule.
+    """
+    stream, blocks = iter(molecules), []
+    while block := list(islice(stream, BLOCK)):
+        blocks.append(_joined(block))
+    if not blocks:
+        raise InputError("no molecule to pack")
+    joined = concatenated(blocks)
+    if y is not None and len(y) != len(joined["num_nodes"]):
+        raise InputError(f"{len(y)} targets for {len(joined['num_nodes'])} molecules: give one a molecule")
+    return smallest(joined if y is None else joined | {"y": y})
+
+
+def concatenated(parts: Sequence[Arrays]) -> Arrays:
+    """Packed graphs one after the other; `edge_index` is [2, E], everything else has a row a thing."""
+    return {
+        name: np.concatenate([part[name] for part in parts], axis=1 if name == "edge_index" else 0) for name in parts[0]
+    }
+
+
+def smallest(arrays: Arrays) -> Arrays:
+    """The same arrays as packed files store them: the smallest integers that fit, floats as float32."""
+    return {name: _smallest(array) for name, array in arrays.items()}
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that numpy would change; ask before long work, not after it."""
+    if path.suffix != ".npz":
+        raise InputError(f"{path}: a packed file is called something.npz")
+
+
+def save_packed(path: Path, arrays: Arrays) -> None:
+    """Write a packed file, all or nothing."""
+    check_name(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot write ({error})") from error
+
+
+def shared_between_parts(canonical: Sequence[str], parts: Sequence[str]) -> list[str]:
+    """Molecules in more than one part, in order of first appearance; a warning gives their number and the first.
+
+    Args:
+        canonical: canonical SMILES of each molecule.
+        parts: "train", "val" or "test" for each.
+    """
+    seen: dict[str, str] = {}
+    shared: dict[str, None] = {}
+    for smiles, part in zip(canonical, parts, strict=True):
+        if seen.setdefault(smiles, part) != part:
+            shared[smiles] = None
+    if shared:
+        first = next(iter(shared))
+        warnings.warn(
+            f"{len(shared)} molecules are in more than one of train, val and test, such as {first}",
+            DuplicateWarning,
+            stacklevel=2,
+        )
+    return list(shared)
+
+
+def _joined(block: Sequence[Molecule]) -> Arrays:
+    """A few molecules back to back."""
+    single = [
+        {
+            "num_nodes": np.array([len(molecule.x)]),
+            "num_edges": np.array([len(molecule.edge_attr)]),
+            "edge_index": molecule.edge_index,
+            "x": molecule.x,
+            "edge_attr": molecule.edge_attr,
+        }
+        for molecule in block
+    ]
+    return concatenated(single)
+
+
+def _smallest(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    if array.dtype.kind not in "iu":
+        return array
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    return array.astype(np.min_scalar_type(high if low >= 0 else min(low, -high - 1)))

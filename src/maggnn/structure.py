@@ -1,0 +1,86 @@
+"""What the edges alone say of each node: its subgraph centrality and where random walks from it return.
+
+Both come from powers of small dense matrices, so a data set gets them once (`with_structure`) and a batch that has none
+makes its own. Centrality (Estrada and Rodriguez-Velazquez 2005) orders the nodes for deterministic starts; return
+probabilities (Dwivedi et al. 2022) are further features: that of a ring's atom tells the ring's size.
+
+Shapes: N nodes of the batch, V the largest graph's, S steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs import GraphBatch, PackedGraphs
+
+CENTRALITY_TERMS = 12
+"""Terms of exp(A)_vv = sum of (A^s)_vv / s!: molecules have degrees up to 4, whose 12th term is below a thousandth."""
+
+CELLS_A_CHUNK = 8_000_000
+"""Entries of the dense matrices [B, V, V] that are held at once."""
+
+
+def random_walk(graphs: GraphBatch, steps: int) -> Tensor:
+    """The probability that a walk is back where it began after 2, 3, ..., steps + 1 steps, [N, steps]."""
+    return _structure(graphs, steps)[:, 1 : steps + 1]
+
+
+def centrality(graphs: GraphBatch) -> Tensor:
+    """Subgraph centrality of each node, [N]: closed walks through it, short ones counting most."""
+    return _structure(graphs, 0)[:, 0]
+
+
+def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
+    """The same set with the structure of every node worked out, [total nodes, 1 + steps]."""
+    if packed.structure is not None and packed.structure.shape[1] > steps:
+        return packed
+    structure = torch.empty(len(packed.in_degree), 1 + steps, device=packed.device)
+    by_size = packed.num_nodes.argsort(descending=True)  # graphs of like size together: little padding
+    first = 0
+    while first < len(by_size):
+        largest = int(packed.num_nodes[by_size[first]])
+        chunk = by_size[first : first + max(1, CELLS_A_CHUNK // largest**2)]
+        batch = packed[chunk]
+        row = packed.device_offsets[0][chunk.to(packed.device)][batch.node_graph] + batch.local_id
+        structure[row] = _from_powers(batch, steps)
+        first += len(chunk)
+    return replace(packed, structure=structure)
+
+
+def _structure(graphs: GraphBatch, steps: int) -> Tensor:
+    if graphs.structure is not None and graphs.structure.shape[1] > steps:
+        return graphs.structure
+    return graphs.derived(f"structure {steps}", lambda: _from_powers(graphs, steps))
+
+
+def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
+    """Centrality, then the return probabilities, [N, 1 + steps]."""
+    adjacency = _adjacency(graphs)  # [B, V, V]
+    degree = adjacency.sum(dim=2, keepdim=True).clamp(min=1)
+    exponential = torch.ones(adjacency.shape[:2], device=graphs.device)  # the term of s = 0
+    term = adjacency
+    for s in range(1, CENTRALITY_TERMS + 1):
+        exponential = exponential + term.diagonal(dim1=1, dim2=2)
+        term = term @ adjacency / (s + 1)
+    walk = power = adjacency / degree
+    columns = [exponential]
+    for _ in range(steps):
+        power = power @ walk
+        columns.append(power.diagonal(dim1=1, dim2=2))
+    table = torch.stack(columns, dim=-1)  # [B, V, 1 + steps]
+    return table[graphs.node_graph, graphs.local_id.clamp(max=graphs.max_num_nodes - 1)]
+
+
+def _adjacency(graphs: GraphBatch) -> Tensor:
+    """Dense, [B, V, V]; edges of padding add nothing."""
+    source, target = graphs.edge_index
+    shape = (graphs.num_graphs, graphs.max_num_nodes, graphs.max_num_nodes)
+    dense = torch.zeros(shape, device=graphs.device)
+    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)
+    weight = torch.ones(len(source), device=graphs.device)
+    if graphs.is_real is not None:
+        weight = graphs.is_real[target].float()
+    return dense.index_put_((graphs.node_graph[target], local[target], local[source]), weight, accumulate=True)

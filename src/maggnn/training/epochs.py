@@ -1,0 +1,41 @@
+"""The order in which graphs come: every graph once an epoch, as a function of the batch's number.
+
+Nothing is remembered from batch to batch, so resuming is exact.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maggnn.runtime import make_generator
+
+
+class Epochs:
+    """Batches of graph ids [batch_size], cut from one shuffled epoch after another.
+
+    Args:
+        ids: the graphs, [G].
+        stream: tells apart those who go over the same graphs in one run.
+    """
+
+    def __init__(self, ids: Tensor, batch_size: int, seed: int, stream: int = 0) -> None:
+        self.ids, self.batch_size, self.seed, self.stream = ids, batch_size, seed, stream
+        self._shuffled: dict[int, Tensor] = {}
+
+    def batch(self, number: int) -> Tensor:
+        """Batch `number`; one that reaches past its epoch goes on in the next."""
+        first, parts, missing = number * self.batch_size, [], self.batch_size
+        while missing:
+            epoch, place = divmod(first, len(self.ids))
+            part = self._epoch(epoch)[place : place + missing]
+            parts.append(part)
+            first, missing = first + len(part), missing - len(part)
+        return self.ids[torch.cat(parts)]
+
+    def _epoch(self, epoch: int) -> Tensor:
+        if epoch not in self._shuffled:
+            # Seeds of runs and streams lie side by side; a generator's own mixing tells neighbours apart.
+            generator = make_generator(((self.seed * 2 + self.stream) * 1_000_003 + epoch) % 2**62)
+            self._shuffled = {epoch: torch.randperm(len(self.ids), generator=generator)}
+        return self._shuffled[epoch]

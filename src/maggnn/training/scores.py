@@ -1,0 +1,50 @@
+"""What a set of answers is worth: accuracy and area under the ROC curve in percent, mean absolute error.
+
+Shapes: answers [..., rows, out], y [rows, ...]; a score for each leading index.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+
+Metric = Literal["accuracy", "auroc", "mae"]
+
+
+def score(answers: Tensor, y: Tensor, metric: Metric) -> Tensor:
+    """The metric of probabilities [..., rows, classes] or values [..., rows, out], [...]."""
+    if metric == "mae":
+        return absolute_errors(answers, y).mean(dim=-1)
+    if metric == "accuracy":
+        return 100 * (answers.argmax(dim=-1) == y).double().mean(dim=-1)
+    return 100 * auroc(answers[..., 1], y)
+
+
+def absolute_errors(answers: Tensor, y: Tensor) -> Tensor:
+    """Mean absolute error of each output, [..., out]."""
+    return (answers.double() - y.reshape(len(y), -1).double()).abs().mean(dim=-2)
+
+
+def auroc(scores: Tensor, y: Tensor) -> Tensor:
+    """The share of (positive, negative) pairs that `scores` [..., rows] orders rightly, ties counting half."""
+    positive = y == 1
+    num_positive, num_negative = int(positive.sum()), int((~positive).sum())
+    if not num_positive or not num_negative:
+        raise InputError("the area under the ROC curve needs rows of both classes")
+    ranks = _mean_ranks(scores.reshape(-1, len(y)))[:, positive].sum(dim=-1)
+    pairs = (ranks - num_positive * (num_positive + 1) / 2) / (num_positive * num_negative)
+    return pairs.reshape(scores.shape[:-1])
+
+
+def _mean_ranks(rows: Tensor) -> Tensor:
+    """Ranks from 1 up within each row [R, n]; equal values share the mean of theirs."""
+    ranks = []
+    for row in rows:
+        _, place, counts = row.unique(return_inverse=True, return_counts=True)
+        last = counts.cumsum(0).double()
+        ranks.append((last - (counts - 1) / 2)[place])
+    return torch.stack(ranks)

@@ -1,0 +1,102 @@
+"""Looks at the validation part while a predictor learns: keep the best weights, stop when they get no better.
+
+Beside the metric a look measures how much the marks matter: the spread of the scores over all marked copies of a graph.
+The paper found 0.003 on ZINC where a predictor ignores its marks and 0.036 under SIMUL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from maggnn.config import Config
+from maggnn.data.registry import Dataset
+from maggnn.data.splits import Split
+from maggnn.errors import InputError
+from maggnn.runtime import make_generator
+from maggnn.training.evaluate import evaluate
+from maggnn.training.paradigms import Paradigm, Scalars
+from maggnn.training.spread import score_spread
+
+VALIDATION_SEED = 2_000_003
+MOST_GRAPHS = 5_000
+"""Of the validation part that a look takes: enough to tell weights apart, little beside the steps in between."""
+
+SPREAD_GRAPHS = 16
+
+
+class Validation:
+    """Remembers the best look of the phase that is running."""
+
+    def __init__(self, paradigm: Paradigm, config: Config, dataset: Dataset, split: Split) -> None:
+        self.paradigm, self.config, self.dataset = paradigm, config, dataset
+        self.ids = split.val[:MOST_GRAPHS]
+        if config.training.validate_every and not len(self.ids):
+            raise InputError(f"{dataset.name} has no validation part: set training.validate_every to 0")
+        self.packed = replace(paradigm.packed, y=dataset.y.to(paradigm.packed.device))  # targets in their own units
+        self.begin()
+
+    def begin(self) -> None:
+        """A phase begins: nothing is best yet."""
+        self.best_loss, self.looks_since_best = float("inf"), 0
+        self.best: dict[str, Tensor] = {}
+
+    def due(self, steps_done: int) -> bool:
+        every = self.config.training.validate_every
+        return every > 0 and steps_done % every == 0
+
+    @property
+    def best_value(self) -> float | None:
+        """The best look's metric, of several targets the mean loss; None before the first."""
+        if not self.best:
+            return None
+        return self.best_loss if self.dataset.metric == "mae" else -self.best_loss
+
+    @property
+    def stops(self) -> bool:
+        """Whether so many looks without a new best are enough."""
+        patience = self.config.training.patience
+        return patience > 0 and self.looks_since_best >= patience
+
+    def look(self, num_moves: int) -> Scalars:
+        """Judge the present weights after `num_moves` moves."""
+        model, dataset, device = self.paradigm.model, self.dataset, self.packed.device
+        # The same starts at every look: differences are then the weights'.
+        generator = make_generator(VALIDATION_SEED + self.config.runtime.seed, device)
+        result = evaluate(
+            model, self.packed, self.ids, dataset.task, num_moves, 1, 0.0, generator, metric=dataset.metric
+        )
+        value = float(result.last[0, -1])
+        loss = value if dataset.metric == "mae" and dataset.num_outputs == 1 else float(result.loss[0, -1])
+        self._remember(-value if dataset.metric != "mae" else loss)
+        scalars: Scalars = {f"validation/{dataset.metric}": value}
+        if model.agent.tuple_order:
+            ids = self.ids[:SPREAD_GRAPHS]
+            spread, gap = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent.tuple_order)
+            scalars |= {"validation/score_spread": spread, "validation/score_range": gap}
+        return scalars
+
+    def _remember(self, loss: float) -> None:
+        self.looks_since_best += 1
+        if loss < self.best_loss:
+            self.best_loss, self.looks_since_best = loss, 0
+            self.best = {name: value.detach().clone() for name, value in self.paradigm.model.state_dict().items()}
+
+    def keep_best(self) -> None:
+        """Give the model the weights of the best look."""
+        if self.best:
+            self.paradigm.model.load_state_dict(self.best)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a checkpoint."""
+        return {f"validation/{name}": value for name, value in self.best.items()}
+
+    def facts(self) -> dict[str, float | int]:
+        return {"best_loss": self.best_loss, "looks_since_best": self.looks_since_best}
+
+    def load(self, tensors: dict[str, Tensor], facts: dict[str, float | int]) -> None:
+        start = "validation/"
+        device = self.packed.device
+        self.best = {name[len(start) :]: value.to(device) for name, value in tensors.items() if name.startswith(start)}
+        self.best_loss, self.looks_since_best = float(facts["best_loss"]), int(facts["looks_since_best"])

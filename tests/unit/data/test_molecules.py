@@ -1,0 +1,195 @@
+"""Molecules become the graphs of the packed benchmarks, and what cannot be used is reported, not fatal."""
+
+import lzma
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maggnn.data import molecules
+from maggnn.data.atom_features import FEATURE_SETS, ZINC_TYPES
+from maggnn.data.molecules import Molecule, RowError, featurise, featurise_all
+from maggnn.errors import InputError
+
+PACKED = {"zinc12k": "zinc", "zinc_full": "zinc", "qm9": "qm9", "molhiv": "ogb"}
+
+
+def different_from_packed(root: Path, name: str, count: int | None) -> list[int]:
+    """Which of `count` molecules, spread over the whole set, have not the graph and features of the packed file."""
+    file, smiles_file = root / f"{name}.npz", root / f"{name}_smiles.txt.xz"
+    if not file.is_file() or not smiles_file.is_file():
+        pytest.skip(f"{root} has not both {file.name} and {smiles_file.name}")
+    smiles = lzma.decompress(smiles_file.read_bytes()).decode().splitlines()
+    with np.load(file) as archive:
+        packed = {key: archive[key] for key in ("num_nodes", "num_edges", "edge_index", "x", "edge_attr")}
+    first_node = np.concatenate([[0], np.cumsum(packed["num_nodes"], dtype=np.int64)])
+    first_edge = np.concatenate([[0], np.cumsum(packed["num_edges"], dtype=np.int64)])
+    ids = np.linspace(0, len(smiles) - 1, count or len(smiles)).astype(int)
+    different = []
+    for i, made in zip(ids, featurise_all((smiles[i] for i in ids), PACKED[name]), strict=True):
+        nodes, edges = slice(*first_node[i : i + 2]), slice(*first_edge[i : i + 2])
+        is_equal = isinstance(made, Molecule) and (
+            np.array_equal(made.x, packed["x"][nodes])
+            and np.array_equal(made.edge_index, packed["edge_index"][:, edges])
+            and np.array_equal(made.edge_attr, packed["edge_attr"][edges])
+        )
+        if not is_equal:
+            different.append(int(i))
+    return different
+
+
+@pytest.mark.dataset
+@pytest.mark.parametrize("name", PACKED)
+def test_features_equal_the_packed_ones(packed_data, name):
+    assert different_from_packed(packed_data, name, 400) == []
+
+
+@pytest.mark.dataset
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"), [("zinc12k", None), ("zinc_full", 10_000), ("qm9", 10_000), ("molhiv", None)]
+)
+def test_features_equal_the_packed_ones_at_length(packed_data, name, count):
+    assert different_from_packed(packed_data, name, count) == []
+
+
+def test_ogb_columns_of_acetate():
+    made = featurise("CC(=O)[O-]", "ogb")
+    # element - 1, chirality, degree, charge + 5, hydrogens, radicals, hybridisation, aromatic, in a ring
+    assert made.x.tolist() == [
+        [5, 0, 4, 5, 3, 0, 2, 0, 0],
+        [5, 0, 3, 5, 0, 0, 1, 0, 0],
+        [7, 0, 1, 5, 0, 0, 1, 0, 0],
+        [7, 0, 1, 4, 0, 0, 1, 0, 0],
+    ]
+    assert made.edge_index.tolist() == [[0, 1, 1], [1, 2, 3]]
+    assert made.edge_attr.tolist() == [[0, 0, 0], [1, 0, 1], [0, 0, 1]]
+
+
+def test_ogb_knows_chirality_stereo_and_what_is_in_no_list():
+    assert featurise("C[C@H](N)O", "ogb").x[1, 1] != featurise("C[C@@H](N)O", "ogb").x[1, 1]
+    assert featurise(r"C/C=C\C", "ogb").edge_attr[1].tolist() == [1, 1, 0]
+    assert featurise("C/C=C/C", "ogb").edge_attr[1].tolist() == [1, 2, 0]
+    assert featurise("*C", "ogb").x[0, 0] == 118
+    assert featurise("C$C", "ogb").edge_attr[0, 0] == 4
+
+
+def test_zinc_types_count_only_hydrogens_in_brackets():
+    names = [ZINC_TYPES[number] for number in featurise("C[C@H](O)c1c[nH]c([NH2+]C)n1", "zinc").x[:, 0]]
+    assert names == ["C", "C H1", "O", "C", "C", "N", "C", "N H2 +", "C", "N"]
+
+
+def test_zinc_bonds_are_kekule():
+    orders = featurise("c1ccccc1C#N", "zinc").edge_attr[:, 0]
+    assert sorted(orders) == [1, 1, 1, 1, 2, 2, 2, 3]
+
+
+def test_qm9_has_hydrogens_and_both_kinds_of_bond():
+    made = featurise("c1cc[nH]c1", "qm9")
+    heavy, hydrogens = made.x[:5], made.x[5:]
+    assert heavy.tolist() == [[1, 6, 1, 0, 1, 0, 1]] * 3 + [[2, 7, 1, 0, 1, 0, 1]] + [[1, 6, 1, 0, 1, 0, 1]]
+    assert hydrogens.tolist() == [[0, 1, 0, 0, 0, 0, 0]] * 5
+    ring = (made.edge_index < 5).all(0)
+    assert made.edge_attr[ring, 1].tolist() == [3] * 5 and sorted(made.edge_attr[ring, 0]) == [0, 0, 0, 1, 1]
+    assert not made.edge_attr[~ring].any()
+
+
+@pytest.mark.parametrize("features", FEATURE_SETS)
+def test_single_atoms_are_graphs_without_edges(features):
+    made = featurise("F" if features != "qm9" else "[F-]", features)
+    assert len(made.x) == 1 and made.edge_index.shape == (2, 0)
+    assert made.edge_attr.shape == (0, FEATURE_SETS[features].edge_columns)
+
+
+def test_all_fragments_of_a_salt_are_kept():
+    made = featurise("CC(=O)[O-].[Na+]", "ogb")
+    assert made.x[:, 0].tolist() == [5, 5, 7, 7, 10] and made.edge_index.max() == 3
+
+
+def test_equal_molecules_have_equal_canonical_smiles():
+    assert (
+        featurise("OCC", "ogb").canonical == featurise("C(C)O", "zinc").canonical == featurise("CCO\n", "qm9").canonical
+    )
+
+
+BROKEN = {
+    "": "empty",
+    "   ": "empty",
+    "C(": "not a SMILES",
+    "hello": "not a SMILES",
+    "CC(C)(C)(C)C": "valence for atom # 1 C, 5",
+    "c1cccc1": "kekulize",
+}
+
+
+@pytest.mark.parametrize(("smiles", "reason"), BROKEN.items())
+def test_broken_smiles_get_one_line_and_no_noise(smiles, reason, capfd):
+    with pytest.raises(InputError, match=reason) as error:
+        featurise(smiles, "ogb")
+    assert "\n" not in str(error.value) and repr(smiles) in str(error.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("smiles", "features", "reason"),
+    [
+        ("C[Si](C)(C)C", "zinc", r"atom 1 \(Si\) is not among ZINC's 28 types"),
+        ("[Fe+2]", "zinc", r"\(Fe \+2\)"),
+        ("[CH3]C", "zinc", r"\(C H3\)"),
+        ("CS", "qm9", r"atom 1 \(S\) is not one of QM9's"),
+        ("C$C", "zinc", "bond 0-1 is quadruple"),
+        ("C", "obg", "no features 'obg': did you mean 'ogb'"),
+    ],
+)
+def test_what_a_feature_set_does_not_know_is_named(smiles, features, reason):
+    with pytest.raises(InputError, match=reason):
+        featurise(smiles, features)
+
+
+def test_odd_valence_is_accepted_of_metals_and_boron_alone():
+    complex_of_aluminium = "O=C1O[Al]23(OC1=O)(OC(=O)C(=O)O2)OC(=O)C(=O)O3"
+    assert 12 in featurise(complex_of_aluminium, "ogb").x[:, 0]
+    with pytest.raises(InputError, match="valence"):
+        featurise(f"{complex_of_aluminium}.CN(C)(C)C", "ogb")
+
+
+def test_a_stream_keeps_its_order_and_puts_errors_in_place():
+    lengths = [1 + number % 17 for number in range(600)]
+    lines = ["C" * length for length in lengths]
+    lines[300], lines[512] = "nonsense", ""
+    alone, together = (list(featurise_all(lines, "ogb", workers)) for workers in (1, 2))
+    for results in (alone, together):
+        found = [len(made.x) if isinstance(made, Molecule) else "error" for made in results]
+        assert found == [*lengths[:300], "error", *lengths[301:512], "error", *lengths[513:]]
+    assert [result for result in alone if isinstance(result, RowError)] == [
+        RowError(301, "nonsense", "not a SMILES string"),
+        RowError(513, "", "no atoms: the SMILES is empty"),
+    ]
+    assert [alone[300], alone[512]] == [together[300], together[512]]
+    np.testing.assert_array_equal(alone[598].x, together[598].x)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stream_is_read_only_a_little_ahead(workers):
+    drawn = 0
+
+    def endless():
+        nonlocal drawn
+        while True:
+            drawn += 1
+            yield "CCO"
+
+    results = featurise_all(endless(), "ogb", workers)
+    assert drawn == 0
+    taken = len(list(islice(results, 700)))
+    ahead = 0 if workers == 1 else molecules.CHUNK * (molecules.CHUNKS_AHEAD * workers + 1)
+    assert taken <= drawn <= taken + ahead
+    results.close()
+
+
+def test_a_stream_needs_known_features_and_a_worker():
+    with pytest.raises(InputError, match="did you mean 'qm9'"):
+        featurise_all([], "qm8")
+    with pytest.raises(InputError, match="at least one"):
+        featurise_all([], "ogb", workers=0)

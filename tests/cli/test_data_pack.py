@@ -43,10 +43,11 @@ def test_pack_says_what_it_kept_and_what_it_left_out(folder):
     done = run(*PACK, "--workers", "2", "-o", "out/my.npz", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split() for line in lines[:7]] == [
-        ["rows", "6"], ["kept", "4"], ["train", "2"], ["val", "1"], ["test", "1"], ["errors", "2"], ["shared", "1"],
+    assert [line.split() for line in lines[:8]] == [
+        ["rows", "6"], ["kept", "4"], ["train", "2"], ["val", "1"], ["test", "1"], ["task", "regression"],
+        ["errors", "2"], ["shared", "1"],
     ]  # fmt: skip
-    assert lines[7:] == [
+    assert lines[8:] == [
         "row 4: not a SMILES string (C()",
         "row 5: target 'logP' is missing (c1ccccc1)",
         "in more than one of train, val and test, such as CCO",

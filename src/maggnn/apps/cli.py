@@ -138,16 +138,17 @@ def data_pack(
     split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
     seed: Annotated[int, typer.Option(help="seed of the split, where no column gives it")] = 0,
     workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    regression: Annotated[bool, typer.Option("--regression", help="whole numbers are numbers, not classes")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a table of molecules of your own into a packed file; rows that cannot be used go to a file beside it."""
     from maggnn.apps.packing import pack_table
 
-    result = pack_table(table, smiles, target, out, features, split, seed, workers)
+    result = pack_table(table, smiles, target, out, features, split, seed, workers, regression)
     if as_json:
         print(json.dumps(result))
         return
-    for name in ("rows", "kept", "train", "val", "test", "errors", "shared"):
+    for name in ("rows", "kept", "train", "val", "test", "task", "errors", "shared"):
         print(f"{name:7}{result[name]}")
     for error in result["first_errors"]:
         print(f"row {error['row']}: {error['reason']} ({error['smiles']})")
@@ -158,7 +159,7 @@ def data_pack(
 
 @data_app.command("get")
 def data_get(
-    name: Annotated[str, typer.Argument(help="zinc12k, zinc_full, qm9 or molhiv")],
+    name: Annotated[str, typer.Argument(help="zinc, zinc_full, qm9 or molhiv")],
     raw: Annotated[Path | None, typer.Option(help="folder of the official files, as PyG or OGB lay it out")] = None,
 ) -> None:
     """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent."""

@@ -28,12 +28,13 @@ def pack_table(
     split: str | None,
     seed: int,
     workers: int,
+    regression: bool,
 ) -> dict[str, Any]:
     """Pack `table` into `out`, all rows left out into `<out>.errors.csv`, and return what there is to say."""
     check_name(out)
     with warnings.catch_warnings(), _shown(count_lines(table) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # said in the result
-        packed = read_table(table, smiles, targets, features, split, seed, workers, on_row)
+        packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, regression)
     save_packed(out, packed.arrays)
     _write_errors(out.with_suffix(".errors.csv"), packed.errors)
     return {
@@ -41,6 +42,7 @@ def pack_table(
         "rows": packed.num_rows,
         "kept": len(packed.arrays["num_nodes"]),
         **{part: len(packed.arrays[part]) for part in PARTS},
+        "task": "classification" if packed.arrays["y"].dtype.kind in "iu" else "regression",
         "errors": len(packed.errors),
         "first_errors": [asdict(error) for error in packed.errors[:ERRORS_SHOWN]],
         "shared": len(packed.shared),

@@ -28,6 +28,9 @@ PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 HELD_OUT = 0.1
 """Share of the molecules that val and test get each where the table does not say."""
 
+MOST_CLASSES = 20
+"""Whole numbers beyond that many are taken for numbers."""
+
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -57,11 +60,13 @@ def read_table(
     seed: int = 0,
     workers: int = 1,
     on_row: Callable[[int], None] | None = None,
+    regression: bool = False,
 ) -> PackedTable:
     """Featurise and pack a CSV table with a header.
 
-    Targets that are all whole numbers are stored as integers (classes), others as float32; one column gives y [G],
-    several [G, columns]. Molecules in more than one part of the split cause a `DuplicateWarning`.
+    A single column of the whole numbers 0, 1, ..., up to 19 holds classes and is stored as integers; anything else, and
+    everything where `regression` says so, is numbers to predict, stored as float32. One column gives y [G], several
+    [G, columns]. Molecules in more than one part of the split cause a `DuplicateWarning`.
 
     Args:
         path: the table.
@@ -71,6 +76,7 @@ def read_table(
         seed: of the random split.
         workers: processes that featurise.
         on_row: told the number of rows dealt with.
+        regression: whole numbers are numbers too, not classes.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -83,7 +89,7 @@ def read_table(
     parts = _random_parts(len(reading.targets), seed) if split_column is None else reading.parts
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
-    arrays |= smallest({"y": _whole_if_all_are(np.array(reading.targets)), **ids})
+    arrays |= smallest({"y": _y(np.array(reading.targets), regression), **ids})
     arrays |= {"target_names": np.array(list(reading.columns.targets)), "features": np.array(features)}
     return PackedTable(arrays, sorted(reading.errors, key=lambda error: error.row), reading.num_rows, shared)
 
@@ -218,8 +224,11 @@ def _random_parts(count: int, seed: int) -> list[str]:
     return [dealt[place] for place in order]
 
 
-def _whole_if_all_are(targets: np.ndarray) -> np.ndarray:
-    """Targets [G, columns] as y: one column loses its axis, whole numbers become integers."""
-    y = targets[:, 0] if targets.shape[1] == 1 else targets
-    is_whole = bool((y == np.round(y)).all() and (abs(y) < 2**53).all())
-    return y.astype(np.int64) if is_whole else y
+def _y(targets: np.ndarray, regression: bool) -> np.ndarray:
+    """Targets [G, columns] as y: one column loses its axis, classes become integers."""
+    if targets.shape[1] > 1:
+        return targets
+    y = targets[:, 0]
+    found = np.unique(y)
+    are_classes = len(found) > 1 and len(found) <= MOST_CLASSES and (found == np.arange(len(found))).all()
+    return y.astype(np.int64) if are_classes and not regression else y

@@ -39,25 +39,27 @@ class Official:
     """One row of the table.
 
     Attributes:
+        file: name of the packed file.
         folder: name of the folder of raw files, where none is given.
         read: the arrays of the packed file, from that folder.
     """
 
+    file: str
     folder: str
     read: Callable[[Path], Arrays]
 
 
 def get(name: str, raw: Path | None = None) -> Path:
-    """Write `<data root>/<name>.npz` from official files, and return its path.
+    """Write a set's packed file under the data root from official files, and return its path.
 
     Args:
-        name: zinc12k, zinc_full, qm9 or molhiv.
+        name: zinc, zinc_full, qm9 or molhiv.
         raw: folder of the official files, as PyG or OGB lay it out; by default one under the data root.
     """
     if name not in OFFICIAL:
         nearest = difflib.get_close_matches(name, OFFICIAL, n=1, cutoff=0.0)[0]
         raise InputError(f"no official set {name!r}: did you mean {nearest!r}? There are {', '.join(OFFICIAL)}")
-    path = data_root() / f"{name}.npz"
+    path = data_root() / f"{OFFICIAL[name].file}.npz"
     if path.exists():
         raise InputError(f"{path} is there already: move it away first")
     folder = raw or data_root() / "raw" / OFFICIAL[name].folder
@@ -205,9 +207,9 @@ def _one_line(error: Exception) -> str:
 
 
 OFFICIAL: dict[str, Official] = {
-    "zinc12k": Official("zinc", lambda folder: _zinc(folder, subset=True)),
-    "zinc_full": Official("zinc", lambda folder: _zinc(folder, subset=False)),
-    "qm9": Official("qm9", _qm9),
-    "molhiv": Official("hiv", _molhiv),
+    "zinc": Official("zinc12k", "zinc", lambda folder: _zinc(folder, subset=True)),
+    "zinc_full": Official("zinc_full", "zinc", lambda folder: _zinc(folder, subset=False)),
+    "qm9": Official("qm9", "qm9", _qm9),
+    "molhiv": Official("molhiv", "hiv", _molhiv),
 }
 """The sets whose official files can be read."""

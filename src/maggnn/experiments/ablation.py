@@ -19,20 +19,19 @@ STEPS = 20_000
 VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "gin": ("gin", ()),
     "random marks": ("random-marks", ()),
-    "simul": ("mag-gnn", ()),
-    "simul, standardised rewards": ("mag-gnn", ("training.standardise_rewards=true",)),
-    "random marks, reading the marked nodes": ("random-marks", ("predictor.read_marked=true",)),
-    "simul, standardised rewards, reading the marked nodes": (
-        "mag-gnn",
-        ("training.standardise_rewards=true", "predictor.read_marked=true"),
-    ),
-    "random marks, 10 layers of 84": ("random-marks", ("encoder.num_layers=10", "encoder.hidden=84")),
-    "random marks, dropout 0.1": ("random-marks", ("encoder.dropout=0.1",)),
-    "random marks, rate 4e-3": ("random-marks", ("training.learning_rate=4e-3",)),
-    "random marks, batches of 512, rate 4e-3, half the steps": (
+    "random marks, 10 layers of 100": ("random-marks", ("encoder.num_layers=10", "encoder.hidden=100")),
+    "random marks, weight decay 0.1": ("random-marks", ("training.weight_decay=0.1",)),
+    "random marks, dropout 0.2": ("random-marks", ("encoder.dropout=0.2",)),
+    "random marks, batches of 128, rate 2e-3, twice the steps": (
         "random-marks",
-        ("training.batch_size=512", "training.learning_rate=4e-3", "training.predictor_steps=10000"),
+        ("training.batch_size=128", "training.learning_rate=2e-3", "training.predictor_steps=40000"),
     ),
+    "four central nodes, read": (
+        "random-marks",
+        ("agent.num_tuples=4", "agent.tuple_order=1", "agent.start=central", "predictor.read_marked=true"),
+    ),
+    "cycles3": ("mag-gnn-pre", ()),
+    "cycles3, no random walk": ("mag-gnn-pre", ("encoder.random_walk=0",)),
     "random marks, no random walk": ("random-marks", ("encoder.random_walk=0",)),
 }
 """By name: the method whose config it starts from, and what is set."""
@@ -41,7 +40,7 @@ VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
 def variant_config(name: str) -> Config:
     """The config of one variant."""
     method, settings = VARIANTS[name]
-    config = method_config("zinc", method)
+    config = method_config("zinc", method, "cycles3")
     steps = {"predictor_steps": STEPS, "agent_steps": STEPS if config.training.agent_steps else 0}
     return config.replaced(training=steps).with_settings(settings)
 

@@ -14,14 +14,15 @@ from maggnn.training.checkpoint import load_model
 from maggnn.training.pretrained import AGENTS, save_agent
 
 RECIPES = {"cycles3": "cycle3", "cycles6": "cycle6", "sr25": "sr25_pair"}
-TESTS = 10
+TESTS = {"cycles3": 10, "cycles6": 10, "sr25": 100}
 
 
 def agent_jobs(names: Sequence[str] = AGENTS) -> list[Job]:
     """One training an agent."""
     configs = {name: recipe(RECIPES[name]) for name in names}
     return [
-        Job(RECIPES[name], config, config.agent.num_moves, TESTS, keep_model=True) for name, config in configs.items()
+        Job(RECIPES[name], config, config.agent.num_moves, TESTS[name], keep_model=True)
+        for name, config in configs.items()
     ]
 
 

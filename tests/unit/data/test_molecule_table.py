@@ -48,8 +48,25 @@ def test_a_split_column_and_several_targets(tmp_path):
     text = "id,mol,a,b,set\n1,C,1,0,train\n2,CC,0,1,Valid\n3,CCC,3,1,test\n4,N,4,0,val\n5,O,5,0,elsewhere\n"
     packed = read_table(write(tmp_path / "t.csv", text), "mol", ["b", "a"], split_column="set")
     assert [packed.arrays[part].tolist() for part in ("train", "val", "test")] == [[0], [1, 3], [2]]
-    assert packed.arrays["y"].dtype == np.uint8 and packed.arrays["y"].tolist() == [[0, 1], [1, 0], [1, 3], [0, 4]]
+    assert packed.arrays["y"].dtype == np.float32 and packed.arrays["y"].tolist() == [[0, 1], [1, 0], [1, 3], [0, 4]]
     assert packed.errors == [RowError(6, "O", "split 'elsewhere' is none of train, val, valid, test")]
+
+
+@pytest.mark.parametrize(
+    ("column", "regression", "classes"),
+    [
+        (["0", "1", "0"], False, True),
+        (["0", "1", "0"], True, False),
+        (["1", "2", "1"], False, False),  # no class 0: they are numbers
+        (["3", "3", "3"], False, False),
+        (["0", "1.5", "1"], False, False),
+    ],
+)
+def test_what_is_taken_for_classes(tmp_path, column, regression, classes):
+    text = "smiles,y\n" + "".join(f"{'C' * (i + 1)},{value}\n" for i, value in enumerate(column))
+    packed = read_table(write(tmp_path / "t.csv", text), "smiles", ["y"], regression=regression)
+    assert packed.arrays["y"].dtype == (np.uint8 if classes else np.float32)
+    assert packed.arrays["y"].tolist() == [float(value) for value in column]
 
 
 BAD_ROWS = """\

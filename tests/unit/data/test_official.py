@@ -75,20 +75,21 @@ def test_zinc_full(root, zinc):
 
 
 def test_zinc12k_takes_the_rows_of_the_index_and_then_the_processed_files(root, zinc):
-    path = get("zinc12k", zinc)
+    path = get("zinc", zinc)
     arrays = read(path)
     assert arrays["num_nodes"].tolist() == [4, 3, 2, 5, 3, 6]
     path.unlink()
     for file in (zinc / "raw").iterdir():
         file.unlink()
-    again = read(get("zinc12k", zinc))
+    again = read(get("zinc", zinc))
     assert arrays.keys() == again.keys() and all(np.array_equal(arrays[name], again[name]) for name in arrays)
 
 
 @pytest.mark.dataset
-@pytest.mark.parametrize("name", ["zinc12k", "zinc_full"])
+@pytest.mark.parametrize("name", ["zinc", "zinc_full"])
 def test_zinc_arrays_are_those_of_the_packed_file(root, zinc, data_root, name):
-    assert_alike(read(get(name, zinc)), data_root / f"{name}.npz")
+    path = get(name, zinc)
+    assert_alike(read(path), data_root / path.name)
 
 
 def assert_alike(made: dict[str, np.ndarray], packed: Path) -> None:
@@ -106,7 +107,7 @@ def assert_alike(made: dict[str, np.ndarray], packed: Path) -> None:
 def test_an_incomplete_raw_folder_is_not_emptied(root, zinc):
     (zinc / "raw" / "val.index").unlink()
     with pytest.raises(InputError, match=r"raw has no val\.index"):
-        get("zinc12k", zinc)
+        get("zinc", zinc)
     assert (zinc / "raw" / "train.pickle").is_file() and not root.exists()
 
 

@@ -117,7 +117,7 @@ def test_a_trained_model_can_be_kept_without_the_agents_file(agent_file, tmp_pat
 
 
 def test_mistakes_are_named(agent_file, tmp_path):
-    with pytest.raises(InputError, match="order 2, the model has agent.tuple_order = 3"):
+    with pytest.raises(InputError, match=r"order 2, the model has agent\.tuple_order = 3"):
         train(away(agent_file, tuple_order=3), quiet=True, dataset=molecules())
     with pytest.raises(InputError, match=r"agent\.history = zero, not mean"):
         train(away(agent_file, history="mean"), quiet=True, dataset=molecules())

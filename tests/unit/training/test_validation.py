@@ -75,7 +75,7 @@ def test_a_look_changes_nothing(tmp_path):
     assert all(torch.equal(value, run[4][name]) for name, value in run[0].items())
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -86,11 +86,11 @@ def test_going_on_after_a_crash_is_exact(tmp_path, monkeypatch):
 
     def dies(self, number):
         if number == 14:
-            raise Killed
+            raise KilledError
         return step(self, number)
 
     monkeypatch.setattr(Ord, "predictor_step", dies)
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         train(config, tmp_path / "broken", quiet=True)
     monkeypatch.setattr(Ord, "predictor_step", step)
     resumed = train(config, tmp_path / "broken", quiet=True)

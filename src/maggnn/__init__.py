@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from maggnn.graphs import GraphBatch, PackedGraphs
     from maggnn.model import MagGNN
     from maggnn.training.checkpoint import load_model
+    from maggnn.training.pretrained import pretrained_agent
     from maggnn.training.run import train
 
 __version__ = "0.1.0"
@@ -32,6 +33,7 @@ __all__ = [
     "PackedGraphs",
     "PredictorConfig",
     "load_model",
+    "pretrained_agent",
     "train",
 ]
 
@@ -47,6 +49,7 @@ _HOMES = {
     "PackedGraphs": "graphs",
     "PredictorConfig": "config",
     "load_model": "training.checkpoint",
+    "pretrained_agent": "training.pretrained",
     "train": "training.run",
 }
 

@@ -44,6 +44,10 @@ TITLES = {
     "molecules": ("Molecules: ZINC, ZINC-FULL, MOLHIV", "MAE (lower is better) and AUROC in percent."),
     "qm9": ("QM9", "MAE, lower is better; energies in hartree, total U0, U, H, G."),
     "transfer": ("Transfer", "Agent pre-trained on the first dataset, predictor trained on the second."),
+    "ablation": (
+        "What was tried on ZINC",
+        "MAE on the validation part, on which settings were chosen: two first looks and what followed, one line each.",
+    ),
     "bench_inference": ("Inference time", "Milliseconds for the whole test set, and megabytes."),
     "bench_train": ("Training time", "Milliseconds a step, and megabytes."),
     "bench_scaling": ("Scaling", "How time and memory grow."),
@@ -153,9 +157,32 @@ def render_summary(rows: Iterable[LedgerRow]) -> str:
     if moves:
         lines += ["SR25 with one tuple of two marks, accuracy after t moves (the paper: 100 after six):\n"]
         lines += [_moves_grid([dataclasses.replace(row, note=None) for row in moves], Footnotes())]
+    lines += _molecule_part(rows)
     lines += _time_part(rows)
     lines.append("mean ± standard deviation over runs (runs × tests); everything else: [results](docs/results.md).\n")
     return "\n".join(lines)
+
+
+def _molecule_part(rows: Sequence[LedgerRow]) -> list[str]:
+    """The README's table of molecules, last state only."""
+    columns = {("zinc", "mae"): "ZINC", ("zinc_full", "mae"): "ZINC-FULL", ("molhiv", "auroc"): "MOLHIV"}
+    found = [row for row in ledger.newest(rows) if row.table == "molecules" and (row.dataset, row.metric) in columns]
+    if not found:
+        return []
+    body = []
+    for method in METHODS:
+        line = [method]
+        for dataset, metric in columns:
+            ours = [row for row in found if (row.dataset, row.metric, row.method) == (dataset, metric, method)]
+            line += [
+                _ours(ours[-1]) if ours else "–",
+                _paper(PUBLISHED.get(("molecules", dataset, method, metric))),
+            ]
+        if any(row.method == method for row in found):
+            body.append(line)
+    names = [f"{name} {who}" for name in columns.values() for who in ("ours", "paper")]
+    title = "Molecules, MAE of ZINC (lower is better, at most 500k parameters) and ROC-AUC of MOLHIV in percent:\n"
+    return [title, _markdown(["method", *names], body)]
 
 
 def _time_part(rows: Sequence[LedgerRow]) -> list[str]:
@@ -255,7 +282,9 @@ def _section(table: str, rows: list[LedgerRow]) -> str:
     title, sentence = TITLES[table]
     notes = Footnotes()
     parts = [f"## {title}\n", f"{sentence}\n"]
-    if table == "moves":
+    if table == "ablation":
+        parts.append(_list(rows))
+    elif table == "moves":
         parts += [_moves_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
     else:
         columns = _columns(table, rows)
@@ -282,6 +311,15 @@ def _grid(table: str, rows: list[LedgerRow], columns: list[tuple[str, str]], not
         body.append([*line, setting.hardware or "–"])
     header = ["method", "setting", *(f"{dataset} ({metric})" for dataset, metric in columns), "hardware"]
     return _markdown(header, body)
+
+
+def _list(rows: list[LedgerRow]) -> str:
+    """One line a row, for tables whose rows have no columns in common."""
+    body = [
+        [row.dataset.partition(":")[2], row.method, Setting.of(row).text, _ours(row), _plain(row.params), row.commit]
+        for row in rows
+    ]
+    return _markdown(["variant", "method", "setting", rows[0].metric, "params", "commit"], body)
 
 
 def _moves_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:

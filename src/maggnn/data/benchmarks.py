@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
-from maggnn.data.sources import load_packed_file, read_packed
+from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs import PackedGraphs
@@ -82,9 +82,13 @@ def _qm9_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:
     return [Split(train.sort().values, val.sort().values, test.sort().values)]
 
 
-@cache
 def _file(name: str) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
-    return load_packed_file(name)
+    return _remembered(data_root() / f"{name}.npz")
+
+
+@lru_cache(maxsize=1)  # the four lengths of cycles and QM9's targets share a file
+def _remembered(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
+    return read_packed(path)
 
 
 def _with_targets(graphs: PackedGraphs, y: Tensor) -> PackedGraphs:

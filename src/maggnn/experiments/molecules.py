@@ -8,6 +8,7 @@ Every method has the predictor, the budget and the validation of the set's confi
 | random-marks, random-moves | random; tested where they are and after t random moves |
 | mag-gnn | moved by an agent that learns beside the predictor (SIMUL) |
 | mag-gnn-pre | moved by an agent from other data (PRE) |
+| mag-gnn-dqn | as mag-gnn, but the agent learns from the paper's experience replay; on request |
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ TESTS = 10
 STARTS = 10
 """Of the further row (keep = mean) whose answers are averaged over several starts."""
 
+REPLAY = {"target": "dqn", "gamma": 0.9, "standardise_rewards": False, "agent_batch_size": 128, "sync_every": 3000}
+"""The paper's replay instead of lookahead; its sync rate is the paper's, discount and batch are not told there."""
+
 BEST_AGENT = "cycles6"
 """Of the agents that travel, the one the paper found best."""
 
@@ -41,6 +45,8 @@ def method_config(dataset: str, method: str, agent: str = BEST_AGENT) -> Config:
     config = recipe(dataset)
     if method == "mag-gnn":
         return config
+    if method == "mag-gnn-dqn":
+        return config.replaced(training=REPLAY)
     if method == "mag-gnn-pre":
         return config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre", "agent_steps": 0})
     control = config.replaced(training={"paradigm": "ord", "agent_steps": 0})
@@ -103,7 +109,7 @@ def method_rows(
 
 def _against_random(method: str, results: Sequence[Result], control: Sequence[Result] | None, moves: int) -> str | None:
     """How far the agent is from random moves, paired over runs: in its own predictor and in one trained for them."""
-    if method not in ("mag-gnn", "mag-gnn-pre"):
+    if method not in ("mag-gnn", "mag-gnn-dqn", "mag-gnn-pre"):
         return None
     agent = run_means(results, method, "last")[:, moves]
     others = {"random moves in the same predictor": run_means(results, "random-moves", "last")[:, moves]}

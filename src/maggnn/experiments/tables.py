@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from maggnn.errors import InputError
-from maggnn.experiments import demo, molecules, motivation, moves, synthetic, theorem2, training_time
+from maggnn.experiments import (
+    ablation,
+    demo,
+    molecules,
+    motivation,
+    moves,
+    synthetic,
+    theorem2,
+    training_time,
+    travellers,
+)
 from maggnn.experiments.ledger import LedgerRow
 
 TABLES = {
@@ -19,13 +29,18 @@ TABLES = {
     "molecules": molecules.reproduce,
     "qm9": molecules.reproduce_qm9,
     "transfer": molecules.reproduce_transfer,
+    "ablation": ablation.reproduce,
+    "agents": travellers.reproduce,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
 }
 
 
-SINGLE = ("training_time", "demo")
-"""Measured once, alone on the machine: no runs or workers to choose."""
+ALONE = ("training_time", "demo")
+"""Measured alone on the machine: no workers to choose."""
+
+ONCE = (*ALONE, "agents")
+"""Trained once: no runs to choose."""
 
 
 def reproduce_table(
@@ -36,10 +51,10 @@ def reproduce_table(
         nearest = difflib.get_close_matches(name, TABLES, n=1, cutoff=0.0)[0]
         raise InputError(f"no table {name!r}: did you mean {nearest}? There are {', '.join(TABLES)}")
     options: dict[str, Any] = {}
-    if name not in SINGLE:
+    if name not in ALONE:
         options["workers"] = workers
-        if runs is not None:
-            options["runs"] = runs
+    if name not in ONCE and runs is not None:
+        options["runs"] = runs
     if rows:
         options |= _chosen_rows(name, rows)
     if methods:
@@ -51,7 +66,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
     choices = {
         "synthetic": ("gin", "mag-gnn"),
         "moves": ("mag-gnn", *moves.VARIANTS),
-        "molecules": molecules.METHODS,
+        "molecules": (*molecules.METHODS, "mag-gnn-dqn"),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
     }.get(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -57,6 +58,8 @@ def train(
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
     _check_parameters(paradigm.model, dataset)
+    if not quiet:
+        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)

@@ -1,0 +1,152 @@
+"""The tables of molecules in miniature: small packed files in the official layout, real training, a few steps of it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from maggnn.data.benchmarks import QM9_TARGETS
+from maggnn.errors import InputError
+from maggnn.experiments import ablation, jobs, ledger, molecules, recipes, travellers
+from maggnn.experiments.tables import reproduce_table
+from maggnn.training import pretrained
+
+torch.set_num_threads(1)
+
+
+def rings(rng, count, columns, top, y, level="graph"):
+    """Rings of 3 to 7 nodes with integer features, split in three."""
+    sizes = rng.integers(3, 8, count)
+    edges = [np.stack([np.arange(n), (np.arange(n) + 1) % n]) for n in sizes]
+    total = sizes.sum()
+    arrays = {"num_nodes": sizes, "num_edges": sizes, "edge_index": np.concatenate(edges, 1)}
+    if columns:
+        arrays["x"] = rng.integers(0, top, (total, columns[0]))
+        arrays["edge_attr"] = rng.integers(0, 3, (total, columns[1]))
+    arrays["y"] = y(total if level == "node" else count)
+    parts = np.split(rng.permutation(count), [count // 2, 3 * count // 4])
+    return arrays | dict(zip(("train", "val", "test"), parts, strict=True))
+
+
+@pytest.fixture(autouse=True)
+def miniature(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
+    monkeypatch.setenv("MAGGNN_DATA", str(tmp_path / "data"))
+    (tmp_path / "data").mkdir()
+    rng = np.random.default_rng(0)
+    sets = {
+        "zinc12k": rings(rng, 24, (1, 1), 5, lambda n: rng.normal(size=n).astype(np.float32)),
+        "molhiv": rings(rng, 40, (9, 3), 3, lambda n: np.arange(n) % 2),
+        "qm9": rings(rng, 40, (7, 2), 4, lambda n: rng.normal(size=(n, 16)).astype(np.float32)),
+        "cycle": rings(rng, 24, None, 0, lambda n: rng.integers(0, 4, (n, 4)), level="node"),
+    }
+    for name, arrays in sets.items():
+        np.savez(tmp_path / "data" / f"{name}.npz", **arrays)
+    for module in (molecules, travellers):
+        monkeypatch.setattr(module, "recipe", tiny_recipe)
+    monkeypatch.setattr(molecules, "TESTS", 3)
+    monkeypatch.setattr(molecules, "STARTS", 4)
+    monkeypatch.setattr(travellers, "TESTS", dict.fromkeys(pretrained.AGENTS, 2))
+    monkeypatch.setattr(ablation, "STEPS", 2)
+
+
+def tiny_recipe(name):
+    """The real config with the sizes of a toy."""
+    config = recipes.recipe(name)
+    every = 2 if config.training.validate_every else 0
+    return config.replaced(
+        encoder={"num_layers": 2, "hidden": 8, "random_walk": min(config.encoder.random_walk, 3)},
+        replay={"capacity": 64, "warmup": 16},
+        training={
+            "predictor_steps": 4,
+            "agent_steps": 4,
+            "batch_size": 6,
+            "starts_per_graph": 1,
+            "agent_batch_size": 2,
+            "walkers": 4,
+            "validate_every": every,
+        },
+        runtime={"device": "cpu", "log_every": 2, "checkpoint_every": 2},
+    )
+
+
+@pytest.fixture
+def agents(tmp_path, monkeypatch):
+    """The three agents that travel, trained in a moment; their names mean these files here."""
+    folder = tmp_path / "agents"
+    rows = travellers.reproduce(tmp_path / "homes", agents=folder)
+    monkeypatch.setattr(pretrained, "_path", lambda name: folder / f"{name}.safetensors")
+    return rows
+
+
+def test_agents_are_saved_with_their_config_and_row(agents, tmp_path):
+    assert [row.dataset for row in agents] == [name for name in ("cycle3", "cycle6", "sr25") for _ in range(3)]
+    for name, first in zip(pretrained.AGENTS, agents[::3], strict=True):
+        path = tmp_path / "agents" / f"{name}.safetensors"
+        assert path.stat().st_size < 3_000_000
+        agent = pretrained.pretrained_agent(name)
+        assert agent.ledger == json.loads(first.to_json()) and agent.ledger["method"] == "mag-gnn"
+        assert agent.config == tiny_recipe(travellers.RECIPES[name])
+
+
+@pytest.mark.parametrize(("dataset", "metric"), [("zinc", "mae"), ("molhiv", "auroc")])
+def test_molecules(agents, dataset, metric, tmp_path, monkeypatch):
+    def reproduce():
+        return reproduce_table("molecules", tmp_path / "jobs", 2, 1, [dataset])
+
+    rows = reproduce()
+    ledger.append(rows, tmp_path / "ledger.jsonl")
+    assert ledger.read(tmp_path / "ledger.jsonl") == rows and len({row.key for row in rows}) == len(rows)
+    found = {(row.method, row.keep): row for row in rows}
+    marked = ("random-marks", "random-moves", "mag-gnn", "mag-gnn-pre")
+    assert found.keys() == {("gin", None)} | {(name, keep) for name in marked for keep in ("last", "mean")}
+    for (method, keep), row in found.items():
+        assert (row.table, row.dataset, row.metric, row.runs) == ("molecules", dataset, metric, 2)
+        assert row.std is not None and row.config == f"configs/{dataset}.toml"
+        assert row.tests_per_run == (3 if keep == "last" else 1)
+        assert row.t == {"gin": None, "random-marks": 0}.get(method, 2)
+        if method in ("mag-gnn", "mag-gnn-pre") and keep == "last":
+            assert row.note.count("paired sign-flip p") == 2
+
+    def no_training(*args, **options):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(jobs, "train", no_training)
+    assert reproduce() == rows
+
+
+def test_transfer(agents, tmp_path):
+    rows = reproduce_table("transfer", tmp_path / "jobs", 1, 1, ["zinc"])
+    assert [row.dataset for row in rows if row.keep == "last"] == ["zinc", "cycle3>zinc", "cycle6>zinc", "sr25>zinc"]
+    assert {row.method for row in rows} == {"mag-gnn", "mag-gnn-pre"}
+
+
+def test_qm9(tmp_path):
+    rows = reproduce_table("qm9", tmp_path / "jobs", 1, 1, [], ["gin", "random-marks"])
+    assert [row.dataset for row in rows] == 3 * [f"qm9_{target}" for target in QM9_TARGETS]
+    (result,) = jobs.run_jobs(molecules.method_jobs("qm9", "gin", 1), tmp_path / "jobs", 1)
+    assert [row.mean for row in rows[:12]] == pytest.approx(result["errors"]["gin"][0][0], rel=1e-3)
+
+
+def test_replay_beside_lookahead():
+    config = molecules.method_config("zinc", "mag-gnn-dqn")
+    assert (config.training.paradigm, config.training.target) == ("simul", "dqn")
+
+
+def test_ablation_is_judged_on_the_validation_part(tmp_path):
+    job = ablation.jobs(1, ["dropout 0.1"])[0]
+    (result,) = jobs.run_jobs([job], tmp_path, 1)
+    arrays = np.load(tmp_path / "data" / "zinc12k.npz")
+    assert job.part == "val" and len(arrays["val"]) == len(arrays["test"])
+    assert result["best_validation"] == pytest.approx(result["scores"]["random-moves"]["last"][0][0], rel=0.2)
+    assert len({variant.name for variant in ablation.jobs(1)}) == len(ablation.VARIANTS)
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(InputError, match="no row 'exp'"):
+        reproduce_table("molecules", tmp_path, None, 1, ["exp"])
+    with pytest.raises(InputError, match="cannot run 'ppgn'"):
+        reproduce_table("transfer", tmp_path, None, 1, [], ["ppgn"])
+    with pytest.raises(InputError, match=r"zinc_full\.npz"):
+        reproduce_table("molecules", tmp_path, 1, 1, ["zinc_full"], ["gin"])

@@ -58,12 +58,12 @@ def train(
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
     _check_parameters(paradigm.model, dataset)
-    if not quiet:
-        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
     position = (0, 0) if folder is None else _resume(paradigm, validation, config, folder)
+    if not quiet:
+        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
     log, progress = Log(folder, position), Progress(quiet)
     try:
         with matrix_products(config.runtime.precision):

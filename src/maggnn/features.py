@@ -12,6 +12,9 @@ from torch.nn import functional
 
 from maggnn.errors import InputError
 
+MOST_COMBINATIONS = 65_536
+"""Of categories: beyond that there is no table of them."""
+
 
 @dataclass(frozen=True)
 class FeatureSpec:
@@ -46,11 +49,15 @@ class FeatureSpec:
 class FeatureEmbedding(nn.Module):
     """Features [rows, F] to [rows, d]; the sum of a linear map's blocks, so it equals concatenate-then-Linear."""
 
+    combinations: Tensor  # [kinds, columns], where there are several columns
+
     def __init__(self, spec: FeatureSpec, hidden: int) -> None:
         super().__init__()
         self.spec = spec
         self.embeddings = nn.ModuleList(nn.Embedding(count, hidden) for count in spec.categories)
         self.linear = nn.Linear(spec.width, hidden, bias=False) if spec.width else None
+        if len(spec.categories) > 1:
+            self.register_buffer("combinations", _combinations(spec.categories), persistent=False)
 
     def forward(self, values: Tensor) -> Tensor:
         _check_columns(values, self.spec)
@@ -80,13 +87,18 @@ class FeatureEmbedding(nn.Module):
 
     def table(self) -> Tensor:
         """The embedding of every combination, [kinds, d]: row `kinds(x)` of it is the embedding of x."""
-        counts = self.spec.categories
-        index = torch.arange(math.prod(counts), device=next(self.parameters()).device)
-        columns = []
-        for count in reversed(counts):
-            columns.append(index % count)
-            index = index // count
-        return self(torch.stack(columns[::-1], dim=1))
+        if len(self.embeddings) == 1:  # asked for by every layer of every step
+            embedding = self.embeddings[0]
+            assert isinstance(embedding, nn.Embedding)
+            return embedding.weight
+        return self(self.combinations)
+
+
+def _combinations(counts: tuple[int, ...]) -> Tensor:
+    """Every combination of categories, [kinds, columns]; none where there are too many for anyone to ask."""
+    if math.prod(counts) > MOST_COMBINATIONS:
+        return torch.empty(0, len(counts), dtype=torch.long)
+    return torch.cartesian_prod(*(torch.arange(count) for count in counts))
 
 
 def look_up(table: Tensor, index: Tensor) -> Tensor:

@@ -34,6 +34,8 @@ class Norm(nn.Module):
             return self.norm(flat).reshape(h.shape)
         if num_real is None and len(flat) > 1:
             return self.norm(flat).reshape(h.shape)
+        if h.device.type == "cuda":
+            return _gpu().norm_relu(flat, self.norm, _num_rows(h, num_real), relu=False).reshape(h.shape)
         return _padded_batch_norm(flat, self.norm, _num_rows(h, num_real)).reshape(h.shape)
 
     def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:

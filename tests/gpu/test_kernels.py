@@ -223,16 +223,17 @@ def norm_shapes(device):
     return [(20, 12, 3), (200, 150, 40), (130, 130, 33), (200, 10, 8)]
 
 
-def check_norm(gpu, rows, num_real, width, with_residual, device, generator, mean=1.0, forward=FORWARD):
+def check_norm(gpu, rows, num_real, width, with_residual, device, generator, mean=1.0, forward=FORWARD, relu=True):
     norm, double = make_norm(width, device, generator)
     h = (torch.randn(rows, width, generator=generator) + mean).to(device)
     h[num_real:] = 1e3  # padding, whatever it holds
     h.requires_grad_()
     residual = random(rows, width, device=device, generator=generator) if with_residual else None
-    out = gpu.norm_relu(h, norm, torch.tensor(num_real, device=device), residual)[:num_real]
+    out = gpu.norm_relu(h, norm, torch.tensor(num_real, device=device), residual, relu)[:num_real]
     h_double, residual_double = in_double([h, residual])
     normal = double(h_double[:num_real])
-    expected = normal.relu() if residual_double is None else normal.relu() + residual_double[:num_real]
+    expected = normal.relu() if relu else normal
+    expected = expected if residual_double is None else expected + residual_double[:num_real]
     assert error(out, expected) <= forward
     for name in ("running_mean", "running_var"):
         assert error(getattr(norm, name), getattr(double, name)) <= forward, name
@@ -248,10 +249,23 @@ def check_norm(gpu, rows, num_real, width, with_residual, device, generator, mea
     assert (grads[0][0][num_real:] == 0).all()
 
 
+@pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("with_residual", [False, True])
-def test_norm_relu(gpu, with_residual, device, generator):
+def test_norm_relu(gpu, with_residual, relu, device, generator):
     for shape in norm_shapes(device):
-        check_norm(gpu, *shape, with_residual, device, generator)
+        check_norm(gpu, *shape, with_residual, device, generator, relu=relu)
+
+
+def test_norm_of_features_without_a_gradient(gpu, device, generator):
+    """Weight and bias learn although nothing asks for the gradient of the rows."""
+    norm, double = make_norm(6, device, generator)
+    h = torch.randn(50, 6, generator=generator).to(device)
+    given = torch.randn(40, 6, generator=generator).to(device)
+    out = gpu.norm_relu(h, norm, torch.tensor(40, device=device), relu=False)[:40]
+    ours = torch.autograd.grad(out, [norm.weight, norm.bias], given)
+    theirs = torch.autograd.grad(double(h[:40].double()), [double.weight, double.bias], given.double())
+    for first, second in zip(ours, theirs, strict=True):
+        assert error(first, second) <= BACKWARD
 
 
 def test_large_means_cost_few_digits(gpu, device, generator):

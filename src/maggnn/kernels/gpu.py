@@ -60,11 +60,13 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     return pooling.spread_to_nodes(h, graphs, _sum_rows)
 
 
-def norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None) -> Tensor:
-    """BatchNorm in training over the first `num_rows` rows of h [rows, d], relu, and the sum with `residual`."""
+def norm_relu(
+    h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None, relu: bool = True
+) -> Tensor:
+    """BatchNorm in training over the first `num_rows` rows of h [rows, d], relu if asked, the sum with `residual`."""
     h, residual = h.contiguous(), None if residual is None else residual.contiguous()
     return _NormReLU.apply(
-        h, norm.weight, norm.bias, residual, _known_statistics(norm, h, num_rows), num_rows, norm.eps
+        h, norm.weight, norm.bias, residual, _known_statistics(norm, h, num_rows), num_rows, norm.eps, relu
     )
 
 
@@ -86,11 +88,12 @@ def _normalise(
     residual: Tensor | None,
     out: Tensor,
     eps: float,
+    relu: bool = True,
 ) -> None:
     if h.numel():
         programs.normalise[_tiles(h)](
             h, mean, variance, weight, bias, _or(residual, h), out, eps,
-            len(h), h.shape[1], residual is not None, ROWS, COLUMNS,
+            len(h), h.shape[1], residual is not None, relu, ROWS, COLUMNS,
         )  # fmt: skip
 
 
@@ -124,15 +127,16 @@ class _Aggregate(torch.autograd.Function):
                 grad_h, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
             )  # fmt: skip
         if edges is not None and ctx.needs_input_grad[2]:
-            grad_edges = _edge_gradient(h, edges, kinds, grad, source, target, ctx.relu)
+            grad_edges = _edge_gradient(h, edges, kinds, grad, graphs, ctx.relu)
         grad_scale = torch.dot(grad.flatten(), h.flatten()).reshape(scale.shape) if ctx.needs_input_grad[1] else None
         return grad_h, grad_scale, grad_edges, None, None, None
 
 
 def _edge_gradient(
-    h: Tensor, edges: Tensor, kinds: Tensor | None, grad: Tensor, source: Tensor, target: Tensor, relu: bool
+    h: Tensor, edges: Tensor, kinds: Tensor | None, grad: Tensor, graphs: GraphBatch, relu: bool
 ) -> Tensor:
     """Of each edge, [E, d], then summed over the edges of a kind by a product with one-hot rows: repeatable."""
+    source, target = graphs.edge_index
     result = h.new_zeros(len(source), edges.shape[1])
     if result.numel() and h.numel():
         copies, width = h.shape[1], h.shape[2]
@@ -142,8 +146,12 @@ def _edge_gradient(
         )  # fmt: skip
     if kinds is None:
         return result
-    one_hot = kinds == torch.arange(len(edges), device=kinds.device)[:, None]  # [kinds, E]
-    return one_hot.to(result.dtype) @ result
+    count, dtype = len(edges), result.dtype
+
+    def one_hot() -> Tensor:  # [kinds, E], the same for all layers
+        return (kinds == torch.arange(count, device=kinds.device)[:, None]).to(dtype)
+
+    return graphs.derived(f"edges of {count} kinds, {dtype}", one_hot, of=kinds) @ result
 
 
 def _or(given: Tensor | None, other: Tensor) -> Tensor:
@@ -164,11 +172,12 @@ class _NormReLU(torch.autograd.Function):
         statistics: Tensor,
         num_rows: Tensor,
         eps: float,
+        relu: bool,
     ) -> Tensor:
         ctx.save_for_backward(h, weight, bias, statistics, num_rows)
-        ctx.residual, ctx.eps = residual is not None, eps
+        ctx.residual, ctx.eps, ctx.relu = residual is not None, eps, relu
         out = torch.empty_like(h)
-        _normalise(h, statistics[0], statistics[1], weight, bias, residual, out, eps)
+        _normalise(h, statistics[0], statistics[1], weight, bias, residual, out, eps, relu)
         return out
 
     @staticmethod
@@ -177,11 +186,13 @@ class _NormReLU(torch.autograd.Function):
         grad, tiles, width = grads[0].contiguous(), _tiles(h), h.shape[1]
         partial = h.new_empty(2, tiles[0], width)
         given = (h, grad, statistics[0], statistics[1], weight, bias, num_rows)
-        programs.normalise_sums[tiles](*given, partial, ctx.eps, len(h), width, tiles[0], ROWS, COLUMNS)
+        programs.normalise_sums[tiles](*given, partial, ctx.eps, len(h), width, tiles[0], ctx.relu, ROWS, COLUMNS)
         sums = partial.sum(dim=1)  # [2, d]: of the gradient, and of the gradient times the normalised rows
-        grad_h = torch.empty_like(h)
-        programs.normalise_backward[tiles](*given, sums, grad_h, ctx.eps, len(h), width, ROWS, COLUMNS)
-        return grad_h, sums[1], sums[0], grad if ctx.residual else None, None, None, None
+        grad_h = None
+        if ctx.needs_input_grad[0]:
+            grad_h = torch.empty_like(h)
+            programs.normalise_backward[tiles](*given, sums, grad_h, ctx.eps, len(h), width, ctx.relu, ROWS, COLUMNS)
+        return grad_h, sums[1], sums[0], grad if ctx.residual else None, None, None, None, None
 
 
 @torch.no_grad()

@@ -174,7 +174,7 @@ def combine_statistics(
 @triton.jit
 def normalise(
     h, mean, variance, weight, bias, residual, out, eps, rows, width: tl.constexpr,
-    has_residual: tl.constexpr, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
+    has_residual: tl.constexpr, relu: tl.constexpr, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
     column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
@@ -183,7 +183,7 @@ def normalise(
     normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
     normal *= tl.rsqrt(tl.load(variance + column, mask=known, other=1.0) + eps)
     affine = normal * tl.load(weight + column, mask=known, other=0.0) + tl.load(bias + column, mask=known, other=0.0)
-    result = tl.maximum(affine, 0.0)
+    result = tl.maximum(affine, 0.0) if relu else affine
     if has_residual:
         result += tl.load(residual + row * width + column, mask=inside, other=0.0)
     tl.store(out + row * width + column, result, mask=inside)
@@ -192,7 +192,7 @@ def normalise(
 @triton.jit
 def normalise_sums(
     h, grad, mean, variance, weight, bias, num_rows, partial, eps, rows, width: tl.constexpr, tiles,
-    tile_rows: tl.constexpr, tile_columns: tl.constexpr,
+    relu: tl.constexpr, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     tile = tl.program_id(0)
     row = (tile * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
@@ -202,7 +202,8 @@ def normalise_sums(
     normal = tl.load(h + row * width + column, mask=inside, other=0.0) - tl.load(mean + column, mask=known, other=0.0)
     normal *= tl.rsqrt(tl.load(variance + column, mask=known, other=1.0) + eps)
     affine = normal * tl.load(weight + column, mask=known, other=0.0) + tl.load(bias + column, mask=known, other=0.0)
-    arriving = tl.load(grad + row * width + column, mask=inside & (affine > 0), other=0.0)
+    passes = inside & (affine > 0) if relu else inside
+    arriving = tl.load(grad + row * width + column, mask=passes, other=0.0)
     where = tile * width + column
     tl.store(partial + where, tl.sum(arriving, axis=0)[None, :], mask=known)
     tl.store(partial + tiles * width + where, tl.sum(arriving * normal, axis=0)[None, :], mask=known)
@@ -211,7 +212,7 @@ def normalise_sums(
 @triton.jit
 def normalise_backward(
     h, grad, mean, variance, weight, bias, num_rows, sums, out, eps, rows, width: tl.constexpr,
-    tile_rows: tl.constexpr, tile_columns: tl.constexpr,
+    relu: tl.constexpr, tile_rows: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0) * tile_rows + tl.arange(0, tile_rows).to(tl.int64))[:, None]
     column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
@@ -223,7 +224,8 @@ def normalise_backward(
     normal *= scale
     gain = tl.load(weight + column, mask=known, other=0.0)
     affine = normal * gain + tl.load(bias + column, mask=known, other=0.0)
-    arriving = tl.load(grad + row * width + column, mask=inside & (affine > 0), other=0.0)
+    passes = inside & (affine > 0) if relu else inside
+    arriving = tl.load(grad + row * width + column, mask=passes, other=0.0)
     of_batch = tl.where(count > 1, 1.0 / count, 0.0)  # a single row was not normalised by its own statistics
     mean_grad = tl.load(sums + column, mask=known, other=0.0) * of_batch
     mean_product = tl.load(sums + width + column, mask=known, other=0.0) * of_batch

@@ -150,10 +150,10 @@ class Paradigm(ABC):
         self.predictor.eval()
         return loss.detach()
 
-    def fit_on_moved(self, size: BatchSize, ids: Tensor) -> Tensor:
-        """One optimiser step on tuples that the agent has moved t times; the loss."""
+    def fit_on_moved(self, size: BatchSize, ids: Tensor, searcher: MagGNN) -> Tensor:
+        """One optimiser step on tuples that the agent of `searcher` has moved t times; the loss."""
         graphs = self.packed.gather(ids, size)
-        moved = self.model.walk(graphs, generator=self.random.device)[-1].tuples
+        moved = searcher.walk(graphs, generator=self.random.device)[-1].tuples
         return self.train_predictor(graphs, moved, starts=1)
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
@@ -286,7 +286,7 @@ class Simul(Paradigm):
 
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
         """Lines 4-7: random tuples moved t times by the agent."""
-        return self.fit_on_moved(size, ids)
+        return self.fit_on_moved(size, ids, self.model)
 
 
 class Pre(Paradigm):
@@ -298,12 +298,13 @@ class Pre(Paradigm):
         super().__init__(config, dataset, split, device)
         assert self.model.q_network is not None
         self.model.q_network.requires_grad_(False)
+        self.searcher = frozen(self.model)  # the agent stays as it is, so its norms can be folded into its weights
         steps, moves = config.training.predictor_steps, config.agent.num_moves
         self.phases = [Phase("pre", steps, lambda: None, self.predictor_step, judged_after=moves)]
 
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
         """Lines 2-5: random tuples moved t times by the agent."""
-        return self.fit_on_moved(size, ids)
+        return self.fit_on_moved(size, ids, self.searcher)
 
 
 PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul, "pre": Pre}

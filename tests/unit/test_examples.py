@@ -27,7 +27,12 @@ def accuracies(text: str) -> dict[str, list[float]]:
 
 
 def test_every_example_is_tested():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"ten_lines.py", "new_dataset.py", "new_base_gnn.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {
+        "ten_lines.py",
+        "new_dataset.py",
+        "new_base_gnn.py",
+        "own_molecules.py",
+    }
 
 
 def test_ten_lines():
@@ -48,3 +53,10 @@ def test_new_base_gnn():
     assert set(found) == {"GATConv", "GCNConv"}
     for after in found.values():
         assert after[-1] >= 90 and after[-1] > after[0]
+
+
+def test_own_molecules():
+    text = output_of("own_molecules.py")
+    assert "301 rows, left out: [(302, " in text
+    error, guess = map(float, re.findall(r"error ([\d.]+), of always saying the mean ([\d.]+)", text)[0])
+    assert error < 0.5 * guess

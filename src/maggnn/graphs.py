@@ -283,6 +283,8 @@ class PackedGraphs:
 
     def gather(self, ids: Tensor, size: BatchSize) -> GraphBatch:
         """Graphs `ids` [B], on this set's device, without waiting for it; rows past theirs are padding."""
+        if self.device.type == "cuda":
+            return self._gather_fused(ids, size)
         node_offsets, edge_offsets = self.device_offsets
         num_nodes = node_offsets[ids + 1] - node_offsets[ids]
         num_edges = edge_offsets[ids + 1] - edge_offsets[ids]
@@ -299,7 +301,7 @@ class PackedGraphs:
             in_degree, out_degree = in_degree * is_node, out_degree * is_node
             edge_index = torch.where(is_edge, edge_index, size.nodes - 1)
             by_source = torch.where(is_edge, by_source, edge)
-        return GraphBatch(
+        batch = GraphBatch(
             num_nodes=num_nodes,
             edge_index=edge_index,
             in_degree=in_degree,
@@ -308,11 +310,56 @@ class PackedGraphs:
             max_num_nodes=size.max_num_nodes,
             total_nodes=size.nodes,
             padding=size.padding,
+        )
+        return self._with_features(batch, ids, nodes, edges)
+
+    def _gather_fused(self, ids: Tensor, size: BatchSize) -> GraphBatch:
+        """`gather` on a GPU, and what a batch would otherwise work out from it."""
+        from maggnn.gathering import gather  # needs Triton, which only GPU builds of torch bring
+
+        degrees = (self.in_degree, self.out_degree)
+        node_offsets, edge_offsets = self.device_offsets
+        found = gather(
+            ids, node_offsets, edge_offsets, degrees, self.first_edges, self.edge_index, self.by_source, size.nodes,
+            size.edges,
+        )  # fmt: skip
+        batch = GraphBatch(
+            num_nodes=found.num_nodes,
+            edge_index=found.edge_index,
+            in_degree=found.in_degree,
+            out_degree=found.out_degree,
+            by_source=found.by_source,
+            max_num_nodes=size.max_num_nodes,
+            total_nodes=size.nodes,
+            padding=size.padding,
+        )
+        batch = self._with_features(batch, ids, found.rows, found.edge_rows)
+        batch.__dict__.update(
+            first_node=found.node_offsets[:-1],
+            node_offsets=found.node_offsets,
+            node_graph=found.node_graph,
+            num_real=found.node_offsets[-1] if size.padding else None,
+            edge_offsets=found.edge_offsets,
+            source_offsets=found.source_offsets,
+        )
+        return batch
+
+    def _with_features(self, batch: GraphBatch, ids: Tensor, nodes: Tensor, edges: Tensor) -> GraphBatch:
+        """The batch with features and targets of graphs `ids`, whose rows in the set are `nodes` and `edges`."""
+        return replace(
+            batch,
             x=None if self.x is None else self.x[nodes],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
             structure=None if self.structure is None else self.structure[nodes],
         )
+
+    @cached_property
+    def first_edges(self) -> tuple[Tensor, Tensor]:
+        """Where each node's edges begin among its graph's, [total nodes]: incoming, and outgoing by source."""
+        graph = torch.repeat_interleave(torch.arange(len(self)), self.num_nodes).to(self.device)
+        before = self.device_offsets[1][graph]
+        return _offsets(self.in_degree)[:-1] - before, _offsets(self.out_degree)[:-1] - before
 
     def select(self, ids: Tensor) -> PackedGraphs:
         """The data set of graphs `ids` alone."""

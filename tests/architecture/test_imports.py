@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "maggnn"
 LINE = (
     ("errors",),
     ("config", "capture", "checks"),
-    ("runtime",),
+    ("runtime", "gathering"),
     ("graphs",),
     ("kernels", "conversions"),
     ("structure",),
@@ -39,7 +39,7 @@ RANK = {name: rank for rank, group in enumerate(LINE) for name in group}
 DATA_MAY_USE = {"data", "graphs", "errors", "conversions"}
 CORE_LIBRARIES = {"maggnn", "torch", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 NOT_AT_IMPORT = ("torch.utils.tensorboard",)  # part of torch, but needs tensorboard
-NEED_TRITON = {"kernels/gpu.py", "kernels/programs.py"}  # only GPU builds of torch bring it
+NEED_TRITON = {"gathering.py", "kernels/gpu.py", "kernels/programs.py"}  # only GPU builds of torch bring it
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 CORE_FILES = [path for path in FILES if "apps" not in path.relative_to(PACKAGE).parts]

@@ -169,6 +169,28 @@ def data_get(
 
 
 @app.command()
+def agents(as_json: AsJson = False) -> None:
+    """The agents that come with the package, for agent.pretrained: where they learned and how well they do there."""
+    from maggnn.training.pretrained import AGENTS, pretrained_agent
+
+    found = [pretrained_agent(name) for name in AGENTS]
+    entries = {
+        agent.name: {
+            "trained on": agent.config.data.name,
+            "tuple order": agent.tuple_order,
+            "parameters": sum(value.numel() for value in agent.weights.values()),
+            "at home": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
+        }
+        for agent in found
+    }
+    if as_json:
+        print(json.dumps(entries))
+        return
+    header = ["name", *next(iter(entries.values()))]
+    _table(header, [[name, *map(str, entry.values())] for name, entry in entries.items()])
+
+
+@app.command()
 def settings() -> None:
     """Every setting of a config file, with its default and meaning."""
     from maggnn.config import describe
@@ -251,7 +273,8 @@ def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, s
         print(json.dumps({"model": str(path), "train_s": seconds, **result}))
         return
     columns = [f"t = {step}" for step in range(result["moves"] + 1)]
-    rows = [[name, *(f"{value:.2f}" for value in values)] for name, values in result[result["metric"]].items()]
+    digits = 4 if result["metric"] == "mae" else 2
+    rows = [[name, *(f"{value:.{digits}f}" for value in values)] for name, values in result[result["metric"]].items()]
     _table([f"{result['metric']}, {tests} tests on {result['graphs']} graphs", *columns], rows)
     print(f"model: {path}")
 

@@ -35,6 +35,8 @@ class Validation:
         if config.training.validate_every and not len(self.ids):
             raise InputError(f"{dataset.name} has no validation part: set training.validate_every to 0")
         self.packed = replace(paradigm.packed, y=dataset.y.to(paradigm.packed.device))  # targets in their own units
+        self.best_value: float | None = None
+        """Of the last phase that was looked at: the best look's metric (of several targets, the mean loss)."""
         self.begin()
 
     def begin(self) -> None:
@@ -45,13 +47,6 @@ class Validation:
     def due(self, steps_done: int) -> bool:
         every = self.config.training.validate_every
         return every > 0 and steps_done % every == 0
-
-    @property
-    def best_value(self) -> float | None:
-        """The best look's metric, of several targets the mean loss; None before the first."""
-        if not self.best:
-            return None
-        return self.best_loss if self.dataset.metric == "mae" else -self.best_loss
 
     @property
     def stops(self) -> bool:
@@ -70,7 +65,7 @@ class Validation:
         value = float(result.last[0, -1])
         loss = value if dataset.metric == "mae" and dataset.num_outputs == 1 else float(result.loss[0, -1])
         self._remember(-value if dataset.metric != "mae" else loss)
-        scalars: Scalars = {f"validation/{dataset.metric}": value}
+        scalars: Scalars = {f"validation/{dataset.metric}": value, "validation/loss": float(result.loss[0, -1])}
         if model.agent.tuple_order:
             ids = self.ids[:SPREAD_GRAPHS]
             spread, gap = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent.tuple_order)
@@ -87,6 +82,7 @@ class Validation:
         """Give the model the weights of the best look."""
         if self.best:
             self.paradigm.model.load_state_dict(self.best)
+            self.best_value = self.best_loss if self.dataset.metric == "mae" else -self.best_loss
 
     def tensors(self) -> dict[str, Tensor]:
         """For a checkpoint."""

@@ -1,0 +1,149 @@
+"""Gathering a batch on a GPU: three Triton programs where plain torch would launch some sixty kernels.
+
+What is gathered is defined by `PackedGraphs.gather`, which does the same in plain torch on a CPU. A program copies one
+graph; the last one fills in the padding. Every training step and every search begins with a gather, and its tensors are
+small, so launches are all it costs.
+
+Shapes: B graphs, N nodes and E edges that the batch has room for; everything is int64.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 64
+"""Rows that a program copies at a time: a molecule or two."""
+
+
+class Gathered(NamedTuple):
+    """A batch's own tensors; `rows` and `edge_rows` say where in the set each node and edge comes from."""
+
+    num_nodes: Tensor
+    node_offsets: Tensor
+    node_graph: Tensor
+    rows: Tensor
+    in_degree: Tensor
+    out_degree: Tensor
+    edge_offsets: Tensor
+    source_offsets: Tensor
+    edge_rows: Tensor
+    edge_index: Tensor
+    by_source: Tensor
+
+
+def gather(
+    ids: Tensor,
+    node_offsets: Tensor,
+    edge_offsets: Tensor,
+    degrees: tuple[Tensor, Tensor],
+    starts: tuple[Tensor, Tensor],
+    edge_index: Tensor,
+    by_source: Tensor,
+    num_nodes: int,
+    num_edges: int,
+) -> Gathered:
+    """Graphs `ids` [B] of a set, with room for `num_nodes` and `num_edges`.
+
+    Args:
+        node_offsets, edge_offsets: where each graph of the set begins, [G + 1].
+        degrees: in- and out-degree of every node of the set.
+        starts: where every node's incoming edges begin among its graph's edges, and its outgoing ones by source.
+        edge_index, by_source: of the set, counted within each graph.
+    """
+    count = len(ids)
+
+    def new(*shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.long, device=ids.device)
+
+    own_nodes, first_node, first_edge = new(count), new(count + 1), new(count + 1)
+    batch_starts[(1,)](
+        ids, node_offsets, edge_offsets, own_nodes, first_node, first_edge, count, triton.next_power_of_2(count)
+    )
+    rows, owner, in_degree, out_degree = new(num_nodes), new(num_nodes), new(num_nodes), new(num_nodes)
+    edges_in, edges_out = new(num_nodes + 1), new(num_nodes + 1)
+    gather_nodes[(count + 1,)](
+        ids, node_offsets, first_node, first_edge, *degrees, *starts,
+        rows, owner, in_degree, out_degree, edges_in, edges_out, count, num_nodes, len(degrees[0]) - 1, BLOCK,
+    )  # fmt: skip
+    edge_rows, pairs, order = new(num_edges), new(2, num_edges), new(num_edges)
+    if num_edges:
+        gather_edges[(count + 1,)](
+            ids, edge_offsets, first_node, first_edge, edge_index, by_source,
+            edge_rows, pairs, order, count, num_nodes, num_edges, len(by_source), BLOCK,
+        )  # fmt: skip
+    return Gathered(
+        own_nodes, first_node, owner, rows, in_degree, out_degree, edges_in, edges_out, edge_rows, pairs, order
+    )
+
+
+@triton.jit
+def batch_starts(ids, node_offsets, edge_offsets, num_nodes, first_node, first_edge, count, block: tl.constexpr):
+    place = tl.arange(0, block)
+    known = place < count
+    graph = tl.load(ids + place, mask=known, other=0)
+    nodes = tl.load(node_offsets + graph + 1, mask=known, other=0) - tl.load(node_offsets + graph, mask=known, other=0)
+    edges = tl.load(edge_offsets + graph + 1, mask=known, other=0) - tl.load(edge_offsets + graph, mask=known, other=0)
+    tl.store(num_nodes + place, nodes, mask=known)
+    tl.store(first_node + place, tl.cumsum(nodes, axis=0) - nodes, mask=known)
+    tl.store(first_edge + place, tl.cumsum(edges, axis=0) - edges, mask=known)
+    tl.store(first_node + count, tl.sum(nodes, axis=0))
+    tl.store(first_edge + count, tl.sum(edges, axis=0))
+
+
+@triton.jit
+def gather_nodes(
+    ids, node_offsets, first_node, first_edge, set_in_degree, set_out_degree, set_in_start, set_out_start,
+    rows, owner, in_degree, out_degree, edges_in, edges_out, count, room, last_row, block: tl.constexpr,
+):  # fmt: skip
+    graph = tl.program_id(0)
+    is_padding = graph == count
+    start = tl.load(first_node + graph)
+    real_end = tl.load(first_node + tl.minimum(graph + 1, count))  # of the padding: its start
+    end = tl.where(is_padding, room, real_end)
+    edge = tl.load(first_edge + graph)
+    origin = tl.load(node_offsets + tl.load(ids + tl.minimum(graph, count - 1)))
+    for first in range(start, end, block):
+        node = first + tl.arange(0, block)
+        inside = node < end
+        real = node < real_end
+        row = tl.where(real, origin + node - start, last_row)
+        tl.store(rows + node, row, mask=inside)
+        tl.store(owner + node, tl.zeros_like(node) + tl.minimum(graph, count - 1), mask=inside)
+        tl.store(in_degree + node, tl.load(set_in_degree + row, mask=real, other=0), mask=inside)
+        tl.store(out_degree + node, tl.load(set_out_degree + row, mask=real, other=0), mask=inside)
+        tl.store(edges_in + node, edge + tl.load(set_in_start + row, mask=real, other=0), mask=inside)
+        tl.store(edges_out + node, edge + tl.load(set_out_start + row, mask=real, other=0), mask=inside)
+    if is_padding:
+        tl.store(edges_in + room, edge)
+        tl.store(edges_out + room, edge)
+
+
+@triton.jit
+def gather_edges(
+    ids, edge_offsets, first_node, first_edge, set_edge_index, set_by_source, edge_rows, edge_index, by_source,
+    count, room, edge_room, set_edges, block: tl.constexpr,
+):  # fmt: skip
+    graph = tl.program_id(0)
+    is_padding = graph == count
+    start = tl.load(first_edge + graph)
+    real_end = tl.load(first_edge + tl.minimum(graph + 1, count))  # of the padding: its start
+    end = tl.where(is_padding, edge_room, real_end)
+    shift = tl.load(first_node + graph)
+    origin = tl.load(edge_offsets + tl.load(ids + tl.minimum(graph, count - 1)))
+    for first in range(start, end, block):
+        edge = first + tl.arange(0, block)
+        inside = edge < end
+        real = edge < real_end
+        row = tl.where(real, origin + edge - start, set_edges - 1)
+        source = shift + tl.load(set_edge_index + row, mask=real, other=0)
+        target = shift + tl.load(set_edge_index + set_edges + row, mask=real, other=0)
+        place = start + tl.load(set_by_source + row, mask=real, other=0)
+        tl.store(edge_rows + edge, row, mask=inside)
+        tl.store(edge_index + edge, tl.where(real, source, room - 1), mask=inside)
+        tl.store(edge_index + edge_room + edge, tl.where(real, target, room - 1), mask=inside)
+        tl.store(by_source + edge, tl.where(real, place, edge), mask=inside)

@@ -59,6 +59,7 @@ class PredictorConfig:
 
     pooling: Literal["mean", "sum"] = option("mean", "R: how nodes and tuples are pooled")
     read_marked: bool = option(False, "R also reads the marked nodes themselves, slot by slot")
+    read_roots: bool = option(False, "R also reads the roots of a rooted graph, the nodes that its target is about")
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP")
     ridge: float = option(1e-5, "added to the covariance when whitening; small batches want more")
     composition: bool = option(

@@ -51,7 +51,8 @@ class GraphBatch:
         num_nodes: [B]; edge_index: [2, E] (source, target), ids of the batch; in_degree, out_degree: [N];
         by_source: [E], the edges in order of (source, target);
         x: [N, F] or None; edge_attr: [E, F] or None; y: [B, ...] or [N, ...] or None;
-        structure: [N, S] or None, numbers made from the edges alone (see `maggnn.structure`).
+        structure: [N, S] or None, numbers made from the edges alone (see `maggnn.structure`);
+        roots: [B, r] or None, the nodes (local ids) that a rooted graph is about (see `maggnn.data.rooted`).
     """
 
     num_nodes: Tensor
@@ -66,6 +67,7 @@ class GraphBatch:
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     structure: Tensor | None = None
+    roots: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -155,7 +157,8 @@ class PackedGraphs:
         node_offsets, edge_offsets: [G + 1]; edge_index: [2, total edges]; in_degree, out_degree: [total nodes];
         by_source: [total edges], each graph's own edges (counted from 0) in order of (source, target);
         x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...];
-        structure: [total nodes, S], numbers made from the edges alone (see `maggnn.structure`).
+        structure: [total nodes, S], numbers made from the edges alone (see `maggnn.structure`);
+        roots: [G, r], the nodes (local ids) that a rooted graph is about (see `maggnn.data.rooted`).
     """
 
     node_offsets: Tensor
@@ -168,6 +171,7 @@ class PackedGraphs:
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     structure: Tensor | None = None
+    roots: Tensor | None = None
     level: Level = "graph"
 
     @classmethod
@@ -352,6 +356,7 @@ class PackedGraphs:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
             structure=None if self.structure is None else self.structure[nodes],
+            roots=None if self.roots is None else self.roots[ids],
         )
 
     @cached_property
@@ -376,6 +381,7 @@ class PackedGraphs:
             edge_attr=batch.edge_attr,
             y=batch.y,
             structure=batch.structure,
+            roots=batch.roots,
             level=self.level,
         )
 

@@ -42,6 +42,7 @@ class MagGNN(nn.Module):
         node_features, edge_features: what `x` and `edge_attr` hold (`FeatureSpec.of(tensor)` reads it off).
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
+        num_roots: roots of each graph, for rooted graphs (see `maggnn.data.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
     """
 
@@ -55,6 +56,7 @@ class MagGNN(nn.Module):
         agent: AgentConfig = AgentConfig(),  # noqa: B008
         task: Task = "classification",
         level: Level = "graph",
+        num_roots: int = 0,
         travelling: AgentShape | None = None,
     ) -> None:
         super().__init__()
@@ -68,7 +70,11 @@ class MagGNN(nn.Module):
         self.agent = agent
         order = agent.tuple_order
         g_p = Encoder(encoder, order, node_features, edge_features)
-        self.predictor = Predictor(predictor, g_p, level, num_outputs)
+        if predictor.read_roots and not num_roots:
+            raise InputError("predictor.read_roots needs rooted graphs (maggnn.data.rooted): leave it out")
+        self.num_roots = num_roots
+        read = num_roots if predictor.read_roots else 0
+        self.predictor = Predictor(predictor, g_p, level, num_outputs, read)
         self.targets = _target_scale(num_outputs, node_features, predictor, task, level)
         self.travelling = travelling
         self.q_network = None

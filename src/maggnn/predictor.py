@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from maggnn.config import PredictorConfig
 from maggnn.encoder import Encoder
+from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch, Level
 from maggnn.kernels.messages import sum_nodes
 from maggnn.marking import marked_nodes
@@ -23,21 +24,37 @@ def pool_nodes(h: Tensor, graphs: GraphBatch, pooling: str) -> Tensor:
     return total / graphs.num_nodes[:, None, None] if pooling == "mean" else total
 
 
+def _roots(h: Tensor, graphs: GraphBatch, num_roots: int) -> Tensor:
+    """The embeddings at the roots of rooted graphs, [N, m, d] -> [B, m, r * d]."""
+    roots = graphs.roots
+    if roots is None or roots.shape[1] != num_roots:
+        raise InputError(f"the model was made for graphs with {num_roots} root(s), these have other ones or none")
+    node = roots + graphs.first_node[:, None]  # [B, r]
+    return h[node].transpose(1, 2).flatten(2)
+
+
 class Predictor(nn.Module):
     """f_p and its MLP. Rows are graphs for R^(G) and nodes for R^(N).
+
+    Args:
+        num_roots: roots of each graph that R reads too.
 
     Shapes:
         tuples: [B, m, k]; embed: [rows, m, width]; result: [rows, num_outputs].
     """
 
-    def __init__(self, config: PredictorConfig, encoder: Encoder, level: Level, num_outputs: int) -> None:
+    def __init__(
+        self, config: PredictorConfig, encoder: Encoder, level: Level, num_outputs: int, num_roots: int = 0
+    ) -> None:
         super().__init__()
         self.config = config
         self.encoder = encoder
         self.level: Level = level
         hidden, norm = encoder.config.hidden, encoder.config.norm
         self.reads_marked = config.read_marked and level == "graph"
-        self.width = hidden * (1 + encoder.tuple_order) if self.reads_marked else hidden
+        parts = 1 + (encoder.tuple_order if self.reads_marked else 0) + num_roots
+        self.width = hidden * parts
+        self.num_roots = num_roots
         # A few marks among many nodes hardly change a pooled embedding; the first norm brings that change to scale.
         self.scale = Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width)
         self.first = nn.Linear(self.width, hidden)
@@ -55,10 +72,12 @@ class Predictor(nn.Module):
         """`embed` from what the encoder said of the nodes, [N, m, d]."""
         if self.level == "node":
             return h
-        pooled = pool_nodes(h, graphs, self.config.pooling)  # [B, m, d]
-        if not self.reads_marked:
-            return pooled
-        return torch.cat([pooled, marked_nodes(h, graphs, tuples).flatten(2)], dim=-1)
+        parts = [pool_nodes(h, graphs, self.config.pooling)]  # [B, m, d]
+        if self.reads_marked:
+            parts.append(marked_nodes(h, graphs, tuples).flatten(2))
+        if self.num_roots:
+            parts.append(_roots(h, graphs, self.num_roots))
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def read(self, embeddings: Tensor, graphs: GraphBatch) -> Tensor:
         """R over the tuples, then the MLP: [rows, ..., m, width] -> [rows, ..., num_outputs]."""

@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maggnn.data.cycles import cycles_through_edges
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
+from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
@@ -22,6 +24,8 @@ from maggnn.graphs import PackedGraphs
 
 ZINC_MAX_PARAMETERS = 500_000
 """The budget of the benchmark (Dwivedi et al. 2023)."""
+
+PARTS = ("train", "val", "test")
 
 CYCLES = (3, 4, 5, 6)
 """Lengths counted, one a column of the file."""
@@ -41,7 +45,7 @@ def load_own(path: Path) -> Dataset:
     graphs, extra = read_packed(path)
     if graphs.y is None:
         raise InputError(f"{path}: has no array y: there is nothing to learn")
-    missing = [part for part in ("train", "val", "test") if part not in extra]
+    missing = [part for part in PARTS if part not in extra]
     if missing:
         raise InputError(f"{path}: has no array {missing[0]!r}: graph ids that say which part is which")
     _check_parts(extra, len(graphs), path)
@@ -62,11 +66,11 @@ def load_own(path: Path) -> Dataset:
 
 def official_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:
     """The one split that the file brings."""
-    return [Split(*(torch.from_numpy(dataset.extra[part]).sort().values for part in ("train", "val", "test")))]
+    return [Split(*(torch.from_numpy(dataset.extra[part]).sort().values for part in PARTS))]
 
 
 def _check_parts(extra: Mapping[str, np.ndarray], num_graphs: int, path: Path) -> None:
-    for part in ("train", "val", "test"):
+    for part in PARTS:
         ids = extra[part]
         if ids.dtype.kind != "i" or ids.ndim != 1 or (len(ids) and (ids.min() < 0 or ids.max() >= num_graphs)):
             raise InputError(f"{path}: {part} must hold graph ids from 0 to {num_graphs - 1}")
@@ -113,12 +117,37 @@ def _cycle(length: int) -> Dataset:
     """Counts through each node, in units of their spread over the training nodes, as the literature reports them."""
     graphs, extra = _file("cycle")
     assert graphs.y is not None
-    counts = graphs.y[:, CYCLES.index(length)].float()
-    train = graphs[torch.from_numpy(extra["train"])].y
-    assert train is not None
-    known = train[:, CYCLES.index(length)].float()
-    graphs = _with_targets(graphs, (counts - known.mean()) / known.std(correction=0))
+    train = graphs_of_roots(graphs, torch.from_numpy(extra["train"]))
+    graphs = _with_targets(graphs, _standardised(graphs.y[:, CYCLES.index(length)], train))
     return Dataset(f"cycle{length}", graphs, "regression", 1, official_split, metric="mae", extra=extra)
+
+
+def _cycle_nodes(length: int) -> Dataset:
+    """The same targets, one rooted graph a node: each node has tuples and a reward of its own."""
+    dataset = _cycle(length)
+    parts = {name: graphs_of_roots(dataset.graphs, torch.from_numpy(dataset.extra[name])) for name in PARTS}
+    extra = {name: ids.numpy() for name, ids in parts.items()}
+    graphs = rooted_at_nodes(dataset.graphs)
+    return replace(dataset, name=f"cycle{length}_nodes", graphs=graphs, extra=extra)
+
+
+def _cycle_edges(length: int) -> Dataset:
+    """Cycles through each undirected edge, one graph an edge with its two ends as roots; standardised likewise."""
+    graphs, extra = _file("cycle")
+    graph = torch.repeat_interleave(torch.arange(len(graphs)), graphs.num_edges)
+    once = graphs.edge_index[0] < graphs.edge_index[1]
+    counts, graph, pairs = cycles_through_edges(graphs, length)[once], graph[once], graphs.edge_index[:, once].T
+    parts = {name: torch.isin(graph, torch.from_numpy(extra[name])).nonzero()[:, 0] for name in PARTS}
+    y = _standardised(counts, parts["train"]).reshape(-1, 1)
+    rooted = rooted_at_pairs(graphs, graph, pairs, y)
+    extra = {name: ids.numpy() for name, ids in parts.items()}
+    return Dataset(f"cycle{length}_edges", rooted, "regression", 1, official_split, metric="mae", extra=extra)
+
+
+def _standardised(counts: Tensor, train: Tensor) -> Tensor:
+    """In units of the spread over the rows `train`."""
+    known = counts[train].float()
+    return (counts.float() - known.mean()) / known.std(correction=0)
 
 
 def _qm9(name: str, targets: tuple[str, ...]) -> Dataset:
@@ -179,12 +208,26 @@ def _cycle_entry(length: int) -> DatasetEntry:
     return DatasetEntry(what, 5000, "data root", lambda: _cycle(length), facts)
 
 
+def _cycle_nodes_entry(length: int) -> DatasetEntry:
+    what = f"the same {length}-cycles, one graph a node with that node as its root"
+    facts = _parts(28_485, 18_820, 46_695, 21.71, 34.75)
+    return DatasetEntry(what, 94_000, "data root", lambda: _cycle_nodes(length), facts)
+
+
+def _cycle_edges_entry(length: int) -> DatasetEntry:
+    what = f"{length}-cycles through each edge, one graph an edge with its ends as roots"
+    facts = _parts(47_385, 31_405, 77_905, 20.85, 33.88)
+    return DatasetEntry(what, 156_695, "data root", lambda: _cycle_edges(length), facts)
+
+
 def _qm9_entry(name: str, targets: tuple[str, ...], what: str) -> DatasetEntry:
     return DatasetEntry(what, 130_831, "data root", lambda: _qm9(name, targets), _mean_sizes(18.03, 18.65))
 
 
 ENTRIES: dict[str, DatasetEntry] = {
     **{f"cycle{length}": _cycle_entry(length) for length in CYCLES},
+    **{f"cycle{length}_nodes": _cycle_nodes_entry(length) for length in CYCLES},
+    **{f"cycle{length}_edges": _cycle_edges_entry(length) for length in CYCLES},
     "zinc": DatasetEntry(
         "12,000 molecules, penalised logP, at most 500k parameters",
         12_000,

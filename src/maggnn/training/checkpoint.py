@@ -90,6 +90,7 @@ def load_model(path: Path) -> tuple[MagGNN, Config]:
         agent=config.agent,
         task=shape["task"],
         level=shape["level"],
+        num_roots=shape.get("num_roots", 0),
         travelling=travelling_agent(shape.get("travelling")),
     )
     try:
@@ -107,6 +108,7 @@ def model_facts(model: MagGNN) -> dict[str, Any]:
         "edge_features": asdict(model.edge_features),
         "task": model.task,
         "level": model.predictor.level,
+        "num_roots": model.num_roots,
         "travelling": None if model.travelling is None else asdict(model.travelling),
     }
 

@@ -72,6 +72,7 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
             agent=config.agent,
             task=dataset.task,
             level=dataset.graphs.level,
+            num_roots=0 if dataset.graphs.roots is None else dataset.graphs.roots.shape[1],
             travelling=None if travelling is None else travelling.shape,
         )
     if travelling is not None:

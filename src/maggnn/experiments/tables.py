@@ -10,6 +10,7 @@ from typing import Any
 from maggnn.errors import InputError
 from maggnn.experiments import (
     ablation,
+    cycles,
     demo,
     molecules,
     motivation,
@@ -26,6 +27,8 @@ TABLES = {
     "moves": moves.reproduce,
     "theorem2": theorem2.reproduce,
     "motivation": motivation.reproduce,
+    "cycles": cycles.reproduce,
+    "edges": cycles.reproduce_edges,
     "molecules": molecules.reproduce,
     "qm9": molecules.reproduce_qm9,
     "transfer": molecules.reproduce_transfer,
@@ -66,6 +69,8 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
     choices = {
         "synthetic": ("gin", "mag-gnn"),
         "moves": ("mag-gnn", *moves.VARIANTS),
+        "cycles": ("gin", "mag-gnn"),
+        "edges": ("gin", "mag-gnn"),
         "molecules": (*molecules.METHODS, "mag-gnn-dqn"),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
@@ -82,6 +87,8 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
     choices = {
         "synthetic": {dataset: dataset for dataset in synthetic.DATASETS},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
+        "cycles": {dataset: dataset for dataset in (*cycles.NODE_SETS, *cycles.ROOTED_SETS)},
+        "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.DATASETS},
     }.get(name)

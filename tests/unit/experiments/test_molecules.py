@@ -8,7 +8,7 @@ import torch
 
 from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.errors import InputError
-from maggnn.experiments import ablation, jobs, ledger, molecules, recipes, travellers
+from maggnn.experiments import ablation, cycles, jobs, ledger, molecules, recipes, travellers
 from maggnn.experiments.tables import reproduce_table
 from maggnn.training import pretrained
 
@@ -43,9 +43,10 @@ def miniature(tmp_path, monkeypatch):
     }
     for name, arrays in sets.items():
         np.savez(tmp_path / "data" / f"{name}.npz", **arrays)
-    for module in (molecules, travellers):
+    for module in (molecules, travellers, cycles):
         monkeypatch.setattr(module, "recipe", tiny_recipe)
-    monkeypatch.setattr(molecules, "TESTS", 3)
+    for module in (molecules, cycles):
+        monkeypatch.setattr(module, "TESTS", 3)
     monkeypatch.setattr(molecules, "STARTS", 4)
     monkeypatch.setattr(travellers, "TESTS", dict.fromkeys(pretrained.AGENTS, 2))
 
@@ -149,3 +150,17 @@ def test_mistakes_are_named(tmp_path):
         reproduce_table("transfer", tmp_path, None, 1, [], ["ppgn"])
     with pytest.raises(InputError, match=r"zinc_full\.npz"):
         reproduce_table("molecules", tmp_path, 1, 1, ["zinc_full"], ["gin"])
+
+
+@pytest.mark.parametrize("dataset", ["cycle3", "cycle5_nodes", "cycle4_edges"])
+def test_cycles_of_nodes_and_edges(dataset, tmp_path):
+    table = "edges" if "edges" in dataset else "cycles"
+    rows = reproduce_table(table, tmp_path / "jobs", 2, 1, [dataset])
+    assert [(row.method, row.t) for row in rows] == [
+        ("gin", None),
+        ("random-marks", 0),
+        ("random-moves", 2),
+        ("mag-gnn", 2),
+    ]
+    assert {(row.table, row.dataset, row.metric, row.runs) for row in rows} == {(table, dataset, "mae", 2)}
+    assert "paired sign-flip" in rows[-1].note

@@ -19,6 +19,8 @@ LINE = (
     ("structure",),
     ("tuples", "data", "targets"),
     ("state", "marking", "features", "history"),
+    ("refinement",),  # what marks can tell apart, before any network
+    ("planner",),
     ("normalise",),
     ("encoder",),
     ("predictor",),  # before the Q-network, which may build its state from the predictor's embedding

@@ -238,6 +238,26 @@ def bench(
 
 
 @app.command()
+def distinguish(
+    graphs: Annotated[str, typer.Argument(help="a data set, or a .g6, .smi, .txt, .csv, .edges, .npz or .pt file")],
+    others: Annotated[str | None, typer.Argument(help="compare with these, graph by graph")] = None,
+    order: Annotated[int, typer.Option(help="the most marks a tuple may have", min=0)] = 2,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say how many marks tell graphs apart, before any training, and which m, k and t that suggests."""
+    from maggnn.apps.distinguish import distinguish as compare
+
+    result = compare(graphs, others, order, out)
+    if as_json:
+        print(json.dumps(result.facts))
+        return
+    if result.rows:
+        _table(result.header, result.rows)
+    print("\n".join(result.lines), end="\n" if result.lines else "")
+
+
+@app.command()
 def report() -> None:
     """Render docs/results.md and the README's table from results/ledger.jsonl."""
     from maggnn.apps.report import write_report

@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from maggnn.data import benchmarks, expressivity
+from maggnn.data import benchmarks, expressivity, regular_graphs
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
@@ -26,6 +27,9 @@ from maggnn.graphs import PackedGraphs
 NUM_FOLDS = 10
 HELD_OUT_SHARE = 0.25
 BREC_CATEGORIES = {"basic": 60, "regular": 50, "str": 50, "extension": 100, "cfi": 100, "4vtx": 20, "dr": 20}
+
+Parameters = tuple[int, int, int, int]
+"""Of a strongly regular graph: nodes, degree, neighbours in common of two neighbours, and of two other nodes."""
 
 
 def load(name: str) -> Dataset:
@@ -93,10 +97,6 @@ def _load_csl() -> Dataset:
     return Dataset("csl", expressivity.csl(), "classification", len(names), _ten_folds, names)
 
 
-def _load_sr25() -> Dataset:
-    return Dataset("sr25", expressivity.sr25(), "classification", 15, _one_for_all)
-
-
 def _load_shrikhande_rook() -> Dataset:
     graphs, names = expressivity.shrikhande_rook(), ("Shrikhande", "rook 4x4")
     return Dataset("shrikhande_rook", graphs, "classification", 2, _one_for_all, names)
@@ -147,10 +147,13 @@ def _csl8_facts(dataset: Dataset) -> list[Fact]:
     ]
 
 
-def _sr25_facts(dataset: Dataset) -> list[Fact]:
+def _strongly_regular_facts(dataset: Dataset, parameters: Parameters) -> list[Fact]:
+    graphs, count = dataset.graphs, len(dataset.graphs)
+    known_apart = set(regular_graphs.fingerprints(_adjacency(graphs, torch.arange(count))))
     return [
-        ("strongly regular (25, 12, 5, 6)", _is_strongly_regular(dataset.graphs, 25, 12, 5, 6)),
-        ("one graph a class", dataset.y.tolist() == list(range(15))),
+        (f"strongly regular {parameters}", _is_strongly_regular(graphs, *parameters)),
+        ("one graph a class", dataset.y.tolist() == list(range(count))),
+        ("no two isomorphic", len(known_apart) == count),
     ]
 
 
@@ -245,6 +248,28 @@ def _super_graph_entry(n: int) -> DatasetEntry:
     )
 
 
+def _strongly_regular_entry(
+    name: str, make: Callable[[], PackedGraphs], parameters: Parameters, num_graphs: int, description: str
+) -> DatasetEntry:
+    return DatasetEntry(
+        description=f"{description} {parameters}",
+        num_graphs=num_graphs,
+        origin="generated",
+        load=lambda: Dataset(name, make(), "classification", num_graphs, _one_for_all),
+        facts=lambda dataset: _strongly_regular_facts(dataset, parameters),
+    )
+
+
+STRONGLY_REGULAR: dict[str, tuple[Callable[[], PackedGraphs], Parameters, int, str]] = {
+    "sr25": (expressivity.sr25, (25, 12, 5, 6), 15, "the 15 strongly regular graphs"),
+    "sr26": (regular_graphs.sr26, (26, 10, 3, 4), 10, "the 10 strongly regular graphs"),
+    "sr28": (regular_graphs.sr28, (28, 12, 6, 4), 4, "T(8) and the 3 Chang graphs, strongly regular"),
+    "sr35": (regular_graphs.sr35, (35, 18, 9, 9), 80, "the 80 Steiner triple systems as graphs, strongly regular"),
+    "sr36": (regular_graphs.sr36, (36, 15, 6, 6), 12, "the 12 kinds of 6x6 Latin squares as graphs, strongly regular"),
+    "sr40": (regular_graphs.sr40, (40, 12, 2, 4), 12, "12 of the 28 strongly regular graphs"),
+}
+"""What makes each set, its parameters, how many graphs it has and what they are."""
+
 DATASETS: dict[str, DatasetEntry] = {
     "csl": DatasetEntry(
         "circular skip links on 41 nodes, 10 skips in 15 relabellings",
@@ -253,7 +278,7 @@ DATASETS: dict[str, DatasetEntry] = {
         _load_csl,
         _csl_facts,
     ),
-    "sr25": DatasetEntry("the 15 strongly regular graphs (25, 12, 5, 6)", 15, "generated", _load_sr25, _sr25_facts),
+    **{name: _strongly_regular_entry(name, *row) for name, row in STRONGLY_REGULAR.items()},
     "shrikhande_rook": DatasetEntry(
         "Shrikhande graph against the 4x4 rook's graph, equal for 3-WL",
         2,

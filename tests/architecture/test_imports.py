@@ -27,7 +27,7 @@ LINE = (
     ("q_network",),
     ("agent", "environment"),
     ("model",),
-    ("frozen",),
+    ("frozen", "equivariance"),
     ("engine",),
     ("baselines",),
     ("training",),

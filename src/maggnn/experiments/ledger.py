@@ -30,6 +30,7 @@ DEFAULT_PATH = Path("results/ledger.jsonl")
 TABLES = (
     "synthetic",
     "moves",
+    "theorem1",
     "theorem2",
     "motivation",
     "brec_paper",

@@ -16,17 +16,21 @@ from maggnn.experiments import (
     motivation,
     moves,
     synthetic,
+    theorem1,
     theorem2,
     training_time,
     travellers,
 )
+from maggnn.experiments.brec import reproduce as brec
 from maggnn.experiments.ledger import LedgerRow
 
 TABLES = {
     "synthetic": synthetic.reproduce,
     "moves": moves.reproduce,
+    "theorem1": theorem1.reproduce,
     "theorem2": theorem2.reproduce,
     "motivation": motivation.reproduce,
+    "brec": brec.reproduce,
     "cycles": cycles.reproduce,
     "edges": cycles.reproduce_edges,
     "molecules": molecules.reproduce,
@@ -39,8 +43,8 @@ TABLES = {
 }
 
 
-ALONE = ("training_time", "demo")
-"""Measured alone on the machine: no workers to choose."""
+ALONE = ("training_time", "theorem1", "demo")
+"""Measured in one process: no workers to choose."""
 
 ONCE = (*ALONE, "agents")
 """Trained once: no runs to choose."""
@@ -69,6 +73,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
     choices = {
         "synthetic": ("gin", "mag-gnn"),
         "moves": ("mag-gnn", *moves.VARIANTS),
+        "brec": brec.METHODS,
         "cycles": ("gin", "mag-gnn"),
         "edges": ("gin", "mag-gnn"),
         "molecules": (*molecules.METHODS, "mag-gnn-dqn"),
@@ -86,7 +91,9 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
 def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
     choices = {
         "synthetic": {dataset: dataset for dataset in synthetic.DATASETS},
+        "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
+        "brec": {dataset: dataset for dataset in brec.DATASETS},
         "cycles": {dataset: dataset for dataset in (*cycles.NODE_SETS, *cycles.ROOTED_SETS)},
         "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
@@ -97,4 +104,4 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
     unknown = [row for row in rows if row not in choices]
     if unknown:
         raise InputError(f"table {name} has no row {unknown[0]!r}: there are {', '.join(choices)}")
-    return {"sizes" if name == "theorem2" else "datasets": [choices[row] for row in rows]}
+    return {"sizes" if name in ("theorem1", "theorem2") else "datasets": [choices[row] for row in rows]}

@@ -1,0 +1,228 @@
+"""`maggnn distinguish`: which order of marks tells graphs apart, by colour refinement, before any training.
+
+Two graphs get a verdict with a telling tuple and a picture; two files of equally many graphs, and BREC, are compared
+pair by pair; any other set of graphs is split into the classes that k marks tell apart, with a suggestion of m, k, t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from maggnn.apps.graph_files import read_graphs
+from maggnn.data.registry import load
+from maggnn.errors import InputError
+from maggnn.experiments.figures.layouts import layout_of
+from maggnn.experiments.figures.pair import MarkedGraph, draw_pair
+from maggnn.graphs import PackedGraphs
+from maggnn.planner import Plan, partitions, plan
+from maggnn.refinement import Comparison, nearest_tuple, separating_order
+from maggnn.training.progress import Progress
+
+SHOWN = 20
+"""Pairs, or classes of graphs, that are printed."""
+
+ALL = "all"
+"""The row of all categories."""
+
+Pair = tuple[PackedGraphs, PackedGraphs]
+"""Two sets of one graph each."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What there is to say: `facts` for machines; for people a table, where there is one, and lines below it."""
+
+    facts: dict[str, Any]
+    lines: list[str]
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+
+
+def distinguish(source: str, other: str | None, order: int, picture: Path | None) -> Report:
+    """Compare the graphs of a file or data set (and those of another) through tuples of up to `order` marks."""
+    graphs = read_graphs(source)
+    pairs = _pairs(graphs, None if other is None else read_graphs(other), source)
+    if picture is not None and len(pairs) != 1:
+        raise InputError("a picture shows two graphs: give two files with a graph each, or one with two")
+    if len(pairs) == 1:
+        return _distinguish_two(pairs[0], order, picture, source)
+    if pairs:
+        return _distinguish_pairs(pairs, order, _brec_categories() if source == "brec" else None)
+    return _distinguish_set(graphs, order)
+
+
+def _pairs(graphs: PackedGraphs, others: PackedGraphs | None, source: str) -> list[Pair]:
+    """What is to be compared pair by pair; nothing for a set of graphs by itself."""
+    if others is not None:
+        if len(graphs) != len(others):
+            raise InputError(f"{len(graphs)} and {len(others)} graphs: two files are compared line by line")
+        _check_features(graphs, others)
+        return list(zip(_single(graphs), _single(others), strict=True))
+    if len(graphs) == 1:
+        raise InputError(f"{source} has one graph: there is nothing to tell it from")
+    if len(graphs) > 2 and source != "brec":
+        return []
+    singles = _single(graphs)
+    return list(zip(singles[::2], singles[1::2], strict=True))
+
+
+def _single(graphs: PackedGraphs) -> list[PackedGraphs]:
+    return [graphs.select(torch.tensor([index])) for index in range(len(graphs))]
+
+
+def _check_features(graphs: PackedGraphs, others: PackedGraphs) -> None:
+    """Columns that only one of two graphs has would tell them apart for no good reason."""
+    for name in ("x", "edge_attr"):
+        values = getattr(graphs, name), getattr(others, name)
+        first, second = (0 if rows is None else rows.flatten(1).shape[1] for rows in values)
+        if first != second:
+            raise InputError(f"{name} has {first} and {second} columns: both files need the same features")
+
+
+# ---- two graphs -----------------------------------------------------------------------------------------
+
+
+def _distinguish_two(pair: Pair, order: int, picture: Path | None, source: str) -> Report:
+    found = separating_order(*pair, order, shares=True)
+    lines = [_cannot(k, int(pair[0].num_nodes)) for k in range(found.order + (not found.differ))]
+    lines.append(_verdict(found))
+    if picture is not None:
+        _draw(pair, found, picture, source)
+        lines.append(str(picture))
+    return Report({"kind": "pair", "tried": order, **asdict(found), "lines": lines}, lines)
+
+
+def _cannot(order: int, num_nodes: int) -> str:
+    if order == 0:
+        return "order 0: message passing without marks cannot tell them apart (equal stable colours)"
+    copies = f"{num_nodes**order} marked copies"
+    return f"order {order}: no tuples of {_marks(order)} can tell them apart (equal multisets of {copies})"
+
+
+def _verdict(found: Comparison) -> str:
+    if found.isomorphic:
+        return "they are isomorphic: no number of marks tells them apart"
+    if not found.differ:
+        return f"not told apart by up to {_marks(found.order)}; a larger --order may"
+    if found.order == 0:
+        return "order 0: they differ; message passing tells them apart without marks"
+    if found.telling is None:
+        return f"order {found.order}: they differ, but only in how often copies occur: no single tuple tells"
+    one, another = ("first", "second") if found.teller == 0 else ("second", "first")
+    nodes = ", ".join(map(str, found.telling))
+    return (
+        f"order {found.order}: they differ; marks on nodes ({nodes}) of the {one} graph give a copy that the {another} "
+        f"never has, as {found.share:.1%} of its tuples do"
+    )
+
+
+def _marks(order: int) -> str:
+    return f"{order} mark{'' if order == 1 else 's'}"
+
+
+def _draw(pair: Pair, found: Comparison, path: Path, source: str) -> None:
+    marks: list[tuple[int, ...]] = [(), ()]
+    titles, notes = ("first graph", "second graph"), [_in_short(found)] * 2
+    if found.telling:
+        own, other = found.teller, 1 - found.teller
+        marks[own] = found.telling
+        marks[other], rounds = nearest_tuple(pair[own], pair[other], found.telling)
+        notes[own] = "a copy that the other graph never has"
+        notes[other] = f"the most similar copy: told apart in round {rounds + 1}"
+    first, second = (MarkedGraph(*side) for side in zip(pair, marks, titles, notes, strict=True))
+    draw_pair(first, second, path, layout_of(source))
+
+
+def _in_short(found: Comparison) -> str:
+    """What is said below two graphs without marks."""
+    if found.isomorphic:
+        return "isomorphic"
+    if not found.differ:
+        return "not told apart"
+    return "no single tuple tells" if found.order else "told apart without marks"
+
+
+# ---- many pairs -----------------------------------------------------------------------------------------
+
+
+def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str] | None) -> Report:
+    """The first pairs one by one, or, where they come in categories, how many of each are told apart."""
+    found, progress = [], Progress()
+    progress.begin("pairs", len(pairs), 0)
+    try:
+        for first, second in pairs:
+            found.append(separating_order(first, second, order))
+            progress.step(len(found), {})
+    finally:
+        progress.close()
+    counted = _by_category(found, categories or [ALL] * len(found), order)
+    facts = {"kind": "pairs", "tried": order, "counts": counted, "pairs": [asdict(one) for one in found]}
+    if categories:
+        rows = [[name, *map(str, counts.values())] for name, counts in counted.items()]
+        return Report(facts, [], ["category", *counted[ALL]], rows)
+    told = ", ".join(f"{name}: {count}" for name, count in counted[ALL].items())
+    return Report(facts, [told], ["pair", "order", "telling tuple"], [_row(*one) for one in enumerate(found[:SHOWN])])
+
+
+def _row(number: int, found: Comparison) -> list[str]:
+    if not found.differ:
+        return [str(number), "isomorphic" if found.isomorphic else f"more than {found.order}", ""]
+    telling = "none" if found.telling is None else f"{found.telling} of the {('first', 'second')[found.teller]}"
+    return [str(number), str(found.order), telling if found.order else ""]
+
+
+def _by_category(found: Sequence[Comparison], categories: Sequence[str], order: int) -> dict[str, dict[str, int]]:
+    """For each category, and for all: pairs, how many of them each order tells apart, and how many by one tuple."""
+    counted: dict[str, dict[str, int]] = {}
+    for name in dict.fromkeys([*categories, ALL]):
+        here = [one for one, category in zip(found, categories, strict=True) if name in (category, ALL)]
+        told = {f"k = {k}": sum(one.differ and one.order <= k for one in here) for k in range(order + 1)}
+        counted[name] = {"pairs": len(here), **told, "by one tuple": sum(one.telling is not None for one in here)}
+    return counted
+
+
+def _brec_categories() -> list[str]:
+    """The category of each pair."""
+    extra = load("brec").extra
+    return [str(extra["category_names"][category]) for category in extra["pair_category"]]
+
+
+# ---- a set of graphs ------------------------------------------------------------------------------------
+
+
+def _distinguish_set(graphs: PackedGraphs, order: int) -> Report:
+    labels = graphs.y if graphs.level == "graph" else None
+    found = partitions(graphs, labels, order)
+    advice, groups = plan(graphs, found), _groups(found.classes[-1])
+    facts = {"kind": "set", "tried": order, "graphs": len(graphs), **asdict(advice), "together": groups}
+    confused = "with another graph" if labels is None else "with another label"
+    rows = [[str(value) for value in asdict(level).values()] for level in advice.levels]
+    return Report(facts, _advice(advice, groups), ["order", "classes", "graphs together", confused], rows)
+
+
+def _groups(classes: torch.Tensor) -> list[list[int]]:
+    """Graphs that stay together, class by class; classes of one graph are left out."""
+    sizes = classes.bincount()
+    shared = (sizes[classes] > 1).nonzero()[:, 0]
+    by_class = shared[classes[shared].argsort(stable=True)]
+    return sorted(group.tolist() for group in by_class.split(sizes[sizes > 1].tolist()))
+
+
+def _advice(advice: Plan, groups: list[list[int]]) -> list[str]:
+    lines = [f"together: graphs {' '.join(map(str, group[:SHOWN]))}" for group in groups[:SHOWN]]
+    if len(groups) > SHOWN:
+        lines.append(f"... and {len(groups) - SHOWN} more such classes")
+    if advice.duplicates:
+        lines.append(f"{advice.duplicates} graphs are isomorphic to another one: no number of marks tells these apart")
+    if advice.undecided:
+        lines.append(f"{advice.undecided} graphs are not told apart by up to {_marks(advice.levels[-1].order)}")
+    m, k, t = advice.num_tuples, advice.tuple_order, advice.num_moves
+    lines.append(f"suggestion: m = {m}, k = {k}, t = {t}, as {advice.reason}" if k else advice.reason)
+    if k:
+        lines.append(f"marked copies a graph: {advice.copies}; all tuples of order {k}: {advice.all_copies:,.0f}")
+    return lines

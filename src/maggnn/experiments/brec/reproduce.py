@@ -1,0 +1,272 @@
+r"""BREC into the ledger: pairs told apart by the official test (`brec_rpc`) and by the paper's (`brec_paper`).
+
+Every category of the file is split into groups of like size; a job is one test of one group with one seed and one
+order of tuples. Results of jobs lie in the folder and are not measured twice.
+
+| test | table | data set | marks start | the predictor learns for |
+|---|---|---|---|---|
+| `rpc` | brec_rpc | basic | at random, m = 4, 16 sets U averaged | the protocol's 20 epochs at 1e-4 |
+| `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 4 times | the same |
+| `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
+
+In all three the agent learns after the predictor, in steps of its own (Algorithm 2), which no protocol counts. From
+`nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.data import registry
+from maggnn.errors import InputError
+from maggnn.experiments.brec.agent import AgentSettings
+from maggnn.experiments.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
+from maggnn.experiments.brec.paper_test import PaperSettings, paper_test
+from maggnn.experiments.brec.rpc import RELABELLINGS, RpcSettings, distinguished, rpc, unreliable
+from maggnn.experiments.jobs import peak_mb
+from maggnn.experiments.ledger import LedgerRow, commit_name, hardware_name, torch_version
+from maggnn.runtime import pick_device
+
+DATASETS = tuple(CATEGORIES)
+METHODS = ("gin", "mag-gnn")
+"""What can be chosen; the controls random-marks and random-moves come along with mag-gnn."""
+
+MEASURED = {"gin": ("gin",), "mag-gnn": ("random-marks", "random-moves", "mag-gnn")}
+
+PIECES = {name: kinds[0] for name, kinds in CATEGORIES.items() if len(kinds) == 1}
+"""The ledger's name of each of the file's seven categories."""
+
+MOST_NODES = {"cpu": 600, "cuda": 16_384}
+"""Nodes of one graph of each pair in a group: on a CPU few, so that features stay in its caches."""
+
+AGENT = AgentSettings()
+TESTS: dict[str, RpcSettings | PaperSettings] = {
+    "rpc": RpcSettings(agent=AGENT),
+    "nodes": RpcSettings(agent=AGENT, start="nodes", starts=4),
+    "paper": PaperSettings(agent=AGENT),
+}
+TABLE = {"rpc": "brec_rpc", "nodes": "brec_rpc", "paper": "brec_paper"}
+
+DEEPER: dict[str, int] = {"cfi": 10}
+"""Layers where five do not reach: marks on a CFI graph tell only after as many rounds as its base graph is wide."""
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BrecJob:
+    """One test of some pairs of one category."""
+
+    test: str
+    category: str
+    pairs: tuple[int, ...]
+    settings: RpcSettings | PaperSettings
+    seed: int
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(f"{self.pairs} {self.settings}".encode()).hexdigest()[:8]
+        order = self.settings.tuple_order
+        return f"brec-{self.test}-{self.category}-k{order}-seed{self.seed}-{self.pairs[0]}-{digest}"
+
+
+def reproduce(
+    folder: Path,
+    runs: int = 3,
+    workers: int = 1,
+    datasets: Sequence[str] = DATASETS,
+    methods: Sequence[str] = METHODS,
+    tests: Sequence[str] = tuple(TESTS),
+) -> list[LedgerRow]:
+    """Run what is not in `folder` yet and return the rows of all `datasets`."""
+    unknown = [name for name in (*tests, *methods) if name not in (*TESTS, *METHODS)]
+    if unknown:
+        raise InputError(f"BREC has no test or method {unknown[0]!r}: there are {', '.join((*TESTS, *METHODS))}")
+    if runs < 1:
+        raise InputError(f"{runs} runs: give 1 or more")
+    needed = [name for name, kind in PIECES.items() if any(kind in CATEGORIES[dataset] for dataset in datasets)]
+    todo = [job for test in tests for method in methods for job in make_jobs(test, method, needed, runs)]
+    results = dict(zip(todo, run_jobs(todo, folder, workers), strict=True))
+    rows = []
+    for test in tests:
+        for method in methods:
+            for dataset in datasets:
+                pieces = [name for name, kind in PIECES.items() if kind in CATEGORIES[dataset]]
+                chosen = [job for job in make_jobs(test, method, pieces, runs) if job in results]
+                rows += [_row(test, dataset, name, {job: results[job] for job in chosen}) for name in MEASURED[method]]
+    return rows
+
+
+def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
+    """All groups and seeds of some of the seven categories."""
+    sizes = registry.load("brec").graphs.num_nodes.view(-1, 2)[:, 0]
+    most = MOST_NODES[pick_device("auto").type]
+    slack = {"slack": 1.0} if test == "nodes" else {}  # every node is a start, so none may be padding
+    jobs = []
+    for category, pairs in pair_ids(categories).items():
+        settings = settings_for(test, method, category)
+        for group in like_sized(sizes, pairs, most, **slack):
+            jobs += [BrecJob(test, category, tuple(group.tolist()), settings, seed) for seed in range(runs)]
+    return jobs
+
+
+def settings_for(test: str, method: str, category: str) -> RpcSettings | PaperSettings:
+    """A plain GNN is the same model with k = 0."""
+    settings = TESTS[test]
+    layers = DEEPER.get(category, settings.num_layers)
+    return replace(settings, num_layers=layers, **({"tuple_order": 0} if method == "gin" else {}))
+
+
+def run_jobs(jobs: Sequence[BrecJob], folder: Path, workers: int) -> list[Result]:
+    """Results in order; in `workers` processes, each of one thread."""
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
+    began = time.monotonic()
+    if workers <= 1:
+        for number, job in enumerate(waiting):
+            _tell(number + 1, len(waiting), began, job, _run_and_keep(job, folder))
+    else:
+        with ProcessPoolExecutor(workers, get_context("spawn"), _single_thread) as pool:
+            futures = {pool.submit(_run_and_keep, job, folder): job for job in waiting}
+            for number, future in enumerate(as_completed(futures)):
+                _tell(number + 1, len(waiting), began, futures[future], future.result())
+    return [json.loads((folder / f"{job.name}.json").read_text()) for job in jobs]
+
+
+def run_job(job: BrecJob) -> Result:
+    """Train and test; what each method reached is a list with one entry a pair."""
+    device = pick_device("auto")
+    graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs)).to(device)
+    began = time.monotonic()
+    if isinstance(job.settings, RpcSettings):
+        tested = rpc(graphs, job.settings, job.seed)
+        found = {
+            method: {"t_square": tested.t_square[method].tolist(), "control": tested.control[method].tolist()}
+            for method in tested.t_square
+        }
+    else:
+        tested = paper_test(graphs, job.settings, job.seed)
+        found = {method: {"right": right.tolist()} for method, right in tested.right.items()}
+    return {
+        "name": job.name,
+        "pairs": job.pairs,
+        "found": found,
+        "loss": tested.loss.tolist(),
+        "params": tested.num_parameters,
+        "seconds": time.monotonic() - began,
+        "peak_mb": peak_mb(device),
+        "hardware": hardware_name(),
+        "torch": torch_version(),
+        "commit": commit_name(),
+    }
+
+
+def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABELLINGS) -> Tensor:
+    """Which pairs a job's method distinguished, [P]; `factor` as in `rpc.distinguished`."""
+    found = {name: torch.tensor(values) for name, values in result["found"][method].items()}
+    if isinstance(job.settings, PaperSettings):
+        return found["right"] >= job.settings.right
+    return distinguished(found["t_square"], found["control"], factor)
+
+
+def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -> LedgerRow:
+    """Pairs told apart, mean and spread over seeds."""
+    first_job, first = next(iter(results.items()))
+    counts = _by_seed(results, lambda job, result: float(told_apart(job, result, method).sum()))
+    seconds = _by_seed(results, lambda _, result: result["seconds"])
+    settings, marked = first_job.settings, method != "gin"
+    return LedgerRow(
+        table=TABLE[test],
+        dataset=f"{dataset}:{test}" if test == "nodes" else dataset,
+        method=method,
+        metric="pairs",
+        mean=round(float(counts.mean()), 4),
+        std=round(float(counts.std()), 4) if len(counts) > 1 else None,
+        runs=len(counts),
+        tests_per_run=settings.starts if isinstance(settings, PaperSettings) else RELABELLINGS,
+        m=settings.num_tuples if marked and test != "nodes" else None,  # |V|, not one number
+        k=settings.tuple_order if marked else None,
+        t=(0 if method == "random-marks" else settings.num_moves) if marked else None,
+        keep="last" if marked else None,
+        params=first["params"],
+        train_s=round(float(seconds.mean()), 1),
+        peak_mb=round(max(result["peak_mb"] for result in results.values()), 1),
+        hardware=first["hardware"],
+        torch=first["torch"],
+        commit=first["commit"],
+        config=_described(settings),
+        note=_note(test, method, results),
+    )
+
+
+def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
+    """What else a reader must know: how many pairs there are, and for RPC the other rule and the controls."""
+    asked = sum(len(job.pairs) for job in results) // len({job.seed for job in results})
+    note = f"of {asked} pairs; train_s is training and test of all of them, for all methods of this k"
+    if test == "paper":
+        return f"{note}; a start is right if both graphs are"
+    other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
+    failed = [_control_failures(results, method, factor) for factor in (RELABELLINGS, 1.0)]
+    return (
+        f"{note}; T^2 / 32 > 72.34 as in the published program, control above it: {failed[0]:.2f}; "
+        f"T^2 > 72.34: {float(other):.2f}, control above it: {failed[1]:.2f}"
+    )
+
+
+def _control_failures(results: dict[BrecJob, Result], method: str, factor: float) -> float:
+    def failures(_: BrecJob, result: Result) -> float:
+        return float(unreliable(torch.tensor(result["found"][method]["control"]), factor).sum())
+
+    return float(_by_seed(results, failures).mean())
+
+
+def _by_seed(results: dict[BrecJob, Result], value: Callable[[BrecJob, Result], float]) -> Tensor:
+    """The sum over each seed's jobs, [runs]."""
+    sums: dict[int, float] = {}
+    for job, result in results.items():
+        sums[job.seed] = sums.get(job.seed, 0.0) + value(job, result)
+    return torch.tensor([sums[seed] for seed in sorted(sums)], dtype=torch.float64)
+
+
+def _described(settings: RpcSettings | PaperSettings) -> str:
+    agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"
+    shape = f"GIN {settings.num_layers} x {settings.hidden}, residual"
+    if isinstance(settings, RpcSettings):
+        start = "random starts" if settings.start == "random" else "a tuple at each node, m = |V|"
+        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}; {start}, {settings.starts} sets U averaged"
+    else:
+        budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"
+    return f"{shape}; {budget}" + (f"; {agent}" if settings.tuple_order else "")
+
+
+def _run_and_keep(job: BrecJob, folder: Path) -> Result:
+    result = run_job(job)
+    path = folder / f"{job.name}.json"
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(result))
+    temporary.replace(path)
+    return result
+
+
+def _single_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def _tell(done: int, total: int, began: float, job: BrecJob, result: Result) -> None:
+    left = (time.monotonic() - began) / done * (total - done)
+    counts = "  ".join(f"{name} {int(told_apart(job, result, name).sum())}" for name in result["found"])
+    line = f"[{done}/{total}, {left:.0f} s left] {job.name}  of {len(job.pairs)}: {counts}  {result['seconds']:.0f} s"
+    print(line, file=sys.stderr, flush=True)

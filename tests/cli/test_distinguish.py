@@ -1,0 +1,194 @@
+"""`maggnn distinguish` as people run it: all kinds of files, verdicts, pictures, and one-line errors."""
+
+import json
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from maggnn.apps import cli
+from maggnn.conversions import pack_networkx, to_graph6, to_pyg
+from maggnn.data.expressivity import shrikhande_rook, sr25
+
+torch.set_num_threads(1)
+
+HEXAGON, TRIANGLES = nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
+
+
+@pytest.fixture
+def maggnn(monkeypatch, capsys, tmp_path):
+    """Run a command line in an empty folder, in this process, where torch is loaded already."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["maggnn", "distinguish", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    run.folder = tmp_path
+    return run
+
+
+def facts(maggnn, *arguments):
+    code, out, err = maggnn(*arguments, "--json")
+    assert code == 0, err
+    return json.loads(out.splitlines()[-1])
+
+
+def edge_list(graph):
+    return "".join(f"{u} {v}\n" for u, v in graph.edges)
+
+
+def save_pair(folder, ending):
+    """A hexagon and two triangles in one file of each kind that holds several graphs."""
+    path, packed = folder / f"pair{ending}", pack_networkx([HEXAGON, TRIANGLES])
+    if ending == ".g6":
+        path.write_text("\n".join(to_graph6(packed)) + "\n")
+    elif ending in (".smi", ".txt"):
+        path.write_text("C1CCCCC1 cyclohexane\n\nC1CC1.C1CC1 two rings\n")
+    elif ending == ".csv":
+        path.write_text("id,SMILES\n1,C1CCCCC1\n2,C1CC1.C1CC1\n")
+    elif ending == ".pt":
+        torch.save(to_pyg(packed), path)
+    else:
+        edges = np.concatenate([np.array(graph.edges).T for graph in (HEXAGON, TRIANGLES)], axis=1)
+        np.savez(path, num_nodes=[6, 6], num_edges=[6, 6], edge_index=edges)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".g6", ".smi", ".txt", ".csv", ".npz", ".pt"])
+def test_two_graphs_of_a_file(maggnn, ending):
+    found = facts(maggnn, save_pair(maggnn.folder, ending))
+    assert found["kind"] == "pair" and found["differ"] and found["order"] == 1
+    assert found["telling"] == [0] and found["share"] == 1.0
+
+
+def test_two_edge_lists_with_a_picture(maggnn):
+    (maggnn.folder / "one.edges").write_text("# a hexagon\n" + edge_list(HEXAGON))
+    (maggnn.folder / "two.edges").write_text(edge_list(TRIANGLES))
+    code, out, _ = maggnn("one.edges", "two.edges", "-o", "pictures/pair.png")
+    assert code == 0
+    cannot, differ, picture = out.splitlines()
+    assert cannot.startswith("order 0: message passing without marks cannot")
+    assert differ.startswith("order 1: they differ; marks on nodes (0) of the first graph")
+    assert (maggnn.folder / picture).read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_two_marks_tell_and_one_cannot(maggnn):
+    code, out, _ = maggnn("shrikhande_rook", "-o", "pair.png")
+    assert code == 0 and (maggnn.folder / "pair.png").stat().st_size > 10_000
+    assert "order 1: no tuples of 1 mark can tell them apart (equal multisets of 16 marked copies)" in out
+    assert "order 2: they differ; marks on nodes (0, 1) of the first graph" in out and "75.0%" in out
+    _, out, _ = maggnn("shrikhande_rook", "--order", "1")
+    assert out.splitlines()[-1] == "not told apart by up to 1 mark; a larger --order may"
+
+
+def test_isomorphic_graphs(maggnn):
+    (maggnn.folder / "one.edges").write_text("a b\nb c\nc d\n")
+    (maggnn.folder / "two.edges").write_text("c a\nd b\na d\n")
+    code, out, _ = maggnn("one.edges", "two.edges", "-o", "same.png")
+    assert code == 0 and "isomorphic" in out and (maggnn.folder / "same.png").exists()
+
+
+def test_a_node_without_edges(maggnn):
+    (maggnn.folder / "one.edges").write_text("a b\nc\n")
+    (maggnn.folder / "two.edges").write_text("a b\nb c\n")
+    assert facts(maggnn, "one.edges", "two.edges")["order"] == 0
+
+
+def test_files_line_by_line(maggnn):
+    graphs = to_graph6(sr25())
+    (maggnn.folder / "first.g6").write_text("\n".join(graphs[:3]))
+    (maggnn.folder / "second.g6").write_text("\n".join([graphs[3], graphs[1], graphs[4]]))
+    found = facts(maggnn, "first.g6", "second.g6")
+    assert found["kind"] == "pairs" and [pair["differ"] for pair in found["pairs"]] == [True, False, True]
+    assert found["counts"]["all"] == {"pairs": 3, "k = 0": 0, "k = 1": 0, "k = 2": 2, "by one tuple": 2}
+    _, out, _ = maggnn("first.g6", "second.g6")
+    assert out.splitlines()[2].split()[:2] == ["1", "isomorphic"]
+
+
+def test_a_set_of_graphs(maggnn):
+    found = facts(maggnn, "sr25")
+    assert found["kind"] == "set" and [level["classes"] for level in found["levels"]] == [1, 1, 15]
+    assert found["tuple_order"] == 2 and found["together"] == []
+    _, out, _ = maggnn("sr25", "--order", "1")
+    assert "together: graphs 0 1 2" in out and "try a larger order" in out
+    _, out, _ = maggnn("csl")
+    assert "suggestion: m = 1, k = 1, t = 0" in out
+
+
+@pytest.mark.slow
+@pytest.mark.dataset
+def test_brec_by_category(maggnn, packed_data):
+    code, out, _ = maggnn("brec", "--order", "1")
+    table = {row.split()[0]: row.split()[1:] for row in out.splitlines()}
+    assert code == 0 and table["cfi"] == ["100", "0", "41", "41"] and table["all"] == ["400", "0", "251", "251"]
+
+
+BAD_FILES = {
+    "cut.g6": "D",
+    "empty.g6": "",
+    "bad.smi": "CCO\nC1CC\n",
+    "none.csv": "id,name\n1,water\n",
+    "long.edges": "a b c\n",
+    "empty.edges": "# nothing\n",
+    "text.npz": "no archive",
+    "text.pt": "no archive",
+    "graph.xyz": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cut.g6", "line 1 is not graph6"),
+        ("empty.g6", "no graphs"),
+        ("bad.smi", "molecule 2 (C1CC)"),
+        ("none.csv", "no column 'smiles'"),
+        ("long.edges", "line 1 has 3 names"),
+        ("empty.edges", "has no nodes"),
+        ("text.npz", "cannot be read"),
+        ("text.pt", "cannot be read safely"),
+        ("graph.xyz", "told by its ending"),
+        ("missing.g6", "no file missing.g6"),
+        ("sr52", "did you mean"),
+    ],
+)
+def test_bad_files(maggnn, name, words):
+    if name in BAD_FILES:
+        (maggnn.folder / name).write_text(BAD_FILES[name])
+    code, out, err = maggnn(name)
+    assert code == 2 and out == "" and words in err and err.count("\n") == 1
+
+
+def test_a_pickle_runs_nothing(maggnn):
+    class Trap:
+        def __reduce__(self):
+            return print, ("caught",)
+
+    torch.save([Trap()], maggnn.folder / "trap.pt")
+    torch.save({"weights": torch.ones(2)}, maggnn.folder / "weights.pt")
+    code, out, err = maggnn("trap.pt")
+    assert code == 2 and out == "" and "cannot be read safely" in err
+    code, _, err = maggnn("weights.pt")
+    assert code == 2 and "holds no PyG graphs" in err
+
+
+def test_what_does_not_fit_together(maggnn):
+    (maggnn.folder / "one.edges").write_text(edge_list(HEXAGON))
+    (maggnn.folder / "one.smi").write_text("C1CCCCC1\n")
+    (maggnn.folder / "two.g6").write_text("\n".join(to_graph6(shrikhande_rook())))
+    for arguments, words in {
+        ("one.edges",): "has one graph",
+        ("one.edges", "two.g6"): "1 and 2 graphs",
+        ("one.edges", "one.smi"): "x has 0 and 9 columns",
+        ("sr25", "-o", "all.png"): "a picture shows two graphs",
+    }.items():
+        code, _, err = maggnn(*arguments)
+        assert code == 2 and words in err, arguments

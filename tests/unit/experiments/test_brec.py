@@ -1,0 +1,465 @@
+"""BREC: P small models as one, the two tests, and what each of them must and must not tell apart."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from maggnn import predictor as plain_predictor
+from maggnn import q_network as plain_q_network
+from maggnn.config import EncoderConfig, PredictorConfig
+from maggnn.encoder import Encoder
+from maggnn.errors import InputError
+from maggnn.experiments.brec import batched, reproduce
+from maggnn.experiments.brec.agent import AgentSettings, Environment, best_moves, learn_agent, random_moves, search
+from maggnn.experiments.brec.pairs import Pairs, like_sized, pair_ids, permuted
+from maggnn.experiments.brec.paper_test import PaperSettings, class_error, paper_test
+from maggnn.experiments.brec.rpc import (
+    LOSS_TO_STOP,
+    RELABELLINGS,
+    RpcSettings,
+    hotelling,
+    outputs_after,
+    rpc,
+    siamese_loss,
+    train_siamese,
+    unreliable,
+)
+from maggnn.experiments.tables import reproduce_table
+from maggnn.features import FeatureSpec
+from maggnn.graphs import PackedGraphs
+from maggnn.runtime import make_generator
+from maggnn.state import State
+
+torch.set_num_threads(1)
+HIDDEN, LAYERS = 6, 2
+
+
+def ring(*lengths):
+    """Edges of cycles side by side."""
+    edges, first = [], 0
+    for length in lengths:
+        edges += [(first + i, first + (i + 1) % length) for i in range(length)]
+        first += length
+    return first, edges
+
+
+def packed(*graphs):
+    sizes, edges = zip(*graphs, strict=True)
+    flat = torch.tensor([edge for part in edges for edge in part]).T
+    return PackedGraphs.build(
+        torch.tensor(sizes), torch.tensor([len(part) for part in edges]), flat, undirected_once=True
+    )
+
+
+HEXAGON, TRIANGLES = ring(6), ring(3, 3)
+STAR, PATH = (5, [(0, i) for i in range(1, 5)]), (5, [(i, i + 1) for i in range(4)])
+GRAPHS = packed(HEXAGON, TRIANGLES, STAR, PATH, ring(8), ring(4, 4))
+
+
+def with_chord(graph):
+    return graph[0], [*graph[1], (0, 3)]
+
+
+IRREGULAR = packed(with_chord(HEXAGON), with_chord(TRIANGLES), STAR, PATH, with_chord(ring(8)), with_chord(ring(3, 5)))
+"""Graphs in which no variance is zero without marks."""
+
+
+def three_pairs():
+    """Of 6, 5 and 8 nodes, so two of them are padded."""
+    return Pairs.of(GRAPHS, torch.arange(3))
+
+
+def hexagon_pair():
+    return Pairs.of(GRAPHS, torch.tensor([0]))
+
+
+# ---- one batched model is P plain ones ------------------------------------------------------------------
+
+
+def plain_encoder(order):
+    return Encoder(EncoderConfig(num_layers=LAYERS, hidden=HIDDEN, residual=True), order, FeatureSpec(), FeatureSpec())
+
+
+def copy_into(plain, network, pair):
+    """Give a plain network the weights that model `pair` of a batched one has; the pairs of names for gradients."""
+    names = {}
+    theirs = dict(network.named_parameters())
+    for name, parameter in plain.named_parameters():
+        other = name.replace("norm.norm.", "norm.").replace("scale.norm.", "scale.").replace("head.1.", "head.")
+        parameter.data.copy_(as_plain(theirs[other][pair], parameter))
+        names[name] = other
+    return names
+
+
+def as_plain(value, parameter):
+    """[in, out] weights are [out, in] in `nn.Linear`, everything else has leading ones."""
+    return value.T if parameter.ndim == 2 else value.reshape(parameter.shape)
+
+
+def check_gradients(plain, network, pair, names):
+    theirs = dict(network.named_parameters())
+    for name, parameter in plain.named_parameters():
+        ours = as_plain(theirs[names[name]].grad[pair], parameter)
+        assert torch.allclose(parameter.grad, ours, atol=1e-6), name
+
+
+def spread_weights(network):
+    """Norms begin as the identity: give them weights that show."""
+    for module in network.modules():
+        if isinstance(module, batched.Norm):
+            module.weight.data.uniform_(0.5, 1.5)
+            module.bias.data.uniform_(-0.5, 0.5)
+        if isinstance(module, batched.GINLayer):
+            module.eps.data.uniform_(-0.3, 0.3)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+@pytest.mark.parametrize("training", [True, False])
+def test_batched_predictor_equals_plain_ones(order, training):
+    torch.manual_seed(0)
+    graphs, sets, m = Pairs.of(IRREGULAR, torch.arange(3)).double(), 4, 2
+    network = batched.Predictor(3, order, 3, HIDDEN, LAYERS, make_generator(0)).double().train(training)
+    spread_weights(network)
+    tuples = graphs.sample(sets * m, order, make_generator(1))
+    weights = torch.randn(3, 2, sets, 3, dtype=torch.float64)
+    outputs = network(graphs, tuples, m)
+    (outputs * weights).sum().backward()
+    for pair in range(3):
+        plain = plain_predictor.Predictor(PredictorConfig(), plain_encoder(order), "graph", 3).double().train(training)
+        names = copy_into(plain, network, pair)
+        batch = IRREGULAR[torch.tensor([2 * pair, 2 * pair + 1])]
+        embeddings = plain.embed(batch, tuples[pair])
+        expected = plain.read(embeddings.unflatten(1, (sets, m)), batch)
+        assert torch.allclose(outputs[pair], expected, atol=1e-9)
+        (expected * weights[pair]).sum().backward()
+        check_gradients(plain, network, pair, names)
+
+
+def test_batched_q_network_equals_plain_ones():
+    torch.manual_seed(0)
+    graphs, m, order = Pairs.of(IRREGULAR, torch.arange(3)).double(), 2, 2
+    network = batched.QNetwork(3, order, HIDDEN, LAYERS, make_generator(0)).double().train()
+    spread_weights(network)
+    tuples = graphs.sample(m, order, make_generator(1))
+    q_table = network(graphs, tuples[:, :, None])[:, :, :, 0]  # [P, 2, n, m, k]
+    weights = torch.randn_like(q_table) * graphs.is_node[:, None, :, None, None]
+    (q_table * weights).sum().backward()
+    for pair in range(3):
+        plain = plain_q_network.QNetwork(plain_encoder(order), HIDDEN, order, "mean", "zero", HIDDEN).double().train()
+        names = copy_into(plain, network, pair)
+        batch = IRREGULAR[torch.tensor([2 * pair, 2 * pair + 1])]
+        n = int(graphs.num_nodes[pair])
+        expected, _ = plain(State.start(batch, tuples[pair], 0))
+        assert torch.allclose(q_table[pair, :, :n].flatten(0, 1), expected, atol=1e-9)
+        (expected * weights[pair, :, :n].flatten(0, 1)).sum().backward()
+        check_gradients(plain, network, pair, names)
+
+
+def test_norms_learn_the_statistics_of_real_rows():
+    norm, share = batched.Norm(2, 3), torch.tensor([[[0.5, 0.5, 0.0]], [[1 / 3] * 3]])
+    rows = torch.randn(2, 3, 3)
+    norm.train()(rows, share)
+    assert torch.allclose(norm.mean[0, 0], rows[0, :2].mean(0), atol=1e-6)  # the first batch counts fully
+    assert torch.allclose(norm.variance[1, 0], rows[1].var(0, correction=0), atol=1e-6)
+
+
+def test_a_norm_does_not_magnify_rounding():
+    norm, share = batched.Norm(1, 1).train(), torch.full((1, 1, 4), 0.25)
+    rows = 3.0 + 1e-7 * torch.arange(4.0).view(1, 4, 1)
+    assert not norm(rows, share).any() and not norm.eval()(rows, share).any()
+
+
+def test_adam_is_that_of_torch():
+    generator = make_generator(0)
+    ours = torch.nn.Parameter(torch.randn(2, 3, generator=generator))
+    theirs = torch.nn.Parameter(ours.detach().clone())
+    reference, optimiser = torch.optim.Adam([theirs], lr=0.1), batched.Adam([ours])
+    for _ in range(5):
+        for parameter in (ours, theirs):
+            parameter.grad = parameter.detach() ** 2 + 1
+        reference.step()
+        optimiser.step(0.1)
+    assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [0, 2])
+def test_relabelling_changes_nothing_given_relabelled_tuples(order):
+    graphs = three_pairs().double()
+    network = batched.Predictor(3, order, 4, HIDDEN, LAYERS, make_generator(0)).double().eval()
+    spread_weights(network)
+    tuples = graphs.sample(6, order, make_generator(1))
+    noise = torch.rand(3, 2, 8).masked_fill(~graphs.is_node[:, None], 2.0)
+    old_of_new = noise.argsort(-1)
+    new_of_old = old_of_new.argsort(-1)
+    moved = new_of_old.gather(2, tuples.flatten(2)).view_as(tuples)
+    other = replace(graphs, adjacency=permuted(graphs.adjacency, old_of_new))
+    assert not torch.equal(other.adjacency, graphs.adjacency)
+    assert torch.allclose(network(graphs, tuples, 2), network(other, moved, 2), atol=1e-12)
+
+
+def test_relabellings_are_the_same_graphs():
+    graphs = three_pairs()
+    many = graphs.relabelled(5, make_generator(0))
+    assert many.size == (3, 10, 8)
+    degrees = graphs.adjacency.sum(-1).sort(-1).values  # [P, 2, n]
+    assert torch.equal(many.adjacency.sum(-1).sort(-1).values, degrees.repeat_interleave(5, 1))
+    assert not many.adjacency[1, :, 5:].any()  # padding stays padding
+    assert len(many.adjacency[1, :5].flatten(1).unique(dim=0)) > 1
+
+
+def test_tuples_are_nodes_of_their_graph():
+    tuples = three_pairs().sample(300, 2, make_generator(0))
+    assert tuples.amax((1, 2, 3)).tolist() == [5, 4, 7] and int(tuples.min()) == 0
+
+
+def test_groups_are_of_like_size():
+    sizes = torch.tensor([10, 50, 11, 198, 12, 55, 10])
+    groups = like_sized(sizes, torch.arange(7), most_cells=36)
+    assert sorted(pair for group in groups for pair in group.tolist()) == list(range(7))
+    assert all(int(sizes[group].max()) <= 1.25 * int(sizes[group].min()) for group in groups)
+    assert all(len(group) == 1 or len(group) * int(sizes[group].max()) <= 36 for group in groups)
+
+
+def test_pairs_of_unequal_size_are_refused():
+    with pytest.raises(InputError, match="number of nodes"):
+        Pairs.of(packed(HEXAGON, STAR), torch.tensor([0]))
+
+
+# ---- the agent ------------------------------------------------------------------------------------------
+
+
+def test_the_table_equals_the_direct_way():
+    graphs, m = three_pairs(), 2
+    network = batched.Predictor(3, 2, 2, HIDDEN, LAYERS, make_generator(0)).eval()
+    environment = Environment(network, graphs, 2)
+    tuples = graphs.sample(5 * m, 2, make_generator(1))
+    sets = tuples.unflatten(2, (5, m))
+    assert torch.allclose(environment.outputs(sets), network(graphs, tuples, m), atol=1e-5)
+    mover = torch.randint(m, (3, 2, 5), generator=make_generator(2))
+    rewards = environment.rewards(sets, mover, lambda pooled: class_error(network.read(pooled)))  # [P, 2, S, n, k]
+    changed = sets.clone()
+    changed[1, 0, 3, mover[1, 0, 3], 1] = 4  # node 4 into slot 1
+    before, after = (class_error(network(graphs, part.flatten(2, 3), m))[1, 0, 3] for part in (sets, changed))
+    assert torch.allclose(rewards[1, 0, 3, 4, 1], before - after, atol=1e-5)
+
+
+def test_moves_change_one_slot_to_a_node_of_the_graph():
+    graphs, generator = three_pairs(), make_generator(0)
+    tuples = graphs.sample(40, 2, generator).unflatten(2, (20, 2))
+    q_table = torch.rand(3, 2, 8, 20, 2, 2, generator=generator)
+    q_table[:, :, 5:] += 10.0  # the best moves of the pair with 5 nodes would be padding
+    for moved in (random_moves(graphs, tuples, generator), best_moves(q_table, graphs, tuples, generator)):
+        assert bool(((moved != tuples).sum(-1) <= 1).all())
+        assert bool((moved < graphs.num_nodes[:, None, None, None, None]).all())
+    table = torch.zeros(3, 2, 8, 20, 2, 2)
+    table[:, :, 3, :, :, 1] = 1.0
+    assert bool((best_moves(table, graphs, tuples, generator)[..., 1] == 3).all())
+
+
+def test_the_agent_learns_where_the_reward_is():
+    """A judge that wants the mark in the middle of a star and of a path."""
+    graphs = Pairs.of(GRAPHS, torch.tensor([1]))
+    network = batched.Predictor(1, 1, 2, 8, LAYERS, make_generator(0)).eval()
+    environment = Environment(network, graphs, 1)
+    good = torch.tensor([[1.0, 0, 0, 0, 0], [0, 0, 1, 0, 0]])[None]  # the star's centre and the path's
+
+    def error_of(pooled):
+        distance = torch.cdist(pooled.flatten(2, -2), environment.table)  # [1, 2, x, n]
+        return 1 - good.gather(2, distance.argmin(-1)).view(pooled.shape[:-1])
+
+    generator = make_generator(2)
+    q_network = batched.QNetwork(1, 1, 8, LAYERS, make_generator(1))
+
+    def starts(sets):
+        return graphs.sample(sets, 1, generator)[:, :, :, None]
+
+    learn_agent(environment, error_of, starts, AgentSettings(steps=80, walkers=8), q_network, generator)
+    tuples = graphs.sample(20, 1, make_generator(3)).unflatten(2, (20, 1))
+    moved = search(q_network, graphs, tuples, 2, make_generator(4))
+    assert float((moved[0, 0] == 0).float().mean()) > 0.9 and float((moved[0, 1] == 2).float().mean()) > 0.9
+
+
+def test_a_plain_network_has_no_agent():
+    with pytest.raises(InputError, match="nothing to move"):
+        batched.QNetwork(1, 0, 4, 1, make_generator(0))
+
+
+def test_large_tables_are_refused():
+    graphs = hexagon_pair()
+    network = batched.Predictor(1, 7, 2, 4, 1, make_generator(0))
+    with pytest.raises(InputError, match="tuples of order 7"):
+        Environment(network, graphs, 7)
+
+
+# ---- RPC ------------------------------------------------------------------------------------------------
+
+
+def test_hotelling_equals_the_direct_formula():
+    differences = torch.randn(2, 32, 4, generator=make_generator(0), dtype=torch.float64) + 0.3
+    for pair in range(2):
+        mean = differences[pair].mean(0)
+        covariance = torch.cov(differences[pair].T) + 1e-7 * torch.eye(4)
+        expected = 32 * mean @ torch.linalg.inv(covariance) @ mean
+        assert float(hotelling(differences, 1e-7)[pair]) == pytest.approx(float(expected))
+
+
+def test_the_loss_is_that_of_torch():
+    first, second = torch.randn(2, 3, 8, 16, generator=make_generator(0))
+    expected = [
+        torch.nn.CosineEmbeddingLoss(margin=0.0)(first[pair], second[pair], -torch.ones(8)) for pair in range(3)
+    ]
+    assert torch.allclose(siamese_loss(first, second), torch.stack(expected), atol=1e-6)
+
+
+def test_one_graph_against_itself_stays_below_the_threshold():
+    """An untrained model with random marks; T^2 of equal distributions, by the rule that we count by."""
+    graphs = three_pairs().some_graphs(slice(0, 1))
+    control = Pairs(torch.cat([graphs.adjacency] * 2, 1), graphs.num_nodes).relabelled(RELABELLINGS, make_generator(0))
+    network = batched.Predictor(3, 2, 16, HIDDEN, LAYERS, make_generator(1)).double().eval()
+    settings = RpcSettings(starts=4, num_tuples=2)
+    outputs = outputs_after(network, None, control, settings, 0, make_generator(2))
+    t_square = hotelling(outputs[:, :RELABELLINGS] - outputs[:, RELABELLINGS:], 1e-7)
+    assert not unreliable(t_square).any()
+
+
+def test_early_stopping_freezes_only_the_finished_pairs():
+    """The pair that plain message passing tells apart stops; the other two cannot reach the loss."""
+    relabelled = three_pairs().relabelled(8, make_generator(0))
+    settings = RpcSettings(tuple_order=0, num_tuples=1, hidden=8, num_layers=2, epochs=6)
+    network = batched.Predictor(3, 0, 16, 8, 2, make_generator(1))
+    epochs, loss = train_siamese(network, relabelled, settings, make_generator(2))
+    assert float(loss[1]) < LOSS_TO_STOP and int(epochs[1]) < 6
+    assert epochs[[0, 2]].tolist() == [6, 6] and bool((loss[[0, 2]] >= LOSS_TO_STOP).all())
+    again = batched.Predictor(3, 0, 16, 8, 2, make_generator(1))
+    train_siamese(again, relabelled, replace(settings, epochs=int(epochs[1])), make_generator(2))
+    for (name, value), other in zip(network.state_dict().items(), again.state_dict().values(), strict=True):
+        if not name.endswith("learns"):
+            assert torch.equal(value[1], other[1]), name  # as it was when it stopped
+    assert network.scale.batches.flatten().tolist() == epochs.tolist()  # the others' norms went on
+
+
+def test_a_stopped_model_is_not_moved_by_its_momentum():
+    weight = torch.nn.Parameter(torch.ones(2, 3))
+    optimiser = batched.Adam([weight])
+    for learns in ([True, True], [True, False]):
+        weight.grad = torch.ones(2, 3)
+        optimiser.step(0.1, torch.tensor(learns))
+    assert torch.allclose(weight[0], torch.tensor(0.8)) and torch.allclose(weight[1], torch.tensor(0.9))
+
+
+SMALL_AGENT = AgentSettings(steps=40, walkers=8)
+
+
+def test_rpc_tells_a_hexagon_from_triangles_with_a_mark_and_not_without():
+    settings = RpcSettings(hidden=16, num_layers=3, starts=4, num_tuples=2, num_moves=2, agent=SMALL_AGENT)
+    graphs = hexagon_pair()
+    without, marked = (rpc(graphs, replace(settings, tuple_order=order), seed=0) for order in (0, 1))
+    assert not without.distinguished("gin").any() and not without.distinguished("gin", factor=1).any()
+    for method in ("random-marks", "random-moves", "mag-gnn"):
+        assert bool(marked.distinguished(method).all()), (method, marked.t_square[method])
+        assert not unreliable(marked.control[method]).any()
+
+
+@pytest.mark.parametrize("start", ["random", "nodes"])
+def test_rpc_does_not_tell_a_graph_from_its_relabelling(start):
+    settings = RpcSettings(hidden=16, num_layers=3, starts=4, num_moves=2, start=start, agent=SMALL_AGENT)
+    graphs = Pairs.of(IRREGULAR, torch.tensor([0])).some_graphs(slice(0, 1)).relabelled(2, make_generator(3))
+    tested = rpc(graphs, settings, seed=0)
+    for method in ("random-marks", "random-moves", "mag-gnn"):
+        assert not tested.distinguished(method).any(), method
+
+
+def test_starts_at_every_node_do_not_depend_on_the_numbering():
+    relabelled = hexagon_pair().relabelled(4, make_generator(0))
+    network = batched.Predictor(1, 2, 16, HIDDEN, LAYERS, make_generator(1)).double().eval()
+    spread_weights(network)
+    settings = RpcSettings(start="nodes", starts=1)
+    outputs = outputs_after(network, None, relabelled, settings, 0, make_generator(2)).unflatten(1, (2, 4))
+    assert torch.allclose(outputs, outputs[:, :, :1].expand_as(outputs), atol=1e-12)
+    assert not torch.allclose(outputs[:, 0], outputs[:, 1], atol=1e-6)
+    with pytest.raises(InputError, match="equal size"):
+        rpc(three_pairs(), settings, seed=0)
+
+
+# ---- the paper's test -----------------------------------------------------------------------------------
+
+
+def test_the_papers_test_tells_a_hexagon_from_triangles_with_a_mark_and_not_without():
+    settings = PaperSettings(hidden=16, num_layers=3, steps=150, sets=8, num_moves=2, agent=SMALL_AGENT)
+    graphs = hexagon_pair()
+    without, marked = (paper_test(graphs, replace(settings, tuple_order=order), seed=0) for order in (0, 1))
+    assert without.right["gin"].tolist() == [0]
+    for method in ("random-marks", "random-moves", "mag-gnn"):
+        assert bool(marked.distinguished(method, at_least=950).all())
+
+
+def test_the_papers_test_does_not_tell_a_graph_from_its_relabelling():
+    settings = PaperSettings(hidden=16, num_layers=3, steps=60, sets=8, num_moves=2, agent=SMALL_AGENT)
+    graphs = Pairs.of(IRREGULAR, torch.tensor([0])).some_graphs(slice(0, 1)).relabelled(2, make_generator(3))
+    tested = paper_test(graphs, settings, seed=0)
+    for method in ("random-marks", "random-moves", "mag-gnn"):
+        assert not tested.distinguished(method, at_least=950).any(), method
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda: paper_test(hexagon_pair(), PaperSettings(steps=0), 0),
+        lambda: paper_test(hexagon_pair(), PaperSettings(starts=10), 0),
+        lambda: paper_test(hexagon_pair().some_graphs(slice(0, 1)), PaperSettings(), 0),
+        lambda: rpc(hexagon_pair().some_graphs(slice(0, 1)), RpcSettings(), 0),
+        lambda: rpc(hexagon_pair(), RpcSettings(num_tuples=0), 0),
+    ],
+)
+def test_impossible_settings_are_refused(bad):
+    with pytest.raises(InputError):
+        bad()
+
+
+# ---- the table ------------------------------------------------------------------------------------------
+
+
+def test_every_pair_has_its_category(packed_data):
+    ids = pair_ids(tuple(reproduce.DATASETS))
+    counts = {name: len(pairs) for name, pairs in ids.items()}
+    assert [counts[name] for name in ("basic", "regular", "extension", "cfi", "all")] == [60, 140, 100, 100, 400]
+    with pytest.raises(InputError, match="no part"):
+        pair_ids(["basics"])
+
+
+def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
+    agent = AgentSettings(steps=2, walkers=2)
+    small = {"hidden": 4, "num_layers": 1, "agent": agent}
+    tests = {
+        "rpc": RpcSettings(epochs=1, starts=1, num_tuples=1, **small),
+        "paper": PaperSettings(steps=2, sets=2, starts=20, right=19, **small),
+    }
+    monkeypatch.setattr(reproduce, "TESTS", tests)
+    monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
+    rows = reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"], tests=tuple(tests))
+    assert [(row.table, row.method) for row in rows] == [
+        (table, method)
+        for table in ("brec_rpc", "brec_paper")
+        for method in ("gin", "random-marks", "random-moves", "mag-gnn")
+    ]
+    assert all(row.dataset == "regular-simple" and row.metric == "pairs" and row.runs == 2 for row in rows)
+    assert len({row.key for row in rows}) == len(rows)
+    kept = sorted(tmp_path.glob("*.json"))
+    before = [path.stat().st_mtime_ns for path in kept]
+    assert sum(len(json.loads(path.read_text())["pairs"]) for path in kept) == 2 * 2 * 2 * 50
+    assert reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"], tests=tuple(tests)) == rows
+    assert [path.stat().st_mtime_ns for path in kept] == before  # nothing is measured twice
+
+
+def test_unknown_rows_and_methods_are_named(tmp_path):
+    with pytest.raises(InputError, match="basics"):
+        reproduce_table("brec", tmp_path, 1, 1, rows=["basics"])
+    with pytest.raises(InputError, match="sswl"):
+        reproduce_table("brec", tmp_path, 1, 1, rows=["basic"], methods=["sswl"])
+    with pytest.raises(InputError, match="official"):
+        reproduce.reproduce(tmp_path, tests=["official"])

@@ -23,7 +23,8 @@ PAIRS = 200
 def telling_shares(num_nodes: int, seed: int = 0) -> torch.Tensor:
     """For each of the pairs the share of the first graph's nodes whose marked graph never occurs in the second.
 
-    Where the first has none of them, that of the second's against the first. Zero too where the two graphs are isomorphic, which happens among few nodes.
+    Where the first has none of them, that of the second's against the first. Zero too where the two graphs are
+    isomorphic, which happens among few nodes.
     """
     graphs = random_regular(num_nodes, DEGREE, 2 * PAIRS, seed)
     shares = []

@@ -376,9 +376,9 @@ def test_rpc_does_not_tell_a_graph_from_its_relabelling(start):
 
 def test_starts_at_every_node_do_not_depend_on_the_numbering():
     relabelled = hexagon_pair().relabelled(4, make_generator(0))
-    network = batched.Predictor(1, 2, 16, HIDDEN, LAYERS, make_generator(1)).double().eval()
+    network = batched.Predictor(1, 2, 16, 16, 3, make_generator(1)).double().eval()
     spread_weights(network)
-    settings = RpcSettings(start="nodes", starts=1)
+    settings = RpcSettings(start="nodes", starts=1, hidden=16, num_layers=3)
     outputs = outputs_after(network, None, relabelled, settings, 0, make_generator(2)).unflatten(1, (2, 4))
     assert torch.allclose(outputs, outputs[:, :, :1].expand_as(outputs), atol=1e-12)
     assert not torch.allclose(outputs[:, 0], outputs[:, 1], atol=1e-6)

@@ -47,6 +47,7 @@ class Engine:
     ) -> None:
         if memory_mb <= 0:
             raise InputError(f"the memory budget is {memory_mb} MB, must be more than 0")
+        packed = model.prepared(packed)  # in full precision and once, not in every chunk
         self.packed = packed
         precision = precision if packed.device.type == "cuda" else "float32"
         self.model = frozen(model, precision, packed).to(packed.device)
@@ -121,7 +122,7 @@ class Engine:
     def answer_for(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """What the engine's predictor says of given tuples [B, m, k] of its graphs, without a search: [rows, out]."""
         with matrix_products(self.precision):
-            return self.model.predictor(graphs, tuples)
+            return self.model.restored(self.model.predictor(graphs, tuples), graphs)
 
     def _answer_recorded(self, size: BatchSize, ids: Tensor) -> Tensor:
         with matrix_products(self.precision):

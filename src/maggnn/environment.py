@@ -64,10 +64,12 @@ class Environment:
         return self._judge(self.predictor.read(self.embed(state, state.tuples), state.graphs), state)
 
     @torch.no_grad()
-    def losses_alone(self, state: State) -> Tensor:
-        """L of each tuple of one graph where it is all of U, [M]."""
-        embeddings = self.embed(state, state.tuples)  # [rows, M, width]
-        return self._judge(self.predictor.read_pooled(embeddings, 1, state.graphs), state)[0]
+    def losses_at(self, state: State, places: Tensor) -> Tensor:
+        """L of one graph whose tuples [1, m - 1, k] are joined by each of `places` [1, P, k] in turn, [P]."""
+        count = state.tuples.shape[1]
+        embeddings = self.embed(state, torch.cat([state.tuples, places], dim=1))  # [rows, m - 1 + P, width]
+        total = embeddings[:, count:] + embeddings[:, :count].sum(dim=1, keepdim=True)
+        return self._judge(self.predictor.read_pooled(total, count + 1, state.graphs), state)[0]
 
     @torch.no_grad()
     def outcome_rewards(self, state: State, mover: Tensor) -> Tensor:

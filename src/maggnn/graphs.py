@@ -30,6 +30,10 @@ ROUNDING = 16
 """Padding in parts of an average batch: little of it, and batches of random graphs need two or three sizes."""
 
 
+MOST_FUSED = 8192
+"""Graphs that one program on a GPU finds the places of; larger batches are rare and can wait for plain torch."""
+
+
 class BatchSize(NamedTuple):
     """How many rows a batch has room for: known on the CPU, so that gathering never waits for a GPU."""
 
@@ -287,7 +291,7 @@ class PackedGraphs:
 
     def gather(self, ids: Tensor, size: BatchSize) -> GraphBatch:
         """Graphs `ids` [B], on this set's device, without waiting for it; rows past theirs are padding."""
-        if self.device.type == "cuda":
+        if self.device.type == "cuda" and 0 < len(ids) <= MOST_FUSED:
             return self._gather_fused(ids, size)
         node_offsets, edge_offsets = self.device_offsets
         num_nodes = node_offsets[ids + 1] - node_offsets[ids]

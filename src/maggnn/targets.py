@@ -15,8 +15,8 @@ from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch, PackedGraphs
 from maggnn.kernels.messages import sum_nodes
 
-SMALLEST_STD = 1e-12
-"""Below it a target is constant and is left as it is."""
+SMALLEST_STD = 1e-6
+"""In units of the largest target: below it a target is constant up to rounding and is left as it is."""
 
 
 class TargetScale(nn.Module):
@@ -50,6 +50,7 @@ class TargetScale(nn.Module):
         part = packed[ids]
         assert part.y is not None, "only graphs with targets can be fitted"
         y = part.y.reshape(len(part.y), -1).double()
+        largest = y.abs().amax(dim=0)
         if self.per_node is not None:
             counts = _counts(part, len(self.per_node))
             shares = torch.linalg.lstsq(counts.cpu(), y.cpu(), driver="gelsd").solution  # categories may be absent
@@ -57,7 +58,7 @@ class TargetScale(nn.Module):
             y = y - counts @ self.per_node.double()
         std = y.std(dim=0, correction=0)
         self.mean.copy_(y.mean(dim=0))
-        self.std.copy_(torch.where(std > SMALLEST_STD, std, torch.ones_like(std)))
+        self.std.copy_(torch.where(std > SMALLEST_STD * largest, std, torch.ones_like(std)))
 
     def standardised(self, packed: PackedGraphs) -> Tensor:
         """The targets of a whole set as the networks learn them, [rows, out]."""

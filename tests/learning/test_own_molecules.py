@@ -99,10 +99,19 @@ def test_numbers_and_classes_of_ones_own(tmp_path):
     numbers = load(str(save(tmp_path / "numbers.npz", arrays())))
     assert (numbers.task, numbers.metric, numbers.num_outputs) == ("regression", "mae", 1)
     two = load(str(save(tmp_path / "two.npz", arrays(y=np.array([0, 1, 1])))))
-    assert (two.task, two.metric, two.num_outputs) == ("classification", "auroc", 2)
+    assert (two.task, two.metric, two.num_outputs) == ("classification", "accuracy", 2)  # one class in each part
+    parts = {"train": np.array([0]), "val": np.array([], dtype=np.int64), "test": np.array([1, 2])}
+    both = load(str(save(tmp_path / "both.npz", arrays(y=np.array([0, 1, 0]), **parts))))
+    assert both.metric == "auroc"
     three = load(str(save(tmp_path / "three.npz", arrays(y=np.array([0, 1, 2])))))
     assert (three.metric, three.num_outputs) == ("accuracy", 3)
     assert all(holds for _, holds in check(str(tmp_path / "three.npz")))
+
+
+def test_graphs_in_two_parts_are_warned_of(tmp_path):
+    path = save(tmp_path / "leak.npz", arrays(test=np.array([2, 0])))
+    with pytest.warns(UserWarning, match="1 graphs are in train and in val or test, such as 0"):
+        load_own(path)
 
 
 @pytest.mark.parametrize(

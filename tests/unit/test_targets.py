@@ -59,6 +59,22 @@ def test_a_constant_target_stays_finite():
     assert torch.equal(scale.standardised(packed), torch.zeros(6, 1))
 
 
+@pytest.mark.parametrize("unit", [1e-20, 1.0, 1e12])
+def test_the_unit_of_a_target_does_not_matter(unit):
+    values = torch.randn(6, 1, generator=torch.Generator().manual_seed(0)) + 3
+    scale = TargetScale(1)
+    scale.fit(make(values * unit), torch.arange(6))
+    assert float(scale.standardised(make(values * unit)).std(correction=0)) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_composition_explains_up_to_rounding_counts_as_constant():
+    packed = make(torch.zeros(6, 1))
+    y = counts(packed) @ torch.tensor([[-1000.0], [3.0], [0.25]])
+    scale = TargetScale(1, num_categories=3)
+    scale.fit(make(y), torch.arange(6))
+    assert float(scale.std) == 1.0
+
+
 def test_the_model_answers_in_the_targets_units():
     packed = make(torch.randn(6, 1) * 100 + 1000)
     model = MagGNN(

@@ -5,6 +5,7 @@ All are packed files (see `sources`) with their official splits; QM9 has none, s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -60,7 +61,10 @@ def load_own(path: Path) -> Dataset:
         raise InputError(f"{path}: y has {graphs.y.shape[1]} columns of classes: one is possible")
     classes = graphs.y.reshape(-1)
     graphs, count = replace(graphs, y=classes), int(classes.max()) + 1
-    metric = "auroc" if count == 2 else "accuracy"
+    # An area under the curve needs both classes wherever it is measured.
+    judged = [classes[torch.from_numpy(extra[part])] for part in ("val", "test") if len(extra[part])]
+    both = all(len(part.unique()) == count for part in judged)
+    metric = "auroc" if count == 2 and both else "accuracy"
     return Dataset(str(path), graphs, "classification", count, official_split, metric=metric, extra=extra)
 
 
@@ -76,6 +80,11 @@ def _check_parts(extra: Mapping[str, np.ndarray], num_graphs: int, path: Path) -
             raise InputError(f"{path}: {part} must hold graph ids from 0 to {num_graphs - 1}")
     if not len(extra["train"]):
         raise InputError(f"{path}: train is empty: there is nothing to learn from")
+    shared = np.intersect1d(extra["train"], np.concatenate([extra["val"], extra["test"]]))
+    if len(shared):
+        warnings.warn(
+            f"{path}: {len(shared)} graphs are in train and in val or test, such as {shared[0]}", stacklevel=3
+        )
 
 
 def _qm9_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:

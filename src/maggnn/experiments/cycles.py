@@ -19,7 +19,7 @@ from maggnn.data.benchmarks import CYCLES
 from maggnn.experiments.jobs import Job, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import plain_gnn, recipe
-from maggnn.experiments.summary import paired_p_value, run_means, score_row
+from maggnn.experiments.summary import paired_note, run_means, score_row
 
 NODE_SETS = tuple(f"cycle{length}" for length in CYCLES)
 ROOTED_SETS = tuple(f"{name}_nodes" for name in NODE_SETS)
@@ -62,8 +62,7 @@ def reproduce(
             results = run_jobs(agent_jobs(dataset, runs), folder, workers)
             moves = results[0]["config"]["agent"]["num_moves"]
             agent, random = (run_means(results, method, "last")[:, moves] for method in ("mag-gnn", "random-moves"))
-            note = f"against random moves {float((agent - random).mean()):+.5f}"
-            note += f", paired sign-flip p = {paired_p_value(agent, random):.3f}"
+            note = f"against random moves {paired_note(agent, random)}"
             rows.append(score_row(table, "random-marks", results, moves=0))
             rows.append(score_row(table, "random-moves", results, moves))
             rows.append(score_row(table, "mag-gnn", results, moves, note=note))

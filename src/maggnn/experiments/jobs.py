@@ -28,6 +28,7 @@ from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
+from maggnn.training.pretrained import agent_digest
 from maggnn.training.run import Trained, count_parameters, train
 
 Result = dict[str, Any]
@@ -61,11 +62,12 @@ class Job:
         settings = f"{configs.to_json(self.config)} {self.max_moves} {self.tests}"
         settings += f" {self.starts}" if self.starts > 1 else ""
         settings += f" {self.part}" if self.part != "test" else ""
+        settings += f" {agent_digest(self.config.agent.pretrained)}" if self.config.agent.pretrained else ""
         data, agent, runtime = self.config.data, self.config.agent, self.config.runtime
         shape = f"m{agent.num_tuples}k{agent.tuple_order}"
         digest = hashlib.sha256(settings.encode()).hexdigest()[:8]
         training = self.config.training
-        how = training.target if training.paradigm == "ord" else f"{training.paradigm}{agent.pretrained}"
+        how = training.target if training.paradigm == "ord" else f"{training.paradigm}{Path(agent.pretrained).stem}"
         return f"{Path(data.name).stem}-{shape}-{how}-seed{runtime.seed}-fold{data.fold}-{digest}"
 
 
@@ -105,6 +107,7 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         **_tested(job, trained, packed),
         "best_validation": trained.best_validation,
         "params": count_parameters(trained.model),
+        "predictor_params": count_parameters(trained.model.predictor),
         "train_s": sum(phase_s.values()),
         "phase_s": phase_s,
         "infer_ms": inference_ms(trained.model, packed, _tested_ids(job, trained)),

@@ -21,7 +21,7 @@ from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.experiments.jobs import MEAN, Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import plain_gnn, recipe
-from maggnn.experiments.summary import paired_p_value, run_means, score_row
+from maggnn.experiments.summary import paired_note, run_means, score_row
 
 DATASETS = ("zinc", "zinc_full", "molhiv")
 RUNS = {"zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1}
@@ -115,10 +115,7 @@ def _against_random(method: str, results: Sequence[Result], control: Sequence[Re
     others = {"random moves in the same predictor": run_means(results, "random-moves", "last")[:, moves]}
     if control is not None and len(control) == len(results):
         others["random moves in a predictor trained on them"] = run_means(control, "random-moves", "last")[:, moves]
-    return "against " + "; against ".join(
-        f"{name} {float((agent - other).mean()):+.4f}, paired sign-flip p = {paired_p_value(agent, other):.3f}"
-        for name, other in others.items()
-    )
+    return "against " + "; against ".join(f"{name} {paired_note(agent, other)}" for name, other in others.items())
 
 
 def reproduce_transfer(

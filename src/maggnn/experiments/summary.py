@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.experiments.jobs import Result
+from maggnn.experiments.jobs import MEAN, Result
 from maggnn.experiments.ledger import LedgerRow
 
 RESULT_POLICY = {
@@ -25,6 +25,9 @@ RESULT_POLICY = {
 }
 """Which of a job's walks a method of the ledger reads."""
 
+
+MIN_PAIRS = 4
+"""Runs below which the exact test cannot say anything: with three the smallest p-value is a quarter."""
 
 MAX_PAIRS = 16
 """Runs of a paired test: 2^16 sign patterns are listed in a moment."""
@@ -71,6 +74,8 @@ def score_row(
     scores = scores[:, moves]
     agent = results[0]["config"]["agent"]
     marked = method != "gin"
+    # Random marks have no agent; a mean over starts is several searches. What was timed is one search with the agent.
+    no_agent, one_search = method == "random-marks", method != "random-marks" and keep != MEAN
     return LedgerRow(
         table=table,
         dataset=dataset or results[0]["config"]["data"]["name"],
@@ -84,9 +89,9 @@ def score_row(
         k=agent["tuple_order"] if marked else None,
         t=moves if marked else None,
         keep=keep if marked else None,
-        params=results[0]["params"],
+        params=results[0].get("predictor_params") if no_agent else results[0]["params"],
         train_s=_mean(results, "train_s"),
-        infer_ms=_mean(results, "infer_ms"),
+        infer_ms=_mean(results, "infer_ms") if one_search else None,
         peak_mb=_mean(results, "peak_mb"),
         hardware=results[0]["hardware"],
         torch=results[0]["torch"],
@@ -94,6 +99,16 @@ def score_row(
         config=f"configs/{results[0]['recipe']}.toml",
         note=note,
     )
+
+
+def paired_note(first: Tensor, second: Tensor) -> str:
+    """The mean difference of paired runs [runs] in words, with its p-value where there are runs enough for one."""
+    text = f"{float((first - second).mean()):+.4f}"
+    if len(first) < MIN_PAIRS:
+        return f"{text} ({len(first)} run(s), no test)"
+    least = 2.0 ** (1 - len(first))
+    p = paired_p_value(first, second)
+    return f"{text}, paired sign-flip p = {p:.3f} (at least {least:.3f} with {len(first)} runs)"
 
 
 def paired_p_value(first: Tensor, second: Tensor) -> float:

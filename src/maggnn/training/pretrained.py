@@ -7,6 +7,8 @@ An agent's file holds its weights, the config it was trained with and the ledger
 from __future__ import annotations
 
 import difflib
+import hashlib
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +58,13 @@ class PretrainedAgent:
             )
         if agent.history != self.shape.history:
             raise InputError(f"agent {self.name} has agent.history = {self.shape.history}, not {agent.history}")
+        own = self.config.agent
+        if (agent.num_tuples, agent.actions) != (own.num_tuples, own.actions):
+            warnings.warn(
+                f"agent {self.name} learned with agent.num_tuples = {own.num_tuples} and actions = {own.actions}; "
+                "it may do less well with others",
+                stacklevel=2,
+            )
 
 
 def pretrained_agent(name: str) -> PretrainedAgent:
@@ -68,6 +77,11 @@ def pretrained_agent(name: str) -> PretrainedAgent:
     assert shape is not None
     config = configs.from_dict(facts["config"], origin=str(path))
     return PretrainedAgent(name, shape, facts["tuple_order"], tensors, config, facts["ledger"])
+
+
+def agent_digest(name: str) -> str:
+    """A short text that changes with the agent's file: results with an agent that was trained anew are new results."""
+    return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:8]
 
 
 def save_agent(path: Path, model: MagGNN, config: Config, ledger: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from maggnn import config as configs
 from maggnn.config import Config
@@ -33,7 +33,7 @@ class Trained:
     dataset: Dataset
     split: Split
     seconds: dict[str, float]
-    """Wall time of each phase of this process."""
+    """Wall time of each phase, of all processes that worked on the run."""
     best_validation: float | None = None
     """The metric of the best look at the validation part (the loss, where there are several targets), if any."""
 
@@ -61,13 +61,13 @@ def train(
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
-    position = (0, 0) if folder is None else _resume(paradigm, validation, config, folder)
+    position, seconds = ((0, 0), {}) if folder is None else _resume(paradigm, validation, config, folder)
     if not quiet:
         print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
     log, progress = Log(folder, position), Progress(quiet)
     try:
         with matrix_products(config.runtime.precision):
-            seconds = _run_phases(paradigm, validation, position, config, folder, log, progress)
+            _run_phases(paradigm, validation, position, seconds, config, folder, log, progress)
     finally:
         log.close()
         progress.close()
@@ -76,9 +76,9 @@ def train(
     return Trained(paradigm.model, dataset, split, seconds, validation.best_value)
 
 
-def count_parameters(model: MagGNN) -> int:
-    """Weights of predictor and agent together."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def count_parameters(module: nn.Module) -> int:
+    """Weights of a whole model: of predictor and agent together."""
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _check_parameters(model: MagGNN, dataset: Dataset) -> None:
@@ -91,20 +91,22 @@ def _run_phases(
     paradigm: Paradigm,
     validation: Validation,
     position: tuple[int, int],
+    seconds: dict[str, float],
     config: Config,
     folder: Path | None,
     log: Log,
     progress: Progress,
-) -> dict[str, float]:
+) -> None:
+    """Run what is left, adding to the `seconds` that each phase has taken so far."""
     runtime = config.runtime
-    seconds: dict[str, float] = {}
     for number, phase in enumerate(paradigm.phases):
         if number < position[0]:
             continue
         first = position[1] if number == position[0] else 0
-        if first >= phase.num_steps:
+        if first >= phase.num_steps:  # killed right after this phase's last step
+            validation.keep_best()
             continue
-        began = time.monotonic()
+        began, before = time.monotonic(), seconds.get(phase.name, 0.0)
         phase.begin()
         if not first:
             validation.begin()
@@ -121,15 +123,15 @@ def _run_phases(
                 looked = log.write(number, step, validation.look(phase.judged_after))
             progress.step(step + 1, looked or shown)
             if folder is not None and (step + 1) % runtime.checkpoint_every == 0:
-                _save(paradigm, validation, config, folder, (number, step + 1))
+                seconds[phase.name] = before + time.monotonic() - began
+                _save(paradigm, validation, seconds, config, folder, (number, step + 1))
             if phase.judged_after is not None and validation.stops:
                 break
         validation.keep_best()
         _finish(config)
-        seconds[phase.name] = time.monotonic() - began
+        seconds[phase.name] = before + time.monotonic() - began
     if folder is not None:
-        _save(paradigm, validation, config, folder, (len(paradigm.phases), 0))
-    return seconds
+        _save(paradigm, validation, seconds, config, folder, (len(paradigm.phases), 0))
 
 
 def _mean(scalars: list[Scalars]) -> Scalars:
@@ -143,29 +145,39 @@ def _finish(config: Config) -> None:
         torch.cuda.synchronize()
 
 
-def _save(paradigm: Paradigm, validation: Validation, config: Config, folder: Path, position: tuple[int, int]) -> None:
+def _save(
+    paradigm: Paradigm,
+    validation: Validation,
+    seconds: dict[str, float],
+    config: Config,
+    folder: Path,
+    position: tuple[int, int],
+) -> None:
     facts = {
         "config": configs.to_dict(config),
         "position": position,
         "counters": paradigm.counters(),
         "validation": validation.facts(),
+        "seconds": seconds,
     }
     checkpoint.save(folder / "checkpoint.safetensors", paradigm.tensors() | validation.tensors(), facts)
 
 
-def _resume(paradigm: Paradigm, validation: Validation, config: Config, folder: Path) -> tuple[int, int]:
-    """Load the folder's checkpoint if there is one; (phase, step) to go on from."""
+def _resume(
+    paradigm: Paradigm, validation: Validation, config: Config, folder: Path
+) -> tuple[tuple[int, int], dict[str, float]]:
+    """Load the folder's checkpoint if there is one; (phase, step) to go on from, and the seconds spent so far."""
     path = folder / "checkpoint.safetensors"
     if not path.exists():
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{folder}: cannot make the run folder ({error})") from None
-        return (0, 0)
+        return (0, 0), {}
     tensors, facts = checkpoint.load(path)
     if facts["config"] != configs.to_dict(config):
         raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
     paradigm.load(tensors, facts["counters"])
     validation.load(tensors, facts["validation"])
     phase, step = facts["position"]
-    return (phase, step)
+    return (phase, step), facts["seconds"]

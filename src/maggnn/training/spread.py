@@ -1,7 +1,7 @@
 """How much the marks matter to a predictor: the spread of its scores over all marked copies of a graph.
 
-A score is the individual loss of U = {v}, in the units that the networks learn. Where V^k is large, a fixed number of
-random tuples stands for all.
+A score is the individual loss of U, in the units that the networks learn, while one of its m tuples takes every place
+and the others stay where they fell. Where V^k is large, a fixed number of random tuples stands for all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from maggnn.config import AgentConfig
 from maggnn.environment import Environment
 from maggnn.graphs import PackedGraphs
 from maggnn.runtime import make_generator
@@ -19,25 +20,28 @@ MOST_TUPLES = 400
 
 
 @torch.no_grad()
-def score_spread(environment: Environment, packed: PackedGraphs, ids: Tensor, tuple_order: int) -> tuple[float, float]:
+def score_spread(
+    environment: Environment, packed: PackedGraphs, ids: Tensor, agent: AgentConfig
+) -> tuple[float, float]:
     """Means over graphs `ids` of the scores' standard deviation and of their range (worst minus best)."""
     generator = make_generator(0, packed.device)
     spreads, ranges = [], []
     for graph in ids:
-        scores = _scores(environment, packed, graph[None], tuple_order, generator)
+        scores = _scores(environment, packed, graph[None], agent, generator)
         spreads.append(scores.std(correction=0))
         ranges.append(scores.max() - scores.min())
     return float(torch.stack(spreads).mean()), float(torch.stack(ranges).mean())
 
 
 def _scores(
-    environment: Environment, packed: PackedGraphs, graph: Tensor, tuple_order: int, generator: torch.Generator
+    environment: Environment, packed: PackedGraphs, graph: Tensor, agent: AgentConfig, generator: torch.Generator
 ) -> Tensor:
-    """The loss of each tuple alone, [tuples]."""
-    batch = packed[graph]
+    """The loss for each place of one tuple, [places]."""
+    batch, order = packed[graph], agent.tuple_order
     num_nodes = int(packed.num_nodes[graph])
-    if num_nodes**tuple_order <= MOST_TUPLES:
-        tuples = all_tuples(num_nodes, tuple_order, packed.device)[None]
+    others = sample_tuples(batch, agent.num_tuples - 1, order, generator)
+    if num_nodes**order <= MOST_TUPLES:
+        places = all_tuples(num_nodes, order, packed.device)[None]
     else:
-        tuples = sample_tuples(batch, MOST_TUPLES, tuple_order, generator)
-    return environment.losses_alone(State.start(batch, tuples, 0))
+        places = sample_tuples(batch, MOST_TUPLES, order, generator)
+    return environment.losses_at(State.start(batch, others, 0), places)

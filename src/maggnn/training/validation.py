@@ -7,6 +7,7 @@ The paper found 0.003 on ZINC where a predictor ignores its marks and 0.036 unde
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from torch import Tensor
 
@@ -68,7 +69,7 @@ class Validation:
         scalars: Scalars = {f"validation/{dataset.metric}": value, "validation/loss": float(result.loss[0, -1])}
         if model.agent.tuple_order:
             ids = self.ids[:SPREAD_GRAPHS]
-            spread, gap = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent.tuple_order)
+            spread, gap = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent)
             scalars |= {"validation/score_spread": spread, "validation/score_range": gap}
         return scalars
 
@@ -88,11 +89,16 @@ class Validation:
         """For a checkpoint."""
         return {f"validation/{name}": value for name, value in self.best.items()}
 
-    def facts(self) -> dict[str, float | int]:
-        return {"best_loss": self.best_loss, "looks_since_best": self.looks_since_best}
+    def facts(self) -> dict[str, Any]:
+        return {
+            "best_loss": self.best_loss,
+            "looks_since_best": self.looks_since_best,
+            "best_value": self.best_value,
+        }
 
-    def load(self, tensors: dict[str, Tensor], facts: dict[str, float | int]) -> None:
+    def load(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         start = "validation/"
         device = self.packed.device
         self.best = {name[len(start) :]: value.to(device) for name, value in tensors.items() if name.startswith(start)}
-        self.best_loss, self.looks_since_best = float(facts["best_loss"]), int(facts["looks_since_best"])
+        self.best_loss, self.looks_since_best = facts["best_loss"], facts["looks_since_best"]
+        self.best_value = facts["best_value"]

@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 
-from maggnn.experiments.summary import RESULT_POLICY, paired_p_value, run_means, score_row
+from maggnn.experiments.summary import RESULT_POLICY, paired_note, paired_p_value, run_means, score_row
 
 SEEDS, FOLDS, TESTS, MOVES = (4, 0, 7), (0, 1), 3, 2
 CASES = [("mag-gnn", "last"), ("mag-gnn", "confident"), ("random-moves", "last"), ("random-marks", "last")]
@@ -30,6 +30,7 @@ def make_result(seed, fold, policies=("mag-gnn", "random-moves")):
         "metric": "accuracy",
         "scores": accuracy,
         "params": 1234,
+        "predictor_params": 1000,
         "train_s": 10.0 + seed,
         "infer_ms": 1.0 + fold,
         "peak_mb": 300.0,
@@ -78,8 +79,10 @@ def test_a_row_says_what_was_measured(method, keep):
     assert (row.table, row.dataset, row.method, row.metric) == ("synthetic", "sr25", method, "accuracy")
     assert (row.runs, row.tests_per_run) == (3, TESTS)  # two folds make one run
     assert (row.m, row.k, row.t, row.keep) == (3, 2, 2, keep)
-    assert row.train_s == pytest.approx(10 + 11 / 3, abs=1e-3) and row.infer_ms == 1.5
-    assert (row.params, row.peak_mb, row.commit, row.note) == (1234, 300.0, "abc", "why")
+    assert row.train_s == pytest.approx(10 + 11 / 3, abs=1e-3)
+    assert (row.peak_mb, row.commit, row.note) == (300.0, "abc", "why")
+    # Random marks need no agent, and the time that was measured is a search with one.
+    assert (row.params, row.infer_ms) == ((1000, None) if method == "random-marks" else (1234, 1.5))
     assert row.config == "configs/sr25.toml"
 
 
@@ -101,6 +104,12 @@ def test_the_paired_test_equals_an_enumeration(runs):
             extreme += flipped >= abs(math.fsum(difference)) - 1e-9
         assert paired_p_value(first, second) == pytest.approx(extreme / 2**runs)
         assert paired_p_value(second, first) == paired_p_value(first, second)
+
+
+def test_the_note_of_a_pair_claims_nothing_from_few_runs():
+    first, second = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.zeros(4)
+    assert paired_note(first[:1], second[:1]) == "+1.0000 (1 run(s), no test)"
+    assert paired_note(first, second) == "+2.5000, paired sign-flip p = 0.125 (at least 0.125 with 4 runs)"
 
 
 def test_known_values_of_the_paired_test():

@@ -15,6 +15,7 @@ from maggnn.training.pretrained import pretrained_agent, save_agent
 from maggnn.training.run import train
 
 torch.set_num_threads(1)
+pytestmark = pytest.mark.filterwarnings("ignore:agent .* learned with:UserWarning")
 CPU = torch.device("cpu")
 HOME = Config().replaced(
     data={"name": "shrikhande_rook"},
@@ -55,7 +56,7 @@ def agent_file(tmp_path_factory):
 def away(path, **agent):
     return Config().replaced(
         encoder={"conv": "gine", "num_layers": 2, "hidden": 12, "random_walk": 3, "dropout": 0.1},
-        agent={"num_tuples": 3, "tuple_order": 2, "num_moves": 2, "pretrained": str(path), **agent},
+        agent={"num_tuples": 3, "tuple_order": 2, "num_moves": 2, "pretrained": str(path), **agent},  # one tuple more
         training={
             "paradigm": "pre",
             "predictor_steps": 6,
@@ -114,6 +115,11 @@ def test_a_trained_model_can_be_kept_without_the_agents_file(agent_file, tmp_pat
         second = model(graphs, tuples, torch.Generator().manual_seed(1))
     assert torch.equal(first, second)
     assert 0 < float(first.mean()) < 10  # in the targets' own units
+
+
+def test_an_agent_among_more_tuples_than_it_knows_is_warned_of(agent_file):
+    with pytest.warns(UserWarning, match=r"learned with agent\.num_tuples = 2"):
+        pretrained_agent(str(agent_file)).check(away(agent_file).agent)
 
 
 def test_mistakes_are_named(agent_file, tmp_path):

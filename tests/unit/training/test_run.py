@@ -36,7 +36,7 @@ def test_in_a_given_environment_only_the_agent_learns(tmp_path):
     assert {line["phase"] for line in read_log(tmp_path)} == {1}  # the predictor's phase has no steps
     # Started again, the finished run is as it was.
     again = train(other, tmp_path, quiet=True, predictor=given)
-    assert again.seconds == {} and same(again.model.state_dict(), trained.model.state_dict())
+    assert again.seconds == trained.seconds and same(again.model.state_dict(), trained.model.state_dict())
 
 
 def started(config):

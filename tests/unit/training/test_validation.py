@@ -17,7 +17,7 @@ from maggnn.training.progress import read_log
 from maggnn.training.run import train
 from maggnn.training.spread import score_spread
 from maggnn.training.validation import Validation
-from maggnn.tuples import all_tuples
+from maggnn.tuples import all_tuples, sample_tuples
 
 torch.set_num_threads(1)
 CONFIG = Config().replaced(
@@ -115,19 +115,50 @@ def test_too_many_parameters_are_refused():
         train(CONFIG, quiet=True, dataset=dataset)
 
 
-def test_spread_equals_a_loop_over_tuples():
+@pytest.mark.parametrize(("pooling", "num_tuples"), [("mean", 1), ("mean", 2), ("sum", 2)])
+def test_spread_equals_a_loop_over_tuples(pooling, num_tuples):
     dataset = load("csl8")
-    paradigm = Ord(CONFIG, dataset, dataset.split(0, 0), torch.device("cpu"))
+    config = CONFIG.replaced(predictor={"pooling": pooling}, agent={"num_tuples": num_tuples})
+    paradigm = Ord(config, dataset, dataset.split(0, 0), torch.device("cpu"))
     environment = Environment(paradigm.predictor, "classification", "loss")
-    spread, gap = score_spread(environment, dataset.graphs, torch.arange(2), 2)
+    spread, gap = score_spread(environment, dataset.graphs, torch.arange(2), config.agent)
+    generator = torch.Generator().manual_seed(0)
     stds, ranges = [], []
     for graph in range(2):
         batch, scores = dataset.graphs[torch.tensor([graph])], []
+        others = sample_tuples(batch, num_tuples - 1, 2, generator)
         for pair in all_tuples(8, 2):
             with torch.no_grad():
-                outputs = paradigm.predictor(batch, pair[None, None])
+                outputs = paradigm.predictor(batch, torch.cat([others, pair[None, None]], dim=1))
             scores.append(torch.nn.functional.cross_entropy(outputs, batch.y))
         stds.append(torch.stack(scores).std(correction=0))
         ranges.append(max(scores) - min(scores))
     assert spread == pytest.approx(float(sum(stds) / 2), rel=1e-3)
     assert gap == pytest.approx(float(sum(ranges) / 2), rel=1e-3)
+
+
+@pytest.mark.parametrize(("phase", "step"), [("agent_step", 2), ("predictor_step", 20)])
+def test_killed_after_a_phase_the_best_weights_are_still_kept(tmp_path, monkeypatch, phase, step):
+    """The predictor's last checkpoint is of its last step, not of its best look."""
+    training = {"agent_steps": 6, "agent_batch_size": 4, "walkers": 4, "validate_every": 4, "learning_rate": 0.1}
+    changes = {"training": training, "runtime": {"checkpoint_every": 8, "log_every": 2}, "replay": {"warmup": 8}}
+    config = CONFIG.replaced(**changes)
+    straight = train(config, tmp_path / "straight", quiet=True)
+    take = getattr(Ord, phase)
+
+    def dies(self, number):
+        if number == step:
+            raise KilledError
+        return take(self, number)
+
+    monkeypatch.setattr(Ord, phase, dies)
+    with pytest.raises(KilledError):
+        train(config, tmp_path / "broken", quiet=True)
+    monkeypatch.setattr(Ord, phase, take)
+    resumed = train(config, tmp_path / "broken", quiet=True)
+    for name, value in straight.model.state_dict().items():
+        assert torch.equal(value, resumed.model.state_dict()[name]), name
+    assert resumed.best_validation == straight.best_validation is not None
+    assert resumed.seconds.keys() == straight.seconds.keys() == {"predictor", "agent"}
+    again = train(config, tmp_path / "broken", quiet=True)  # finished: nothing to do, nothing forgotten
+    assert (again.best_validation, again.seconds) == (resumed.best_validation, resumed.seconds)

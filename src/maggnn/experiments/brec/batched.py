@@ -299,6 +299,11 @@ def stop(network: nn.Module, learns: Tensor) -> None:
             module.learns = learns.to(module.mean.dtype).view(-1, 1, 1)
 
 
+def parameters_a_pair(network: nn.Module) -> int:
+    """Of one of the P models."""
+    return sum(parameter[0].numel() for parameter in network.parameters())
+
+
 def _per_row(linear: Linear, h: Tensor) -> Tensor:
     """[P, ..., d] -> [P, ..., out]."""
     return linear(h.reshape(len(h), -1, h.shape[-1])).view(*h.shape[:-1], -1)

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from maggnn.errors import InputError
 from maggnn.experiments.brec.agent import AgentSettings, Environment, learn_agent, search
-from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork
+from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
 from maggnn.training.schedules import learning_rate
@@ -59,13 +59,13 @@ class PaperResult:
 def paper_test(graphs: Pairs, settings: PaperSettings, seed: int) -> PaperResult:
     """Train and test a model for each pair (`graphs` has G = 2)."""
     _check(graphs, settings)
-    host, generator = make_generator(seed), make_generator(seed + 1, graphs.device)
+    host, generator = make_generator(2 * seed), make_generator(2 * seed + 1, graphs.device)
     num_pairs = graphs.size[0]
     order, hidden, layers = settings.tuple_order, settings.hidden, settings.num_layers
     predictor = Predictor(num_pairs, order, 2, hidden, layers, host).to(graphs.device)
     loss = train_predictor(predictor, graphs, settings, generator)
     environment = Environment(predictor, graphs, order)
-    count = sum(parameter[0].numel() for parameter in predictor.parameters())
+    count = parameters_a_pair(predictor)
     if not order:
         return PaperResult({"gin": _right(environment, None, settings, 0, generator)}, loss, count)
     right = {
@@ -82,7 +82,7 @@ def paper_test(graphs: Pairs, settings: PaperSettings, seed: int) -> PaperResult
         generator,
     )
     right["mag-gnn"] = _right(environment, q_network, settings, settings.num_moves, generator)
-    return PaperResult(right, loss, count + sum(parameter[0].numel() for parameter in q_network.parameters()))
+    return PaperResult(right, loss, count + parameters_a_pair(q_network))
 
 
 def train_predictor(predictor: Predictor, graphs: Pairs, settings: PaperSettings, generator: torch.Generator) -> Tensor:

@@ -69,10 +69,11 @@ def draw_moves(
     series = {}
     for name, epsilon in (("MAG-GNN", 0.0), ("random moves", 1.0)):
         generator = make_generator(TEST_SEED + seed)
-        result = evaluate(model, dataset.graphs, ids, dataset.task, MAX_MOVES, TESTS, epsilon, generator)
+        task, metric = dataset.task, dataset.metric
+        result = evaluate(model, dataset.graphs, ids, task, MAX_MOVES, TESTS, epsilon, generator, metric=metric)
         spread = result.last.std(dim=0) / TESTS**0.5  # of the mean: single tests of few graphs scatter by counting
         series[name] = (result.last.mean(dim=0), spread)
-    plot_accuracy_against_moves(series, path, title=f"Accuracy against moves, {dataset.name}")
+    plot_accuracy_against_moves(series, path, title=f"{METRIC_NAMES[dataset.metric]} against moves, {dataset.name}")
 
 
 def draw_walks(
@@ -88,6 +89,8 @@ def draw_walks(
         rows.append((name, graph, walk))
     draw_trajectories(rows, path, layout_of(dataset.name))
 
+
+METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "Area under the ROC curve", "mae": "Mean absolute error"}
 
 Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
 FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}

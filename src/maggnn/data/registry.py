@@ -58,7 +58,7 @@ def dataset_entry(name: str) -> DatasetEntry:
     if super_graph_size := re.fullmatch(r"supergraph([1-9]\d?)", name):
         return _super_graph_entry(int(super_graph_size[1]))
     nearest = difflib.get_close_matches(name, DATASETS, n=1, cutoff=0.0)[0]
-    raise InputError(f"no data set {name!r}: did you mean {nearest!r}? There are {', '.join(DATASETS)}")
+    raise InputError(f"no data set {name!r}: did you mean {nearest!r}? `maggnn data list` shows all")
 
 
 # ---- protocols ------------------------------------------------------------------------------------------

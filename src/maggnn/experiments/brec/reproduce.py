@@ -6,7 +6,7 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | test | table | data set | marks start | the predictor learns for |
 |---|---|---|---|---|
 | `rpc` | brec_rpc | basic | at random, m = 4, 16 sets U averaged | the protocol's 20 epochs at 1e-4 |
-| `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 4 times | the same |
+| `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 16 sets averaged | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
 
 In all three the agent learns after the predictor, in steps of its own (Algorithm 2), which no protocol counts. From
@@ -55,7 +55,7 @@ MOST_NODES = {"cpu": 600, "cuda": 16_384}
 AGENT = AgentSettings()
 TESTS: dict[str, RpcSettings | PaperSettings] = {
     "rpc": RpcSettings(agent=AGENT),
-    "nodes": RpcSettings(agent=AGENT, start="nodes", starts=4),
+    "nodes": RpcSettings(agent=AGENT, start="nodes"),
     "paper": PaperSettings(agent=AGENT),
 }
 TABLE = {"rpc": "brec_rpc", "nodes": "brec_rpc", "paper": "brec_paper"}

@@ -309,17 +309,7 @@ class PackedGraphs:
             in_degree, out_degree = in_degree * is_node, out_degree * is_node
             edge_index = torch.where(is_edge, edge_index, size.nodes - 1)
             by_source = torch.where(is_edge, by_source, edge)
-        batch = GraphBatch(
-            num_nodes=num_nodes,
-            edge_index=edge_index,
-            in_degree=in_degree,
-            out_degree=out_degree,
-            by_source=by_source,
-            max_num_nodes=size.max_num_nodes,
-            total_nodes=size.nodes,
-            padding=size.padding,
-        )
-        return self._with_features(batch, ids, nodes, edges)
+        return self._batch(ids, size, nodes, edges, (num_nodes, edge_index, in_degree, out_degree, by_source))
 
     def _gather_fused(self, ids: Tensor, size: BatchSize) -> GraphBatch:
         """`gather` on a GPU, and what a batch would otherwise work out from it."""
@@ -331,17 +321,8 @@ class PackedGraphs:
             ids, node_offsets, edge_offsets, degrees, self.first_edges, self.edge_index, self.by_source, size.nodes,
             size.edges,
         )  # fmt: skip
-        batch = GraphBatch(
-            num_nodes=found.num_nodes,
-            edge_index=found.edge_index,
-            in_degree=found.in_degree,
-            out_degree=found.out_degree,
-            by_source=found.by_source,
-            max_num_nodes=size.max_num_nodes,
-            total_nodes=size.nodes,
-            padding=size.padding,
-        )
-        batch = self._with_features(batch, ids, found.rows, found.edge_rows)
+        structure = (found.num_nodes, found.edge_index, found.in_degree, found.out_degree, found.by_source)
+        batch = self._batch(ids, size, found.rows, found.edge_rows, structure)
         batch.__dict__.update(
             first_node=found.node_offsets[:-1],
             node_offsets=found.node_offsets,
@@ -352,10 +333,20 @@ class PackedGraphs:
         )
         return batch
 
-    def _with_features(self, batch: GraphBatch, ids: Tensor, nodes: Tensor, edges: Tensor) -> GraphBatch:
-        """The batch with features and targets of graphs `ids`, whose rows in the set are `nodes` and `edges`."""
-        return replace(
-            batch,
+    def _batch(
+        self, ids: Tensor, size: BatchSize, nodes: Tensor, edges: Tensor, structure: tuple[Tensor, ...]
+    ) -> GraphBatch:
+        """The batch of what was gathered, with features and targets.
+
+        Args:
+            nodes, edges: rows of the set that the batch's rows come from.
+            structure: the first five fields of a `GraphBatch`.
+        """
+        return GraphBatch(
+            *structure,
+            max_num_nodes=size.max_num_nodes,
+            total_nodes=size.nodes,
+            padding=size.padding,
             x=None if self.x is None else self.x[nodes],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],

@@ -1,29 +1,13 @@
 """A batch gathered by Triton programs is the batch that plain torch gathers."""
 
-import os
-
 import pytest
 import torch
 
 from maggnn.graphs import PackedGraphs
 from maggnn.structure import with_structure
 
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible")
-NO_INTERPRETER = pytest.mark.skipif(
-    not os.environ.get("TRITON_INTERPRET"), reason="set TRITON_INTERPRET=1 to run Triton kernels in its interpreter"
-)
-DEVICES = [
-    pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU]),
-    pytest.param("cpu", marks=NO_INTERPRETER, id="interpreter"),
-]
 FIELDS = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")
 DERIVED = ("first_node", "node_offsets", "node_graph", "edge_offsets", "source_offsets")
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    pytest.importorskip("triton", reason="Triton comes with GPU builds of torch only")
-    return torch.device(request.param)
 
 
 def random_set(level="graph", undirected=True, seed=0, edges=0.3):

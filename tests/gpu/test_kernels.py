@@ -4,7 +4,6 @@ They run on a GPU, or with TRITON_INTERPRET=1 in Triton's interpreter, which che
 """
 
 import itertools
-import os
 import secrets
 
 import pytest
@@ -14,22 +13,8 @@ from torch import nn
 from maggnn.graphs import PackedGraphs
 from maggnn.kernels import reference
 
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible")
-NO_INTERPRETER = pytest.mark.skipif(
-    not os.environ.get("TRITON_INTERPRET"), reason="set TRITON_INTERPRET=1 to run Triton kernels in its interpreter"
-)
-DEVICES = [
-    pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU]),
-    pytest.param("cpu", marks=NO_INTERPRETER, id="interpreter"),
-]
 FORWARD, BACKWARD = 1e-5, 1e-4
 MESSAGES = list(itertools.product([False, True], [False, True]))  # relu, edge embeddings
-
-
-@pytest.fixture(params=DEVICES)
-def device(request):
-    pytest.importorskip("triton", reason="Triton comes with GPU builds of torch only")
-    return torch.device(request.param)
 
 
 @pytest.fixture

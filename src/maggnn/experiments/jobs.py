@@ -1,21 +1,18 @@
-"""Many trainings side by side: each in its own process, each result kept in its own file as soon as it is there.
+"""A job: one training and its tests. A reproduction is many of them, side by side (`side_by_side`).
 
-Started again, a reproduction skips the jobs whose results lie in its folder, so nothing measured is lost.
+A result holds `scores[policy][keep]`, [tests][t + 1] of `metric`, and `errors[policy]`, [tests][t + 1][out], the
+absolute errors of a regression; see `run_job`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
@@ -23,6 +20,7 @@ from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.errors import InputError
 from maggnn.experiments.ledger import commit_name, hardware_name, torch_version
+from maggnn.experiments.side_by_side import Result, run_all
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.runtime import make_generator, pick_device
@@ -30,10 +28,6 @@ from maggnn.training.checkpoint import load_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
 from maggnn.training.pretrained import agent_digest
 from maggnn.training.run import Trained, count_parameters, train
-
-Result = dict[str, Any]
-"""What a job measured: `scores[policy][keep]` is [tests][t + 1] of `metric`, `errors[policy]` [tests][t + 1][out] the
-absolute errors of a regression; see `run_job`."""
 
 MEAN = "mean"
 """The keep rule of answers that are averaged over several starts, each from its last state."""
@@ -72,20 +66,8 @@ class Job:
 
 
 def run_jobs(jobs: Sequence[Job], folder: Path, workers: int) -> list[Result]:
-    """Run all jobs, in `workers` processes, and return their results in order."""
-    folder.mkdir(parents=True, exist_ok=True)
-    waiting = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
-    began = time.monotonic()
-    if workers <= 1:
-        for number, job in enumerate(waiting):
-            _tell(number + 1, len(waiting), began, _run_and_keep(job, folder))
-    else:
-        # Largest first would be faster still; jobs of one reproduction are alike enough.
-        with ProcessPoolExecutor(workers, get_context("spawn"), _single_thread) as pool:
-            futures = [pool.submit(_run_and_keep, job, folder) for job in waiting]
-            for number, future in enumerate(as_completed(futures)):
-                _tell(number + 1, len(waiting), began, future.result())
-    return [json.loads((folder / f"{job.name}.json").read_text()) for job in jobs]
+    """Run all jobs that have no result in `folder` yet, in `workers` processes, and return their results in order."""
+    return run_all(jobs, run_job, _in_words, folder, workers)
 
 
 def run_job(job: Job, folder: Path | None = None) -> Result:
@@ -184,23 +166,7 @@ def peak_mb(device: torch.device) -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def _run_and_keep(job: Job, folder: Path) -> Result:
-    result = run_job(job, folder)
-    path = folder / f"{job.name}.json"
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(result))
-    temporary.replace(path)
-    return result
-
-
-def _single_thread() -> None:
-    """Processes side by side already use every core."""
-    torch.set_num_threads(1)
-
-
-def _tell(done: int, total: int, began: float, result: Result) -> None:
-    left = (time.monotonic() - began) / done * (total - done)
+def _in_words(job: Job, result: Result) -> str:
     last = {policy: kept["last"] for policy, kept in result["scores"].items()}
     scores = "  ".join(f"{policy} {sum(row[-1] for row in rows) / len(rows):.4g}" for policy, rows in last.items())
-    line = f"[{done}/{total}, {left:.0f} s left] {result['name']}  {scores}  {result['train_s']:.0f} s"
-    print(line, file=sys.stderr, flush=True)
+    return f"{scores}  {result['train_s']:.0f} s"

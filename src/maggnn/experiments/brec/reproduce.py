@@ -16,16 +16,10 @@ In all three the agent learns after the predictor, in steps of its own (Algorith
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,6 +32,7 @@ from maggnn.experiments.brec.paper_test import PaperSettings, paper_test
 from maggnn.experiments.brec.rpc import RELABELLINGS, RpcSettings, distinguished, rpc, unreliable
 from maggnn.experiments.jobs import peak_mb
 from maggnn.experiments.ledger import LedgerRow, commit_name, hardware_name, torch_version
+from maggnn.experiments.side_by_side import Result, run_all
 from maggnn.runtime import pick_device
 
 DATASETS = tuple(CATEGORIES)
@@ -63,8 +58,6 @@ TABLE = {"rpc": "brec_rpc", "nodes": "brec_rpc", "paper": "brec_paper"}
 DEEPER: dict[str, int] = {"cfi": 12}
 """Layers where five are too few. Of the pairs looked at, colour refinement tells CFI pairs apart after 3 to 11 rounds
 with one or two marks, all others after 1 to 4."""
-
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -136,21 +129,10 @@ def settings_for(test: str, method: str, category: str) -> RpcSettings | PaperSe
 
 def run_jobs(jobs: Sequence[BrecJob], folder: Path, workers: int) -> list[Result]:
     """Results in order; in `workers` processes, each of one thread."""
-    folder.mkdir(parents=True, exist_ok=True)
-    waiting = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
-    began = time.monotonic()
-    if workers <= 1:
-        for number, job in enumerate(waiting):
-            _tell(number + 1, len(waiting), began, job, _run_and_keep(job, folder))
-    else:
-        with ProcessPoolExecutor(workers, get_context("spawn"), _single_thread) as pool:
-            futures = {pool.submit(_run_and_keep, job, folder): job for job in waiting}
-            for number, future in enumerate(as_completed(futures)):
-                _tell(number + 1, len(waiting), began, futures[future], future.result())
-    return [json.loads((folder / f"{job.name}.json").read_text()) for job in jobs]
+    return run_all(jobs, run_job, _in_words, folder, workers)
 
 
-def run_job(job: BrecJob) -> Result:
+def run_job(job: BrecJob, folder: Path) -> Result:
     """Train and test; what each method reached is a list with one entry a pair."""
     device = pick_device("auto")
     graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs)).to(device)
@@ -256,21 +238,6 @@ def _described(settings: RpcSettings | PaperSettings) -> str:
     return f"{shape}; {budget}" + (f"; {agent}" if settings.tuple_order else "")
 
 
-def _run_and_keep(job: BrecJob, folder: Path) -> Result:
-    result = run_job(job)
-    path = folder / f"{job.name}.json"
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(result))
-    temporary.replace(path)
-    return result
-
-
-def _single_thread() -> None:
-    torch.set_num_threads(1)
-
-
-def _tell(done: int, total: int, began: float, job: BrecJob, result: Result) -> None:
-    left = (time.monotonic() - began) / done * (total - done)
+def _in_words(job: BrecJob, result: Result) -> str:
     counts = "  ".join(f"{name} {int(told_apart(job, result, name).sum())}" for name in result["found"])
-    line = f"[{done}/{total}, {left:.0f} s left] {job.name}  of {len(job.pairs)}: {counts}  {result['seconds']:.0f} s"
-    print(line, file=sys.stderr, flush=True)
+    return f"of {len(job.pairs)}: {counts}  {result['seconds']:.0f} s"

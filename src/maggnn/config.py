@@ -112,7 +112,9 @@ class TrainingConfig:
         "PRE: a predictor on the tuples that an agent from other data moves",
     )
     predictor_steps: int = option(3_000, "optimiser steps of f_p")
-    agent_steps: int = option(2_000, "RL-Experience calls of the agent's phase, each followed by Q updates")
+    agent_steps: int = option(
+        2_000, "RL-Experience calls, each followed by Q updates; SIMUL spreads them over the predictor's steps"
+    )
     batch_size: int = option(64, "graphs in a predictor step")
     starts_per_graph: int = option(1, "random sets U drawn for each graph of a predictor step (edges are shared)")
     agent_batch_size: int = option(128, "experiences in a Q update")
@@ -331,8 +333,8 @@ def _check_values(config: Config, origin: str) -> None:
     if config.agent.tuple_order == 0 and config.training.agent_steps:
         raise InputError(f"{origin}: agent.tuple_order = 0 has no agent to train: set training.agent_steps to 0")
     training = config.training
-    if training.paradigm == "simul" and training.agent_steps != training.predictor_steps:
-        raise InputError(f"{origin}: SIMUL trains both in every step: set agent_steps and predictor_steps alike")
+    if training.paradigm == "simul" and not _takes_turns(training):
+        raise InputError(f"{origin}: SIMUL trains both in turn: predictor_steps must be a multiple of agent_steps")
     if training.paradigm == "simul" and training.starts_per_graph != 1:
         raise InputError(f"{origin}: SIMUL searches once for each graph of a step: set training.starts_per_graph to 1")
     _check_pretrained(config, origin)
@@ -345,6 +347,11 @@ def _check_values(config: Config, origin: str) -> None:
     smallest = max(config.replay.warmup, config.training.walkers)
     if config.replay.capacity < smallest:
         raise InputError(f"{origin}: replay.capacity must be at least {smallest} (replay.warmup, training.walkers)")
+
+
+def _takes_turns(training: TrainingConfig) -> bool:
+    steps = training.predictor_steps
+    return 0 < training.agent_steps <= max(steps, 1) and steps % training.agent_steps == 0
 
 
 def _check_pretrained(config: Config, origin: str) -> None:

@@ -277,13 +277,16 @@ class Simul(Paradigm):
 
     def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
         super().__init__(config, dataset, split, device)
-        self.agent_steps = config.training.predictor_steps
+        self.agent_steps = config.training.agent_steps
         steps, moves = config.training.predictor_steps, config.agent.num_moves
+        self.every = steps // self.agent_steps
+        """Predictor steps for each of the agent's; 1 is Algorithm 3 to the letter."""
         self.phases = [Phase("simul", steps, self.gather_warmup, self.step, judged_after=moves)]
 
     def step(self, step: int) -> Scalars:
         """Lines 4-7, then lines 8-12."""
-        return self.predictor_step(step) | self.agent_step(step)
+        scalars = self.predictor_step(step)
+        return scalars if step % self.every else scalars | self.agent_step(step // self.every)
 
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
         """Lines 4-7: random tuples moved t times by the agent."""

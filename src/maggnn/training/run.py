@@ -136,7 +136,11 @@ def _run_phases(
 
 def _mean(scalars: list[Scalars]) -> Scalars:
     """What was logged since the last line, averaged: single steps alias with the length of a walk."""
-    return {name: sum(entry[name] for entry in scalars) / len(scalars) for name in scalars[0]}
+    logged: dict[str, list[Tensor | float]] = {}
+    for entry in scalars:
+        for name, value in entry.items():
+            logged.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in logged.items()}
 
 
 def _finish(config: Config) -> None:

@@ -95,9 +95,18 @@ def _train_until(config, folder, last):
         Simul.step = step
 
 
-def test_both_lengths_must_agree():
-    with pytest.raises(InputError, match="SIMUL trains both"):
-        make_config(agent_steps=3)
+@pytest.mark.parametrize("agent_steps", [0, 4, 12])
+def test_the_agent_steps_must_fit_into_the_predictor_steps(agent_steps):
+    with pytest.raises(InputError, match="SIMUL trains both in turn"):
+        make_config(agent_steps=agent_steps)
+
+
+def test_an_agent_may_step_less_often():
+    """Half as many steps: after the first, third, ... predictor step; its schedules end with its last."""
+    simul = make_simul(make_config(agent_steps=3))
+    simul.gather_warmup()
+    stepped = ["agent/q_loss" in simul.step(step) for step in range(6)]
+    assert stepped == [True, False] * 3
 
 
 def test_one_search_for_each_graph():

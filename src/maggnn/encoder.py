@@ -17,6 +17,7 @@ from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import aggregate
 from maggnn.marking import marks
 from maggnn.normalise import Norm
+from maggnn.rings import edge_features, with_ring_column
 from maggnn.structure import random_walk
 
 MAX_KINDS = 256
@@ -53,7 +54,9 @@ class GINELayer(GINLayer):
 
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__(config, edge_features)
-        self.edge_embedding = FeatureEmbedding(edge_features, config.hidden) if not edge_features.empty else None
+        self.rings = config.rings
+        described = with_ring_column(edge_features) if config.rings else edge_features
+        self.edge_embedding = FeatureEmbedding(described, config.hidden) if not described.empty else None
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         edges, kinds = self.edges(graphs)
@@ -64,7 +67,7 @@ class GINELayer(GINLayer):
         embedding = self.edge_embedding
         if embedding is None:
             return None, None
-        edge_attr = _present(graphs.edge_attr, "edge_attr")
+        edge_attr = edge_features(graphs, self.rings)
         if embedding.num_kinds is None or embedding.num_kinds > MAX_KINDS:
             return embedding(edge_attr), None
         return embedding.table(), graphs.derived(f"edge kinds {embedding.spec}", lambda: embedding.kinds(edge_attr))
@@ -100,6 +103,10 @@ class Encoder(nn.Module):
         self, config: EncoderConfig, tuple_order: int, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__()
+        if config.rings and config.conv != "gine":
+            raise InputError(
+                f"encoder.rings describes edges, which encoder.conv = {config.conv} does not read: use gine"
+            )
         self.config = config
         self.tuple_order = tuple_order
         self.node_embedding: nn.Module | None = None

@@ -56,6 +56,7 @@ class GraphBatch:
         by_source: [E], the edges in order of (source, target);
         x: [N, F] or None; edge_attr: [E, F] or None; y: [B, ...] or [N, ...] or None;
         structure: [N, S] or None, numbers made from the edges alone (see `maggnn.structure`);
+        rings: [E] or None, the smallest ring of each edge (see `maggnn.rings`);
         roots: [B, r] or None, the nodes (local ids) that a rooted graph is about (see `maggnn.data.rooted`).
     """
 
@@ -71,6 +72,7 @@ class GraphBatch:
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     structure: Tensor | None = None
+    rings: Tensor | None = None
     roots: Tensor | None = None
 
     @property
@@ -162,6 +164,7 @@ class PackedGraphs:
         by_source: [total edges], each graph's own edges (counted from 0) in order of (source, target);
         x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...];
         structure: [total nodes, S], numbers made from the edges alone (see `maggnn.structure`);
+        rings: [total edges], the smallest ring of each edge (see `maggnn.rings`);
         roots: [G, r], the nodes (local ids) that a rooted graph is about (see `maggnn.data.rooted`).
     """
 
@@ -175,6 +178,7 @@ class PackedGraphs:
     edge_attr: Tensor | None = None
     y: Tensor | None = None
     structure: Tensor | None = None
+    rings: Tensor | None = None
     roots: Tensor | None = None
     level: Level = "graph"
 
@@ -277,11 +281,12 @@ class PackedGraphs:
         rounded = math.ceil(ROUNDING * need) / ROUNDING
         nodes, edges = math.ceil(rounded * average_nodes), math.ceil(rounded * average_edges)
         # Tables [B, max_num_nodes] are as wide as the batch needs, up to a power of two.
-        width = min(self._most_nodes, 1 << (exact.max_num_nodes - 1).bit_length())
+        width = min(self.largest_graph, 1 << (exact.max_num_nodes - 1).bit_length())
         return BatchSize(len(ids), nodes, edges, width, padding=True)
 
     @cached_property
-    def _most_nodes(self) -> int:
+    def largest_graph(self) -> int:
+        """Nodes of the largest graph."""
         return int(self.num_nodes.max())
 
     @cached_property
@@ -317,6 +322,7 @@ class PackedGraphs:
 
         degrees = (self.in_degree, self.out_degree)
         node_offsets, edge_offsets = self.device_offsets
+        ids = ids.contiguous()  # a column of the replay buffer is not, and programs read row after row
         found = gather(
             ids, node_offsets, edge_offsets, degrees, self.first_edges, self.edge_index, self.by_source, size.nodes,
             size.edges,
@@ -351,6 +357,7 @@ class PackedGraphs:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
             structure=None if self.structure is None else self.structure[nodes],
+            rings=None if self.rings is None else self.rings[edges],
             roots=None if self.roots is None else self.roots[ids],
         )
 
@@ -376,6 +383,7 @@ class PackedGraphs:
             edge_attr=batch.edge_attr,
             y=batch.y,
             structure=batch.structure,
+            rings=batch.rings,
             roots=batch.roots,
             level=self.level,
         )

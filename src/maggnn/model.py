@@ -25,6 +25,7 @@ from maggnn.features import FeatureSpec
 from maggnn.graphs import GraphBatch, Level, PackedGraphs, Task
 from maggnn.predictor import Predictor
 from maggnn.q_network import AgentShape, QNetwork
+from maggnn.rings import with_rings
 from maggnn.state import State
 from maggnn.structure import with_structure
 from maggnn.targets import TargetScale
@@ -136,8 +137,10 @@ class MagGNN(nn.Module):
 
     def prepared(self, packed: PackedGraphs) -> PackedGraphs:
         """The set with what this model reads of its graphs' structure worked out once, for all batches."""
-        steps = self.predictor.encoder.config.random_walk
-        return with_structure(packed, steps) if steps or self.agent.start == "central" else packed
+        encoder = self.predictor.encoder.config
+        if encoder.random_walk or self.agent.start == "central":
+            packed = with_structure(packed, encoder.random_walk)
+        return with_rings(packed) if encoder.rings else packed
 
     @torch.no_grad()
     def scores(self, state: State, answers: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:

@@ -61,15 +61,15 @@ def _structure(graphs: GraphBatch, steps: int) -> Tensor:
 
 def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
     """Centrality, then the return probabilities, [N, 1 + steps]."""
-    adjacency = _adjacency(graphs)  # [B, V, V]
-    degree = adjacency.sum(dim=2, keepdim=True).clamp(min=1)
-    exponential = torch.ones(adjacency.shape[:2], dtype=torch.float64, device=graphs.device)  # the term of s = 0
-    exact = term = adjacency.double()
+    edges = adjacency(graphs)  # [B, V, V]
+    degree = edges.sum(dim=2, keepdim=True).clamp(min=1)
+    exponential = torch.ones(edges.shape[:2], dtype=torch.float64, device=graphs.device)  # the term of s = 0
+    exact = term = edges.double()
     for s in range(1, CENTRALITY_TERMS + 1):
         exponential = exponential + term.diagonal(dim1=1, dim2=2)
         term = term @ exact / (s + 1)
     exponential = exponential.round(decimals=DECIMALS).float()
-    walk = power = adjacency / degree
+    walk = power = edges / degree
     columns = [exponential]
     for _ in range(steps):
         power = power @ walk
@@ -78,8 +78,8 @@ def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
     return table[graphs.node_graph, graphs.local_id.clamp(max=graphs.max_num_nodes - 1)]
 
 
-def _adjacency(graphs: GraphBatch) -> Tensor:
-    """Dense, [B, V, V]; edges of padding add nothing."""
+def adjacency(graphs: GraphBatch) -> Tensor:
+    """Dense, [B, V, V] as [target, source]; edges of padding add nothing."""
     source, target = graphs.edge_index
     shape = (graphs.num_graphs, graphs.max_num_nodes, graphs.max_num_nodes)
     dense = torch.zeros(shape, device=graphs.device)

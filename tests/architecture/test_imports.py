@@ -19,6 +19,7 @@ LINE = (
     ("structure",),
     ("tuples", "data", "targets"),
     ("state", "marking", "features", "history"),
+    ("rings",),
     ("refinement",),  # what marks can tell apart, before any network
     ("planner",),
     ("normalise",),

@@ -62,6 +62,13 @@ def test_gathered_by_programs_as_by_torch(device, level, undirected, rounded):
         equal(fused, packed.gather(chosen, size))
 
 
+def test_ids_that_are_a_column_of_a_table(device):
+    """As those of the replay buffer."""
+    packed, chosen = random_set(), torch.tensor([[3, 9], [22, 9], [0, 9]])[:, 0]
+    size = packed.rounded_size(chosen)
+    equal(packed.to(device)._gather_fused(chosen.to(device), size), packed.gather(chosen, size))
+
+
 def test_graphs_without_any_edges(device):
     packed = random_set(edges=0.0)
     chosen = torch.tensor([3, 22, 0])

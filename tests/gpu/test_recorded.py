@@ -156,15 +156,6 @@ def test_a_gpu_has_room_for_a_few_sizes():
     assert alike.room_for(ids) == alike.size_of(ids)  # one size is all there is
 
 
-def test_gathering_on_a_gpu_is_the_same():
-    packed = make_packed(random_sizes(20))
-    ids = torch.tensor([3, 1, 3, 19, 0])
-    for size in (packed.size_of(ids), packed.rounded_size(ids)):
-        ours, theirs = packed.to(CUDA).gather(ids.to(CUDA), size), packed.gather(ids, size)
-        for name in ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source", "x", "edge_attr", "y"):
-            assert torch.equal(getattr(ours, name).cpu(), getattr(theirs, name)), name
-
-
 @pytest.mark.parametrize("target", ["dqn", "double_dqn", "lookahead"])
 @pytest.mark.parametrize(("task", "level"), [("classification", "graph"), ("regression", "node")])
 def test_recorded_training_equals_launched_training(task, level, target):

@@ -1,0 +1,102 @@
+"""The smallest ring that each edge lies in: chemistry's most telling feature of a bond that the edges alone determine.
+
+Shapes: B graphs, N nodes, E edges of the batch, V nodes and L edges of its largest graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec
+from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.structure import CELLS_A_CHUNK, adjacency
+
+LARGEST = 8
+"""Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
+
+NUM_CATEGORIES = LARGEST - 1
+"""No ring, then sizes 3, 4, ..., LARGEST."""
+
+
+def edge_rings(graphs: GraphBatch) -> Tensor:
+    """The category of each edge's smallest ring, [E]: 0 for none, else its size less two."""
+    if graphs.rings is not None:
+        return graphs.rings
+    return graphs.derived("rings", lambda: _search(graphs))
+
+
+def with_rings(packed: PackedGraphs) -> PackedGraphs:
+    """The same set with the rings of every edge worked out, [total edges]."""
+    if packed.rings is not None:
+        return packed
+    rings = torch.zeros(len(packed.by_source), dtype=torch.long, device=packed.device)
+    by_size = packed.num_edges.argsort(descending=True)  # graphs of like size together: little padding
+    first = 0
+    while first < len(by_size):
+        cells = int(packed.num_edges[by_size[first]]) * packed.largest_graph
+        chunk = by_size[first : first + max(1, CELLS_A_CHUNK // max(cells, 1))]
+        batch = packed[chunk]
+        starts = packed.device_offsets[1][chunk.to(packed.device)]
+        _, graph, place = _places(batch)
+        rings[starts[graph] + place] = _search(batch)
+        first += len(chunk)
+    return replace(packed, rings=rings)
+
+
+def with_ring_column(spec: FeatureSpec) -> FeatureSpec:
+    """What edges of a model that reads rings have."""
+    if spec.width:
+        return FeatureSpec(width=spec.width + NUM_CATEGORIES)
+    return FeatureSpec(categories=(*spec.categories, NUM_CATEGORIES))
+
+
+def with_rings_beside(edge_attr: Tensor | None, rings: Tensor) -> Tensor:
+    """Edge features [E, F] and the rings [E] as one table: a further category, or floats one-hot."""
+    if edge_attr is None or edge_attr.shape[1] == 0:
+        return rings[:, None]
+    if edge_attr.is_floating_point():
+        return torch.cat([edge_attr, functional.one_hot(rings, NUM_CATEGORIES).to(edge_attr.dtype)], dim=1)
+    return torch.cat([edge_attr.long(), rings[:, None]], dim=1)
+
+
+def edge_features(graphs: GraphBatch, rings: bool) -> Tensor:
+    """What a model reads of each edge, [E, F]."""
+    if rings:
+        return graphs.derived("edges with rings", lambda: with_rings_beside(graphs.edge_attr, edge_rings(graphs)))
+    if graphs.edge_attr is None:
+        raise InputError("the model was made for graphs with edge_attr, but these graphs have none")
+    return graphs.edge_attr
+
+
+def _places(graphs: GraphBatch) -> tuple[int, Tensor, Tensor]:
+    """L, and of each edge its graph and its number there, [E] both; rows of padding come after a graph's own."""
+    graph = graphs.node_graph[graphs.edge_index[1]]
+    before = graphs.edge_offsets[graphs.first_node]  # [B]
+    place = torch.arange(len(graph), device=graphs.device) - before[graph]
+    return int(place.max()) + 1 if len(place) else 0, graph, place
+
+
+def _search(graphs: GraphBatch) -> Tensor:
+    """Breadth first from each edge's source, all edges at once, until its target is met by another way, [E]."""
+    most, graph, place = _places(graphs)
+    if not most:
+        return torch.zeros(0, dtype=torch.long, device=graphs.device)
+    joined = adjacency(graphs).clamp(max=1).transpose(1, 2)  # [B, V from, V to]
+    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)
+    source, target = local[graphs.edge_index]  # [E]
+    met = torch.zeros(graphs.num_graphs, most, graphs.max_num_nodes, device=graphs.device)  # [B, L, V]
+    met[graph, place, source] = 1.0
+    ring = torch.zeros_like(graph)
+    for size in range(2, LARGEST + 1):  # after `size - 1` steps
+        ways = met @ joined
+        ways[graph, place, target] -= met[graph, place, source]  # not along the edge itself
+        closed = ways[graph, place, target] > 0
+        ring = torch.where(closed & (ring == 0), size, ring)
+        met = ((ways + met) > 0).float()
+    ring = torch.where(source == target, 0, ring)  # a self-loop is no ring
+    return (ring - 2).clamp(min=0)

@@ -49,6 +49,7 @@ class EncoderConfig:
     residual: bool = option(False, "add a layer's input to its output")
     dropout: float = option(0.0, "share of a layer's outputs that training drops")
     random_walk: int = option(0, "steps whose return probabilities describe each node beside its features")
+    distances: bool = option(False, "describe each node also by how many nodes are 1, 2, ... 12 edges away")
     rings: bool = option(False, "gine: each edge also knows the smallest ring it lies in, up to 8 nodes")
     c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2)")
     c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2)")

@@ -18,7 +18,7 @@ from maggnn.kernels.messages import aggregate
 from maggnn.marking import marks
 from maggnn.normalise import Norm
 from maggnn.rings import edge_features, with_ring_column
-from maggnn.structure import random_walk
+from maggnn.structure import FARTHEST, distances_and_walks, random_walk
 
 MAX_KINDS = 256
 """Combinations of bond categories up to which a layer embeds the kinds and not the bonds."""
@@ -113,10 +113,11 @@ class Encoder(nn.Module):
         if not node_features.empty:
             self.node_embedding = FeatureEmbedding(node_features, config.hidden)
         self.mark_embedding = nn.Linear(tuple_order, config.hidden) if tuple_order else None
-        self.walk_norm = self.walk_embedding = None
-        if config.random_walk:
-            self.walk_norm = Norm("batch", config.random_walk)
-            self.walk_embedding = nn.Linear(config.random_walk, config.hidden, bias=False)
+        self.structure_norm = self.structure_embedding = None
+        width = config.random_walk + (FARTHEST if config.distances else 0)
+        if width:
+            self.structure_norm = Norm("batch", width)
+            self.structure_embedding = nn.Linear(width, config.hidden, bias=False)
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
         self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer in one
@@ -125,7 +126,7 @@ class Encoder(nn.Module):
     @property
     def _blank(self) -> bool:
         """Neither features nor marks: every node starts from one learned constant."""
-        return self.node_embedding is None and self.mark_embedding is None and self.walk_embedding is None
+        return self.node_embedding is None and self.mark_embedding is None and self.structure_embedding is None
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         if self.start is not None:
@@ -154,9 +155,10 @@ class Encoder(nn.Module):
         if self.mark_embedding is not None:
             dtype = self.mark_embedding.weight.dtype
             parts.append(self.mark_embedding(marks(graphs, tuples, config.c_plus, config.c_minus, dtype)))
-        if self.walk_norm is not None and self.walk_embedding is not None:
-            returns = random_walk(graphs, config.random_walk).to(self.dtype)  # [N, steps]
-            parts.append(self.walk_embedding(self.walk_norm(returns, graphs.num_real))[:, None])
+        if self.structure_norm is not None and self.structure_embedding is not None:
+            read = distances_and_walks if config.distances else random_walk
+            structure = read(graphs, config.random_walk).to(self.dtype)  # [N, S]
+            parts.append(self.structure_embedding(self.structure_norm(structure, graphs.num_real))[:, None])
         if self.constant is not None:
             parts.append(self.constant.expand(graphs.total_nodes, 1, -1))
         return sum(parts[1:], parts[0]).expand(-1, tuples.shape[1], -1)

@@ -146,7 +146,7 @@ class FrozenStart(nn.Module):
             return False
         if encoder.node_embedding is not None and atoms is None:
             return False
-        if encoder.walk_embedding is not None:  # floats have no table
+        if encoder.structure_embedding is not None:  # floats have no table
             return False
         rows = math.prod(len(kinds) for kinds in (atoms, bonds) if kinds is not None)
         return rows * 2**encoder.tuple_order <= MAX_ROWS

@@ -138,7 +138,7 @@ class MagGNN(nn.Module):
     def prepared(self, packed: PackedGraphs) -> PackedGraphs:
         """The set with what this model reads of its graphs' structure worked out once, for all batches."""
         encoder = self.predictor.encoder.config
-        if encoder.random_walk or self.agent.start == "central":
+        if encoder.random_walk or encoder.distances or self.agent.start == "central":
             packed = with_structure(packed, encoder.random_walk)
         return with_rings(packed) if encoder.rings else packed
 

@@ -1,8 +1,9 @@
-"""What the edges alone say of each node: its subgraph centrality and where random walks from it return.
+"""What the edges alone say of each node: its subgraph centrality, who is how far, and where random walks return.
 
-Both come from powers of small dense matrices, so a data set gets them once (`with_structure`) and a batch that has none
+All come from powers of small dense matrices, so a data set gets them once (`with_structure`) and a batch that has none
 makes its own. Centrality (Estrada and Rodriguez-Velazquez 2005) orders the nodes for deterministic starts; return
-probabilities (Dwivedi et al. 2022) are further features: that of a ring's atom tells the ring's size.
+probabilities (Dwivedi et al. 2022) are further features: that of a ring's atom tells the ring's size. So are counts of
+distances: how far a molecule extends is more than a few layers can see.
 
 Shapes: N nodes of the batch, V the largest graph's, S steps.
 """
@@ -26,9 +27,26 @@ CELLS_A_CHUNK = 8_000_000
 """Entries of the dense matrices [B, V, V] that are held at once."""
 
 
+FARTHEST = 12
+"""Distances that are counted one by one; farther nodes count as this far."""
+
+WALKS = 1 + FARTHEST
+"""The first column of return probabilities: centrality and the counts of distances come before."""
+
+
 def random_walk(graphs: GraphBatch, steps: int) -> Tensor:
     """The probability that a walk is back where it began after 2, 3, ..., steps + 1 steps, [N, steps]."""
-    return _structure(graphs, steps)[:, 1 : steps + 1]
+    return _structure(graphs, steps)[:, WALKS : WALKS + steps]
+
+
+def distances(graphs: GraphBatch) -> Tensor:
+    """How many nodes are 1, 2, ..., FARTHEST edges away, [N, FARTHEST]; those that no path leads to are not counted."""
+    return _structure(graphs, 0)[:, 1:WALKS]
+
+
+def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
+    """Both side by side, [N, FARTHEST + steps]."""
+    return _structure(graphs, steps)[:, 1 : WALKS + steps]
 
 
 def centrality(graphs: GraphBatch) -> Tensor:
@@ -37,10 +55,10 @@ def centrality(graphs: GraphBatch) -> Tensor:
 
 
 def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
-    """The same set with the structure of every node worked out, [total nodes, 1 + steps]."""
-    if packed.structure is not None and packed.structure.shape[1] > steps:
+    """The same set with the structure of every node worked out, [total nodes, WALKS + steps]."""
+    if packed.structure is not None and packed.structure.shape[1] >= WALKS + steps:
         return packed
-    structure = torch.empty(len(packed.in_degree), 1 + steps, device=packed.device)
+    structure = torch.empty(len(packed.in_degree), WALKS + steps, device=packed.device)
     by_size = packed.num_nodes.argsort(descending=True)  # graphs of like size together: little padding
     first = 0
     while first < len(by_size):
@@ -54,13 +72,13 @@ def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
 
 
 def _structure(graphs: GraphBatch, steps: int) -> Tensor:
-    if graphs.structure is not None and graphs.structure.shape[1] > steps:
+    if graphs.structure is not None and graphs.structure.shape[1] >= WALKS + steps:
         return graphs.structure
     return graphs.derived(f"structure {steps}", lambda: _from_powers(graphs, steps))
 
 
 def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
-    """Centrality, then the return probabilities, [N, 1 + steps]."""
+    """Centrality, then the counts of distances, then the return probabilities, [N, WALKS + steps]."""
     edges = adjacency(graphs)  # [B, V, V]
     degree = edges.sum(dim=2, keepdim=True).clamp(min=1)
     exponential = torch.ones(edges.shape[:2], dtype=torch.float64, device=graphs.device)  # the term of s = 0
@@ -70,12 +88,27 @@ def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
         term = term @ exact / (s + 1)
     exponential = exponential.round(decimals=DECIMALS).float()
     walk = power = edges / degree
-    columns = [exponential]
+    columns = [exponential, *_counts(edges)]
     for _ in range(steps):
         power = power @ walk
         columns.append(power.diagonal(dim1=1, dim2=2))
-    table = torch.stack(columns, dim=-1)  # [B, V, 1 + steps]
+    table = torch.stack(columns, dim=-1)  # [B, V, WALKS + steps]
     return table[graphs.node_graph, graphs.local_id.clamp(max=graphs.max_num_nodes - 1)]
+
+
+def _counts(edges: Tensor) -> list[Tensor]:
+    """How many nodes are 1, 2, ... steps away, FARTHEST tables [B, V]."""
+    near = torch.eye(edges.shape[1], device=edges.device).expand_as(edges)  # within so many steps
+    columns = []
+    for _ in range(FARTHEST - 1):
+        wider = ((near @ edges + near) > 0).float()
+        columns.append((wider - near).sum(dim=2))
+        near = wider
+    squarings = max(1, edges.shape[1].bit_length())  # until every path fits
+    reached = near
+    for _ in range(squarings):
+        reached = ((reached @ reached) > 0).float()
+    return [*columns, (reached - near).sum(dim=2)]
 
 
 def adjacency(graphs: GraphBatch) -> Tensor:

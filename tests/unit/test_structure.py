@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from maggnn.graphs import PackedGraphs
-from maggnn.structure import centrality, random_walk, with_structure
+from maggnn.structure import FARTHEST, WALKS, centrality, distances, random_walk, with_structure
 from maggnn.tuples import central_tuples
 
 torch.set_num_threads(1)
@@ -18,10 +18,10 @@ GRAPHS = [
 ]
 
 
-def packed():
-    edges = [torch.tensor(list(graph.edges), dtype=torch.long).reshape(-1, 2).T for graph in GRAPHS]
+def packed(graphs=GRAPHS):
+    edges = [torch.tensor(list(graph.edges), dtype=torch.long).reshape(-1, 2).T for graph in graphs]
     return PackedGraphs.build(
-        torch.tensor([len(graph) for graph in GRAPHS]),
+        torch.tensor([len(graph) for graph in graphs]),
         torch.tensor([part.shape[1] for part in edges]),
         torch.cat(edges, 1),
         undirected_once=True,
@@ -49,15 +49,26 @@ def test_centrality_equals_networkx():
         assert rows.tolist() == pytest.approx([expected[node] for node in graph.nodes], rel=1e-4)
 
 
+def test_counts_of_distances_equal_networkx():
+    graphs = [*GRAPHS, networkx.path_graph(20), networkx.disjoint_union(GRAPHS[0], GRAPHS[2])]
+    found = distances(packed(graphs)[torch.arange(len(graphs))]).split([len(graph) for graph in graphs])
+    for graph, rows in zip(graphs, found, strict=True):
+        for node, row in zip(graph.nodes, rows.tolist(), strict=True):
+            lengths = networkx.single_source_shortest_path_length(graph, node).values()
+            expected = [sum(min(length, FARTHEST) == far for length in lengths) for far in range(1, FARTHEST + 1)]
+            assert row == expected
+
+
 def test_worked_out_once_or_for_each_batch_is_the_same(monkeypatch):
     graphs, ids = packed(), torch.tensor([3, 0, 3, 4, 1, 2])
     for cells in (8_000_000, 40):  # one chunk, and chunks of one or two graphs
         monkeypatch.setattr("maggnn.structure.CELLS_A_CHUNK", cells)
         known = with_structure(graphs, 5)
-        assert known.structure.shape == (25, 6)
+        assert known.structure.shape == (25, WALKS + 5)
         torch.testing.assert_close(random_walk(known[ids], 5), random_walk(graphs[ids], 5))
         torch.testing.assert_close(random_walk(known[ids], 3), random_walk(graphs[ids], 3))
         torch.testing.assert_close(centrality(known[ids]), centrality(graphs[ids]))
+        assert torch.equal(distances(known[ids]), distances(graphs[ids]))
         assert with_structure(known, 4) is known
         torch.testing.assert_close(random_walk(known[ids], 9), random_walk(graphs[ids], 9))  # more than is known
         torch.testing.assert_close(random_walk(known.select(ids)[torch.arange(6)], 5), random_walk(graphs[ids], 5))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from maggnn.apps import report
+from maggnn.apps.report import readme, results
 from maggnn.errors import InputError
 from maggnn.experiments import ledger
 from maggnn.experiments.ledger import TABLES, LedgerRow
@@ -36,11 +37,11 @@ def find_line(text, *words):
 
 
 def test_every_table_has_a_title():
-    assert set(report.TITLES) == set(TABLES)
+    assert set(results.TITLES) == set(TABLES)
 
 
 def test_a_cell_shows_ours_and_the_papers():
-    text = report.render([make_row(), make_row(method="gin", m=None, k=None, t=None, keep=None, mean=6.67)])
+    text = results.render([make_row(), make_row(method="gin", m=None, k=None, t=None, keep=None, mean=6.67)])
     line = find_line(text, "mag-gnn", "m=1, k=2, t=2, keep last")
     assert "99.50 ± 0.25 (10×10); paper 100" in line
     assert "cpu, 2 cores" in line
@@ -49,7 +50,7 @@ def test_a_cell_shows_ours_and_the_papers():
 
 
 def test_the_newest_row_counts_and_failures_show():
-    text = report.render([make_row(mean=12.34), make_row(mean=None, std=None, note="did | not\nfinish")])
+    text = results.render([make_row(mean=12.34), make_row(mean=None, std=None, note="did | not\nfinish")])
     assert "12.34" not in text
     assert "failed (10×10) [1]" in text
     assert "- [1] did \\| not finish" in text
@@ -70,12 +71,12 @@ def test_the_newest_row_counts_and_failures_show():
 )
 def test_numbers(value, metric, expected):
     table = "bench_scaling" if metric.startswith("exponent") else "synthetic"
-    text = report.render([make_row(table=table, metric=metric, mean=value, std=None)])
+    text = results.render([make_row(table=table, metric=metric, mean=value, std=None)])
     assert f"| {expected} (10×10)" in text
 
 
 def test_moves_are_one_line_a_method():
-    text = report.render(moves_rows())
+    text = results.render(moves_rows())
     header = find_line(text, "t=0", "t=8")
     agent = find_line(text, "| mag-gnn |", "99.20")
     assert agent.count("|") == header.count("|")
@@ -85,7 +86,7 @@ def test_moves_are_one_line_a_method():
 
 def test_wide_tables_are_cut():
     targets = ("mu", "alpha", "homo", "lumo", "gap", "r2", "zpve", "u0", "u", "h", "g", "cv")
-    text = report.render([make_row(table="qm9", dataset=f"qm9_{name}", metric="mae", mean=0.1) for name in targets])
+    text = results.render([make_row(table="qm9", dataset=f"qm9_{name}", metric="mae", mean=0.1) for name in targets])
     headers = [line for line in text.splitlines() if line.startswith("| method | setting | qm9_")]
     assert len(headers) == 2
     assert "qm9_mu (mae)" in headers[0]
@@ -95,7 +96,7 @@ def test_wide_tables_are_cut():
 def test_tables_are_well_formed():
     rows = [make_row(table=table, metric="ms" if table.startswith("bench") else "accuracy") for table in TABLES]
     widths = None
-    for line in report.render(rows + moves_rows()).splitlines():
+    for line in results.render(rows + moves_rows()).splitlines():
         if not line.startswith("|"):
             widths = None
             continue
@@ -106,9 +107,9 @@ def test_tables_are_well_formed():
 
 def test_rendering_is_deterministic():
     rows = [make_row(dataset=d, method=m, note=f"{d} {m}") for d in ("exp", "csl") for m in ("gin", "mag-gnn")]
-    assert report.render(rows) == report.render(list(rows))
-    assert report.render_summary(rows) == report.render_summary(list(rows))
-    assert "Nothing has been measured yet." in report.render([])
+    assert results.render(rows) == results.render(list(rows))
+    assert readme.render_summary(rows) == readme.render_summary(list(rows))
+    assert "Nothing has been measured yet." in results.render([])
 
 
 def test_summary_never_chooses_by_score():
@@ -119,7 +120,7 @@ def test_summary_never_chooses_by_score():
         make_row(method="random-moves", mean=70.0, m=2),  # newer, but not at the agent's m
         make_row(method="random-marks", mean=88.0, t=0),
     ]
-    text = report.render_summary(rows)
+    text = readme.render_summary(rows)
     assert "98.00 ± 0.25 (10×10) | 100 |" in find_line(text, "| mag-gnn |")
     assert "90.00" in find_line(text, "| random-moves |")
     assert "88.00" in find_line(text, "| random-marks |")
@@ -127,16 +128,16 @@ def test_summary_never_chooses_by_score():
 
 
 def test_readme_is_filled_between_its_marks(tmp_path):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"# a\n\n{report.BEGIN}\nold\n{report.END}\n\ntail\n", encoding="utf-8")
-    report.update_readme(readme, [make_row(), *moves_rows()])
-    once = readme.read_text(encoding="utf-8")
+    path = tmp_path / "README.md"
+    path.write_text(f"# a\n\n{readme.BEGIN}\nold\n{readme.END}\n\ntail\n", encoding="utf-8")
+    report.update_readme(path, [make_row(), *moves_rows()])
+    once = path.read_text(encoding="utf-8")
     assert "old" not in once
     assert once.startswith("# a\n\n")
     assert once.endswith("\n\ntail\n")
     assert "99.20" in once
-    report.update_readme(readme, [make_row(), *moves_rows()])
-    assert readme.read_text(encoding="utf-8") == once
+    report.update_readme(path, [make_row(), *moves_rows()])
+    assert path.read_text(encoding="utf-8") == once
 
 
 def test_readme_without_marks_is_left_alone(tmp_path):
@@ -149,7 +150,7 @@ def test_readme_without_marks_is_left_alone(tmp_path):
 
 def test_write_report_and_stale(tmp_path):
     ledger.append([make_row(), *moves_rows()], tmp_path / report.LEDGER)
-    (tmp_path / "README.md").write_text(f"{report.BEGIN}\n{report.END}\n", encoding="utf-8")
+    (tmp_path / "README.md").write_text(f"{readme.BEGIN}\n{readme.END}\n", encoding="utf-8")
     assert len(report.stale(tmp_path)) == 2
     assert len(report.write_report(tmp_path)) == 2
     assert report.stale(tmp_path) == []

@@ -1,0 +1,115 @@
+"""The README's tables: the headline of each of the paper's tables, between two marks in the file."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from maggnn.apps.report.cells import Footnotes, Setting, markdown, number, ours, paper
+from maggnn.apps.report.results import moves_grid
+from maggnn.errors import InputError
+from maggnn.experiments import ledger
+from maggnn.experiments.ledger import METHODS, LedgerRow
+from maggnn.experiments.published import PUBLISHED
+
+BEGIN = "<!-- results:begin -->"
+END = "<!-- results:end -->"
+
+
+def render_summary(rows: Iterable[LedgerRow]) -> str:
+    """The README's compact table: the synthetic datasets, and SR25 against the number of moves, last state only."""
+    rows = [row for row in rows if row.keep in (None, "last")]  # the paper's rule; the other is on the results page
+    datasets = ("exp", "csl", "sr25")
+    header = ["accuracy, %", *(f"{name.upper()} {who}" for name in datasets for who in ("ours", "paper"))]
+    body = []
+    for method in ("gin", "random-marks", "random-moves", "mag-gnn"):
+        line = [method]
+        for dataset in datasets:
+            row = _headline(rows, method, dataset)
+            line += [
+                ours(row) if row else "–",
+                paper(PUBLISHED.get(("synthetic", dataset, method, "accuracy"))),
+            ]
+        body.append(line)
+    lines = [markdown(header, body)]
+    moves = [row for row in ledger.newest(rows) if (row.table, row.dataset, row.m, row.k) == ("moves", "sr25", 1, 2)]
+    if moves:
+        lines += ["SR25 with one tuple of two marks, accuracy after t moves (the paper: 100 after six):\n"]
+        lines += [moves_grid([dataclasses.replace(row, note=None) for row in moves], Footnotes())]
+    lines += _molecule_part(rows)
+    lines += _time_part(rows)
+    lines.append("mean ± standard deviation over runs (runs × tests); everything else: [results](docs/results.md).\n")
+    return "\n".join(lines)
+
+
+def _molecule_part(rows: Sequence[LedgerRow]) -> list[str]:
+    """The README's table of molecules, last state only."""
+    columns = {("zinc", "mae"): "ZINC", ("zinc_full", "mae"): "ZINC-FULL", ("molhiv", "auroc"): "MOLHIV"}
+    found = [row for row in ledger.newest(rows) if row.table == "molecules" and (row.dataset, row.metric) in columns]
+    if not found:
+        return []
+    body = []
+    for method in METHODS:
+        line = [method]
+        for dataset, metric in columns:
+            own = [row for row in found if (row.dataset, row.metric, row.method) == (dataset, metric, method)]
+            line += [
+                ours(own[-1]) if own else "–",
+                paper(PUBLISHED.get(("molecules", dataset, method, metric))),
+            ]
+        if any(row.method == method for row in found):
+            body.append(line)
+    names = [f"{name} {who}" for name in columns.values() for who in ("ours", "paper")]
+    title = "Molecules, MAE of ZINC (lower is better, at most 500k parameters) and ROC-AUC of MOLHIV in percent:\n"
+    return [title, markdown(["method", *names], body)]
+
+
+def _time_part(rows: Sequence[LedgerRow]) -> list[str]:
+    """The README's table of inference times, one line a method and machine."""
+    datasets = ("zinc_full", "cycle", "qm9")
+    found = [row for row in ledger.newest(rows) if row.table == "bench_inference" and row.dataset in datasets]
+    if not found:
+        return []
+    lines: dict[Setting, dict[str, LedgerRow]] = {}
+    for row in found:
+        lines.setdefault(Setting.of(row), {})[row.dataset] = row
+    body = []
+    for setting in sorted(lines, key=lambda setting: (setting.hardware or "", setting.order)):
+        line = [setting.method, setting.text]
+        for dataset in datasets:
+            row = lines[setting].get(dataset)
+            line += [
+                "–" if row is None else number(row.mean, row.metric),
+                paper(PUBLISHED.get(("bench_inference", dataset, setting.method, "ms"))),
+            ]
+        body.append([*line, setting.hardware or "–"])
+    names = [f"{name} {who}" for name in ("ZINC-FULL", "CYCLE", "QM9") for who in ("ours", "paper")]
+    title = "Inference, ms for a whole test set, five layers of width 100 (the paper's GPU is not named):\n"
+    return [title, markdown(["method", "setting", *names, "hardware"], body)]
+
+
+def _headline(rows: Sequence[LedgerRow], method: str, dataset: str) -> LedgerRow | None:
+    """The row of the synthetic table that the README shows for a method.
+
+    The agent's is the one with most runs, then the newest: never chosen by its score. A control must have the
+    agent's tuples (and moves and keep rule, where it moves) wherever such a row exists.
+    """
+    found = [r for r in rows if (r.table, r.metric, r.dataset, r.method) == ("synthetic", "accuracy", dataset, method)]
+    found = ledger.newest(found)
+    if method in ("random-marks", "random-moves"):
+        agent = _headline(rows, "mag-gnn", dataset)
+        names = ("m", "k") if method == "random-marks" else ("m", "k", "t", "keep")
+        alike = [r for r in found if agent and all(getattr(r, n) == getattr(agent, n) for n in names)]
+        found = alike or found
+    # max() keeps the first of equals; the newest stands last in the ledger.
+    age = {id(row): position for position, row in enumerate(rows)}
+    return max(found, key=lambda r: (r.runs * r.tests_per_run, age[id(r)]), default=None)
+
+
+def with_summary(path: Path, rows: Iterable[LedgerRow]) -> str:
+    """The README with the tables of `rows` between its marks."""
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise InputError(f"{path}: no {BEGIN} … {END} to fill; add the two lines where the table should stand")
+    return f"{before}{BEGIN}\n{render_summary(rows)}{END}{after}"

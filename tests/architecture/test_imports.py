@@ -27,7 +27,7 @@ LINE = (
     ("predictor",),  # before the Q-network, which may build its state from the predictor's embedding
     ("q_network",),
     ("agent", "environment"),
-    ("model",),
+    ("model", "particles"),
     ("frozen", "equivariance"),
     ("engine",),
     ("baselines",),

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maggnn.data import benchmarks, expressivity, regular_graphs
+from maggnn.data import benchmarks, expressivity, links, regular_graphs
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
@@ -128,6 +128,12 @@ def _load_brec() -> Dataset:
 # ---- facts ----------------------------------------------------------------------------------------------
 
 
+def _load_links(name: str, marked: bool) -> Dataset:
+    graphs, parts = links.hidden_links(marked)
+    names = ("no tie", "hidden tie")
+    return Dataset(name, graphs, "classification", 2, benchmarks.official_split, names, metric="auroc", extra=parts)
+
+
 def _csl_facts(dataset: Dataset) -> list[Fact]:
     return [
         ("41 nodes each", _all_equal(dataset.graphs.num_nodes, 41)),
@@ -159,6 +165,25 @@ def _strongly_regular_facts(dataset: Dataset, parameters: Parameters) -> list[Fa
 
 def _shrikhande_rook_facts(dataset: Dataset) -> list[Fact]:
     return [("strongly regular (16, 6, 2, 2)", _is_strongly_regular(dataset.graphs, 16, 6, 2, 2))]
+
+
+def _links_facts(dataset: Dataset) -> list[Fact]:
+    assert dataset.graphs.roots is not None
+    roots = dataset.graphs.roots
+    shared = torch.tensor(
+        [_common_neighbours(dataset.graphs, number, *roots[number].tolist()) for number in range(len(dataset.graphs))]
+    )
+    return [
+        ("every node has four neighbours", _all_equal(dataset.graphs.in_degree, 4)),
+        ("half of the pairs hide a tie", int(dataset.y.sum()) * 2 == len(dataset.graphs)),
+        ("those have three neighbours in common", _all_equal(shared[dataset.y == 1], 3)),
+        ("the others at most two", bool((shared[dataset.y == 0] <= 2).all())),
+    ]
+
+
+def _common_neighbours(graphs: PackedGraphs, number: int, first: int, second: int) -> int:
+    source, target = graphs.edge_index[:, graphs.edge_offsets[number] : graphs.edge_offsets[number + 1]]
+    return len(set(source[target == first].tolist()) & set(source[target == second].tolist()))
 
 
 def _super_graph_facts(dataset: Dataset) -> list[Fact]:
@@ -260,6 +285,18 @@ def _strongly_regular_entry(
     )
 
 
+def _links_entry(name: str) -> DatasetEntry:
+    marked = name == "links"
+    how = "told apart" if marked else "known to the readout alone"
+    return DatasetEntry(
+        f"hidden ties of rings, one graph a pair with its ends {how}",
+        len(links.SIZES) * links.PAIRS_A_RING,
+        "generated",
+        lambda: _load_links(name, marked),
+        _links_facts,
+    )
+
+
 STRONGLY_REGULAR: dict[str, tuple[Callable[[], PackedGraphs], Parameters, int, str]] = {
     "sr25": (expressivity.sr25, (25, 12, 5, 6), 15, "the 15 strongly regular graphs"),
     "sr26": (regular_graphs.sr26, (26, 10, 3, 4), 10, "the 10 strongly regular graphs"),
@@ -290,6 +327,7 @@ DATASETS: dict[str, DatasetEntry] = {
         "CSL(8, 2) against CSL(8, 3), the blocks of Theorem 2", 2, "generated", _load_csl8, _csl8_facts
     ),
     **{f"supergraph{n}": _super_graph_entry(n) for n in (2, 3, 4)},
+    **{name: _links_entry(name) for name in ("links", "links_unmarked")},
     "exp": DatasetEntry(
         "600 pairs equal for 1-WL, one of each encodes a satisfiable formula",
         1200,

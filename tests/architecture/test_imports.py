@@ -28,7 +28,7 @@ LINE = (
     ("q_network",),
     ("agent", "environment"),
     ("model", "particles"),
-    ("frozen", "equivariance"),
+    ("frozen", "equivariance", "canonical"),
     ("engine",),
     ("baselines",),
     ("training",),

@@ -1,0 +1,102 @@
+"""One search a graph, whatever its numbering: nauty's canonical form (McKay and Piperno 2014), the extra `canonical`.
+
+Isomorphic graphs have one canonical form, node for node, so a start on its first nodes and ties that go to the first
+node give them the same search and the same answer. But whoever knows the form has decided isomorphism by other means: a
+table that starts from it says so. `equivariance` needs no extra, and averages over what symmetry leaves open.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maggnn.agent import TIE, q_rows, search
+from maggnn.errors import InputError
+from maggnn.graphs import PackedGraphs
+from maggnn.model import MagGNN
+from maggnn.state import State
+
+
+def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
+    """The nodes of one graph in canonical order, [n]; features of nodes and edges count as colours."""
+    try:
+        import pynauty  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InputError("canonical forms need pynauty: pip install 'maggnn[canonical]'") from None
+    nodes = slice(int(packed.node_offsets[graph]), int(packed.node_offsets[graph + 1]))
+    edges = slice(int(packed.edge_offsets[graph]), int(packed.edge_offsets[graph + 1]))
+    num_nodes = nodes.stop - nodes.start
+    kinds = _kinds(packed.x, nodes, num_nodes)
+    source, target = packed.edge_index[:, edges].tolist()
+    joined: dict[int, list[int]] = {node: [] for node in range(num_nodes)}
+    if packed.edge_attr is None:
+        for u, v in zip(source, target, strict=True):
+            joined[u].append(v)
+    else:  # an edge becomes a node of its own, whose colour is the edge's kind
+        bonds = [("edge", *kind) for kind in _kinds(packed.edge_attr, edges, len(source))]
+        for number, (u, v) in enumerate(zip(source, target, strict=True)):
+            joined[u].append(num_nodes + number)
+            joined[num_nodes + number] = [v]
+        kinds = [*kinds, *bonds]
+    colours: dict[tuple[str | float, ...], set[int]] = {}
+    for node, kind in enumerate(kinds):
+        colours.setdefault(kind, set()).add(node)
+    ordered = [colours[kind] for kind in sorted(colours, key=str)]
+    form = pynauty.Graph(len(joined), directed=True, adjacency_dict=joined, vertex_coloring=ordered)
+    return torch.tensor([node for node in pynauty.canon_label(form) if node < num_nodes])
+
+
+def canonical_form(packed: PackedGraphs) -> PackedGraphs:
+    """The same graphs with their nodes in canonical order."""
+    if packed.level == "node" or packed.roots is not None:
+        raise InputError("canonical forms are for targets of graphs: nodes and roots would be renumbered too")
+    orders = [canonical_order(packed, graph) for graph in range(len(packed))]
+    rows = torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)])
+    places = torch.cat([order.argsort() for order in orders])  # a node's number in the form
+    first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
+    return PackedGraphs.build(
+        packed.num_nodes,
+        packed.num_edges,
+        places[packed.edge_index + first],
+        x=None if packed.x is None else packed.x[rows],
+        edge_attr=packed.edge_attr,
+        y=packed.y,
+    )
+
+
+@torch.no_grad()
+def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_size: int = 512) -> Tensor:
+    """The answers for graphs `ids` [B], each from one search in its canonical form, [B, out]."""
+    if model.agent.keep != "last":
+        raise InputError("canonical answers come from the last state: set agent.keep to last")
+    model.eval()
+    form = model.prepared(canonical_form(packed.select(ids)))
+    return torch.cat([_answers(model, form, rows) for rows in torch.arange(len(ids)).split(batch_size)])
+
+
+def _answers(model: MagGNN, form: PackedGraphs, rows: Tensor) -> Tensor:
+    graphs, agent = form[rows], model.agent
+    slots = torch.arange(agent.num_tuples * agent.tuple_order, device=graphs.device)
+    first = (slots % graphs.num_nodes[:, None]).unflatten(1, (agent.num_tuples, agent.tuple_order))  # [B, m, k]
+
+    def scores(state: State) -> tuple[Tensor, Tensor]:
+        q_table, history = model.scores(state)
+        return _first_of_best(q_table, state), history
+
+    start = State.start(graphs, first, model.history_width)
+    last = search(scores, start, agent.num_moves, agent.actions)[-1]
+    return model.restored(model.predictor(graphs, last.tuples), graphs)
+
+
+def _first_of_best(q_table: Tensor, state: State) -> Tensor:
+    """The Q-table [N, m, k] with all but the first of each tuple's best moves ruled out."""
+    order = q_table.shape[-1]
+    rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
+    best = rows >= rows.amax(dim=-1, keepdim=True) - TIE
+    first = best.int().argmax(dim=-1, keepdim=True)
+    kept = torch.full_like(rows, float("-inf")).scatter(-1, first, rows.gather(-1, first))
+    return kept.unflatten(-1, (-1, order))[state.graphs.node_graph, :, state.graphs.local_id]
+
+
+def _kinds(values: Tensor | None, rows: slice, count: int) -> list[tuple[str | float, ...]]:
+    return [()] * count if values is None else [tuple(row) for row in values[rows].tolist()]

@@ -91,6 +91,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
 def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
     choices = {
         "synthetic": {dataset: dataset for dataset in synthetic.DATASETS},
+        "moves": {dataset: dataset for dataset in moves.DATASETS},
         "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
         "brec": {dataset: dataset for dataset in brec.DATASETS},

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from maggnn.errors import InputError
 
-MOST_COMBINATIONS = 65_536
+MOST_COMBINATIONS = 4096
 """Of categories: beyond that there is no table of them."""
 
 
@@ -50,6 +50,7 @@ class FeatureEmbedding(nn.Module):
     """Features [rows, F] to [rows, d]; the sum of a linear map's blocks, so it equals concatenate-then-Linear."""
 
     combinations: Tensor  # [kinds, columns], where there are several columns
+    one_hot: Tensor  # the same with each column one-hot, [all categories, kinds]: what a table's gradient is made with
 
     def __init__(self, spec: FeatureSpec, hidden: int) -> None:
         super().__init__()
@@ -57,18 +58,17 @@ class FeatureEmbedding(nn.Module):
         self.embeddings = nn.ModuleList(nn.Embedding(count, hidden) for count in spec.categories)
         self.linear = nn.Linear(spec.width, hidden, bias=False) if spec.width else None
         if len(spec.categories) > 1:
-            self.register_buffer("combinations", _combinations(spec.categories), persistent=False)
+            combinations = _combinations(spec.categories)
+            self.register_buffer("combinations", combinations, persistent=False)
+            self.register_buffer("one_hot", _one_hot(combinations, spec.categories), persistent=False)
 
     def forward(self, values: Tensor) -> Tensor:
         _check_columns(values, self.spec)
         if self.linear is not None:
             return self.linear(values.to(self.linear.weight.dtype))
-        total: Tensor | None = None
-        for column, embedding in enumerate(self.embeddings):
-            assert isinstance(embedding, nn.Embedding)
-            part = look_up(embedding.weight, values[:, column].long())
-            total = part if total is None else total + part
-        assert total is not None, "categories are not empty here"
+        total = self._rows(0, values)
+        for column in range(1, len(self.embeddings)):
+            total = total + self._rows(column, values)
         return total
 
     @property
@@ -91,7 +91,16 @@ class FeatureEmbedding(nn.Module):
             embedding = self.embeddings[0]
             assert isinstance(embedding, nn.Embedding)
             return embedding.weight
-        return self(self.combinations)
+        one_hots = self.one_hot.split(self.spec.categories)
+        total = self._rows(0, self.combinations, one_hots[0])
+        for column in range(1, len(self.embeddings)):
+            total = total + self._rows(column, self.combinations, one_hots[column])
+        return total
+
+    def _rows(self, column: int, values: Tensor, one_hot: Tensor | None = None) -> Tensor:
+        embedding = self.embeddings[column]
+        assert isinstance(embedding, nn.Embedding)
+        return look_up(embedding.weight, values[:, column].long(), one_hot)
 
 
 def _combinations(counts: tuple[int, ...]) -> Tensor:
@@ -101,25 +110,36 @@ def _combinations(counts: tuple[int, ...]) -> Tensor:
     return torch.cartesian_prod(*(torch.arange(count) for count in counts))
 
 
-def look_up(table: Tensor, index: Tensor) -> Tensor:
-    """Rows of a table, with a gradient that repeats."""
-    return _Lookup.apply(table, index) if table.device.type == "cuda" else functional.embedding(index, table)
+def _one_hot(combinations: Tensor, counts: tuple[int, ...]) -> Tensor:
+    """Which category each combination has, [all categories, kinds], column after column."""
+    columns = [combinations[:, column] == torch.arange(count)[:, None] for column, count in enumerate(counts)]
+    return torch.cat(columns).float()
+
+
+def look_up(table: Tensor, index: Tensor, one_hot: Tensor | None = None) -> Tensor:
+    """Rows of a table, with a gradient that repeats.
+
+    Args:
+        one_hot: `index` one-hot, [rows of the table, rows], where it is known.
+    """
+    return _Lookup.apply(table, index, one_hot) if table.device.type == "cuda" else functional.embedding(index, table)
 
 
 class _Lookup(torch.autograd.Function):
     """Rows of a table. Its gradient is a product with one-hot rows: torch's own varies from run to run on GPUs."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(index)
+    def forward(ctx: Any, table: Tensor, index: Tensor, one_hot: Tensor | None) -> Tensor:
+        ctx.save_for_backward(index, one_hot)
         ctx.rows = len(table)
         return functional.embedding(index, table)  # unlike table[index], refuses negative numbers
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (index,) = ctx.saved_tensors
-        one_hot = index == torch.arange(ctx.rows, device=index.device)[:, None]  # [categories, rows]
-        return one_hot.to(grads[0].dtype) @ grads[0], None
+        index, one_hot = ctx.saved_tensors
+        if one_hot is None:
+            one_hot = index == torch.arange(ctx.rows, device=index.device)[:, None]  # [categories, rows]
+        return one_hot.to(grads[0].dtype) @ grads[0], None, None
 
 
 def _check_columns(values: Tensor, spec: FeatureSpec) -> None:

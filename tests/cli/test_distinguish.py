@@ -147,7 +147,7 @@ BAD_FILES = {
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cut.g6", "line 1 is not graph6"),
+        ("cut.g6", "cut.g6: line 1 is not graph6"),
         ("empty.g6", "no graphs"),
         ("bad.smi", "molecule 2 (C1CC)"),
         ("none.csv", "no column 'smiles'"),

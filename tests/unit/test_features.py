@@ -1,10 +1,12 @@
 """Input features: what a set's columns are, and how they become vectors."""
 
+import math
+
 import pytest
 import torch
 
 from maggnn.errors import InputError
-from maggnn.features import FeatureEmbedding, FeatureSpec
+from maggnn.features import FeatureEmbedding, FeatureSpec, _Lookup
 
 torch.set_num_threads(1)
 
@@ -80,3 +82,19 @@ def test_kinds_are_rows_of_the_table():
     embedding = FeatureEmbedding(FeatureSpec((3, 4)), 8)
     values = torch.tensor([[0, 0], [2, 3], [1, 2]])
     torch.testing.assert_close(embedding.table()[embedding.kinds(values)], embedding(values))
+
+
+@pytest.mark.parametrize("counts", [(3,), (2, 3), (4, 2, 3)])
+def test_the_gradient_of_a_table_is_that_of_its_embeddings(monkeypatch, counts):
+    """Through the product with one-hot rows that GPUs use."""
+    embedding, weight = FeatureEmbedding(FeatureSpec(categories=counts), 5), torch.randn(math.prod(counts), 5)
+    values = torch.cartesian_prod(*(torch.arange(count) for count in counts)).reshape(-1, len(counts))
+    (embedding(values) * weight).sum().backward()
+    expected = [part.weight.grad.clone() for part in embedding.embeddings]
+    monkeypatch.setattr("maggnn.features.look_up", lambda *given: _Lookup.apply(*(*given, None)[:3]))
+    for answer in (embedding.table, lambda: embedding(values)):
+        embedding.zero_grad()
+        torch.testing.assert_close(answer(), embedding(values))
+        (answer() * weight).sum().backward()
+        for part, grad in zip(embedding.embeddings, expected, strict=True):
+            torch.testing.assert_close(part.weight.grad, grad)

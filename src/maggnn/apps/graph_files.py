@@ -55,7 +55,10 @@ def _read_npz(path: Path) -> PackedGraphs:
 
 def _read_graph6(path: Path) -> PackedGraphs:
     with path.open(encoding="utf-8") as file:
-        return pack_graph6(file)
+        try:
+            return pack_graph6(file)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
 
 
 def _read_smiles(path: Path) -> PackedGraphs:

@@ -7,6 +7,8 @@ table that starts from it says so. `equivariance` needs no extra, and averages o
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -16,6 +18,9 @@ from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.state import State
 
+Kind = tuple[Any, ...]
+"""What tells nodes or edges apart, to be compared and sorted."""
+
 
 def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
     """The nodes of one graph in canonical order, [n]; features of nodes and edges count as colours."""
@@ -24,32 +29,50 @@ def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
     except ImportError:
         raise InputError("canonical forms need pynauty: pip install 'maggnn[canonical]'") from None
     nodes = slice(int(packed.node_offsets[graph]), int(packed.node_offsets[graph + 1]))
-    edges = slice(int(packed.edge_offsets[graph]), int(packed.edge_offsets[graph + 1]))
     num_nodes = nodes.stop - nodes.start
-    kinds = _kinds(packed.x, nodes, num_nodes)
-    source, target = packed.edge_index[:, edges].tolist()
-    joined: dict[int, list[int]] = {node: [] for node in range(num_nodes)}
-    if packed.edge_attr is None:
-        for u, v in zip(source, target, strict=True):
-            joined[u].append(v)
-    else:  # an edge becomes a node of its own, whose colour is the edge's kind
-        bonds = [("edge", *kind) for kind in _kinds(packed.edge_attr, edges, len(source))]
-        for number, (u, v) in enumerate(zip(source, target, strict=True)):
-            joined[u].append(num_nodes + number)
-            joined[num_nodes + number] = [v]
-        kinds = [*kinds, *bonds]
-    colours: dict[tuple[str | float, ...], set[int]] = {}
-    for node, kind in enumerate(kinds):
+    joined, inner = _as_simple_graph(_edges(packed, graph), num_nodes)
+    colours: dict[Kind, set[int]] = {}
+    for node, kind in enumerate([*_kinds(packed.x, nodes, num_nodes), *inner]):
         colours.setdefault(kind, set()).add(node)
     ordered = [colours[kind] for kind in sorted(colours, key=str)]
-    form = pynauty.Graph(len(joined), directed=True, adjacency_dict=joined, vertex_coloring=ordered)
+    form = pynauty.Graph(num_nodes + len(inner), adjacency_dict=joined, vertex_coloring=ordered)
     return torch.tensor([node for node in pynauty.canon_label(form) if node < num_nodes])
 
 
+def _edges(packed: PackedGraphs, graph: int) -> dict[tuple[int, int], Kind]:
+    """The kind of each pair that is joined; of parallel edges, all their kinds."""
+    rows = slice(int(packed.edge_offsets[graph]), int(packed.edge_offsets[graph + 1]))
+    source, target = packed.edge_index[:, rows].tolist()
+    found: dict[tuple[int, int], list[Kind]] = {}
+    for u, v, kind in zip(source, target, _kinds(packed.edge_attr, rows, len(source)), strict=True):
+        found.setdefault((u, v), []).append(kind)
+    return {pair: tuple(sorted(kinds, key=str)) for pair, kinds in found.items()}
+
+
+def _as_simple_graph(edges: dict[tuple[int, int], Kind], num_nodes: int) -> tuple[dict[int, list[int]], list[Kind]]:
+    """Neighbours of each node in an undirected graph without kinds of edges, and the kinds of its further nodes.
+
+    Where edges are of several kinds or go one way, u -> v becomes u - tail - head - v with the kind on tail and head.
+    """
+    joined: dict[int, list[int]] = {node: [] for node in range(num_nodes)}
+    inner: list[Kind] = []
+    if len(set(edges.values())) <= 1 and all((v, u) in edges for u, v in edges):
+        for u, v in edges:
+            joined[u].append(v)
+        return joined, inner
+    for (u, v), kind in edges.items():
+        tail = num_nodes + len(inner)
+        joined[u].append(tail)
+        joined[tail], joined[tail + 1] = [tail + 1], [v]
+        inner += [("tail", kind), ("head", kind)]
+    return joined, inner
+
+
 def canonical_form(packed: PackedGraphs) -> PackedGraphs:
-    """The same graphs with their nodes in canonical order."""
+    """The same graphs, on the CPU, with their nodes in canonical order."""
     if packed.level == "node" or packed.roots is not None:
         raise InputError("canonical forms are for targets of graphs: nodes and roots would be renumbered too")
+    packed = packed.to("cpu")
     orders = [canonical_order(packed, graph) for graph in range(len(packed))]
     rows = torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)])
     places = torch.cat([order.argsort() for order in orders])  # a node's number in the form
@@ -70,7 +93,7 @@ def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_s
     if model.agent.keep != "last":
         raise InputError("canonical answers come from the last state: set agent.keep to last")
     model.eval()
-    form = model.prepared(canonical_form(packed.select(ids)))
+    form = model.prepared(canonical_form(packed.select(ids)).to(packed.device))
     return torch.cat([_answers(model, form, rows) for rows in torch.arange(len(ids)).split(batch_size)])
 
 
@@ -98,5 +121,5 @@ def _first_of_best(q_table: Tensor, state: State) -> Tensor:
     return kept.unflatten(-1, (-1, order))[state.graphs.node_graph, :, state.graphs.local_id]
 
 
-def _kinds(values: Tensor | None, rows: slice, count: int) -> list[tuple[str | float, ...]]:
-    return [()] * count if values is None else [tuple(row) for row in values[rows].tolist()]
+def _kinds(values: Tensor | None, rows: slice, count: int) -> list[Kind]:
+    return [()] * count if values is None else [tuple(row) for row in (values[rows] + 0).tolist()]  # -0.0 is 0.0

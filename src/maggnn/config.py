@@ -110,7 +110,7 @@ class TrainingConfig:
 
     paradigm: Literal["ord", "simul", "pre"] = option(
         "ord",
-        "ORD: first the predictor on random tuples, then the agent; SIMUL: both in every step; "
+        "ORD: first the predictor on random tuples, then the agent; SIMUL: both in turn; "
         "PRE: a predictor on the tuples that an agent from other data moves",
     )
     predictor_steps: int = option(3_000, "optimiser steps of f_p")

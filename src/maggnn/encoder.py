@@ -17,7 +17,7 @@ from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import aggregate
 from maggnn.marking import marks
 from maggnn.normalise import Norm
-from maggnn.rings import edge_features, with_ring_column
+from maggnn.rings import EdgeEmbedding
 from maggnn.structure import FARTHEST, distances_and_walks, random_walk
 
 MAX_KINDS = 256
@@ -54,9 +54,8 @@ class GINELayer(GINLayer):
 
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__(config, edge_features)
-        self.rings = config.rings
-        described = with_ring_column(edge_features) if config.rings else edge_features
-        self.edge_embedding = FeatureEmbedding(described, config.hidden) if not described.empty else None
+        reads = config.rings or not edge_features.empty
+        self.edge_embedding = EdgeEmbedding(edge_features, config.rings, config.hidden) if reads else None
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         edges, kinds = self.edges(graphs)
@@ -67,10 +66,9 @@ class GINELayer(GINLayer):
         embedding = self.edge_embedding
         if embedding is None:
             return None, None
-        edge_attr = edge_features(graphs, self.rings)
         if embedding.num_kinds is None or embedding.num_kinds > MAX_KINDS:
-            return embedding(edge_attr), None
-        return embedding.table(), graphs.derived(f"edge kinds {embedding.spec}", lambda: embedding.kinds(edge_attr))
+            return embedding(embedding.of(graphs)), None
+        return embedding.table(), embedding.kinds_of(graphs)
 
 
 class PygLayer(nn.Module):

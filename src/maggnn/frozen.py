@@ -22,7 +22,7 @@ from maggnn.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.marking import mark_sets
 from maggnn.model import MagGNN
 from maggnn.normalise import Norm
-from maggnn.rings import edge_features, with_rings_beside
+from maggnn.rings import EdgeEmbedding
 
 MAX_KINDS = 4096
 """Combinations of categories that are worth a table."""
@@ -48,7 +48,8 @@ def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs
 def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -> None:
     layer = encoder.layers[0]
     atoms = _present(encoder.node_embedding, None if graphs is None else graphs.x)
-    bonds = _present(layer.edge_embedding, _edges(layer, graphs)) if isinstance(layer, GINELayer) else None
+    edges = layer.edge_embedding if isinstance(layer, GINELayer) else None
+    bonds = _present(edges, None if graphs is None or edges is None else edges.of_set(graphs))
     if FrozenStart.can_be_made(encoder, atoms, bonds):
         encoder.start = FrozenStart(encoder, dtype, atoms, bonds)
     if isinstance(encoder.node_embedding, FeatureEmbedding) and _has_table(encoder.node_embedding):
@@ -56,13 +57,6 @@ def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -
     for number, layer in enumerate(encoder.layers):
         if isinstance(layer, GINLayer) and _foldable(layer):
             encoder.layers[number] = FrozenLayer(layer, dtype)
-
-
-def _edges(layer: GINELayer, graphs: PackedGraphs | None) -> Tensor | None:
-    """What the layer reads of the set's edges, [total edges, F]; None where that is not known."""
-    if graphs is None or not layer.rings:
-        return None if graphs is None else graphs.edge_attr
-    return None if graphs.rings is None else with_rings_beside(graphs.edge_attr, graphs.rings)
 
 
 def _foldable(layer: GINLayer) -> bool:
@@ -91,20 +85,15 @@ class FrozenLayer(nn.Module):
         self.scale = nn.Parameter(1 + layer.eps, requires_grad=False)
         embedding = layer.edge_embedding if isinstance(layer, GINELayer) else None
         self.edge_embedding = embedding
-        self.rings = isinstance(layer, GINELayer) and layer.rings
         self.table = None if embedding is None else nn.Parameter(embedding.table(), requires_grad=False)
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         first, first_bias, second, second_bias = self.weights
-        kinds = None if self.edge_embedding is None else _kinds(self.edge_embedding, graphs, self.rings)
+        kinds = None if self.edge_embedding is None else self.edge_embedding.kinds_of(graphs)
         h = h.to(self.dtype)
         rows = aggregate(h, self.scale, graphs, self.relu, self.table, kinds).flatten(0, 1)
         out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)
         return out.add_(h) if self.residual else out
-
-
-def _kinds(embedding: FeatureEmbedding, graphs: GraphBatch, rings: bool) -> Tensor:
-    return graphs.derived(f"edge kinds {embedding.spec}", lambda: embedding.kinds(edge_features(graphs, rings)))
 
 
 class FrozenStart(nn.Module):
@@ -124,9 +113,7 @@ class FrozenStart(nn.Module):
         self.tuple_order, self.residual = encoder.tuple_order, layer.residual
         self.atoms = None if atoms is None else Kinds(encoder.node_embedding, atoms)
         bond_embedding = layer.edge_embedding if isinstance(layer, GINELayer) else None
-        self.bonds = (
-            None if bonds is None else Kinds(bond_embedding, bonds, isinstance(layer, GINELayer) and layer.rings)
-        )
+        self.bonds = None if bonds is None else Kinds(bond_embedding, bonds)
         initial = _initial_table(encoder, atoms)  # [kinds, d]
         first, first_bias = (value.double() for value in _folded(layer.first, layer.norm))
         second, second_bias = _folded(layer.second, layer.last_norm)
@@ -167,9 +154,8 @@ class Kinds(nn.Module):
 
     place: Tensor
 
-    def __init__(self, embedding: nn.Module | None, present: Tensor, rings: bool = False) -> None:
+    def __init__(self, embedding: nn.Module | None, present: Tensor) -> None:
         super().__init__()
-        self.rings = rings
         assert isinstance(embedding, FeatureEmbedding) and embedding.num_kinds is not None
         self.embedding = embedding
         place = torch.full((embedding.num_kinds,), -1, device=present.device)  # -1: does not occur
@@ -185,7 +171,8 @@ class Kinds(nn.Module):
 
     def of_edges(self, graphs: GraphBatch) -> Tensor:
         """The number of each edge's bond, [E]."""
-        kinds = _kinds(self.embedding, graphs, self.rings)
+        assert isinstance(self.embedding, EdgeEmbedding)
+        kinds = self.embedding.kinds_of(graphs)
         return graphs.derived("bond numbers", lambda: self._among_present(kinds), of=self.place)
 
     def _among_present(self, kinds: Tensor) -> Tensor:

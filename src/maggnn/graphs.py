@@ -135,6 +135,7 @@ class GraphBatch:
 
     def derived(self, name: str, make: Callable[[], Tensor], of: Tensor | None = None) -> Tensor:
         """What `make` returns, made once for this batch (and for `of`, where it depends on that): layers share it."""
+        assert name not in self.__dataclass_fields__, f"{name} is a field of its own"
         held = self.__dict__.get(name)
         if held is None or held[0] is not of:
             held = self.__dict__[name] = (of, make())

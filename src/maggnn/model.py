@@ -137,10 +137,10 @@ class MagGNN(nn.Module):
 
     def prepared(self, packed: PackedGraphs) -> PackedGraphs:
         """The set with what this model reads of its graphs' structure worked out once, for all batches."""
-        encoder = self.predictor.encoder.config
-        if encoder.random_walk or encoder.distances or self.agent.start == "central":
-            packed = with_structure(packed, encoder.random_walk)
-        return with_rings(packed) if encoder.rings else packed
+        read = [module.config for module in self.modules() if isinstance(module, Encoder)]
+        if self.agent.start == "central" or any(encoder.random_walk or encoder.distances for encoder in read):
+            packed = with_structure(packed, max(encoder.random_walk for encoder in read))
+        return with_rings(packed) if any(encoder.rings for encoder in read) else packed
 
     @torch.no_grad()
     def scores(self, state: State, answers: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:

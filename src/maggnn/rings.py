@@ -1,5 +1,7 @@
 """The smallest ring that each edge lies in: chemistry's most telling feature of a bond that the edges alone determine.
 
+Which way an edge goes does not matter.
+
 Shapes: B graphs, N nodes, E edges of the batch, V nodes and L edges of its largest graphs.
 """
 
@@ -12,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from maggnn.errors import InputError
-from maggnn.features import FeatureSpec
+from maggnn.features import FeatureEmbedding, FeatureSpec
 from maggnn.graphs import GraphBatch, PackedGraphs
-from maggnn.structure import CELLS_A_CHUNK, adjacency
+from maggnn.structure import CELLS_A_CHUNK, adjacency, either_way
 
 LARGEST = 8
 """Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
@@ -27,7 +29,7 @@ def edge_rings(graphs: GraphBatch) -> Tensor:
     """The category of each edge's smallest ring, [E]: 0 for none, else its size less two."""
     if graphs.rings is not None:
         return graphs.rings
-    return graphs.derived("rings", lambda: _search(graphs))
+    return graphs.derived("rings found", lambda: _search(graphs))
 
 
 def with_rings(packed: PackedGraphs) -> PackedGraphs:
@@ -38,7 +40,7 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     by_size = packed.num_edges.argsort(descending=True)  # graphs of like size together: little padding
     first = 0
     while first < len(by_size):
-        cells = int(packed.num_edges[by_size[first]]) * packed.largest_graph
+        cells = max(int(packed.num_edges[by_size[first]]), packed.largest_graph) * packed.largest_graph
         chunk = by_size[first : first + max(1, CELLS_A_CHUNK // max(cells, 1))]
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
@@ -48,29 +50,49 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     return replace(packed, rings=rings)
 
 
-def with_ring_column(spec: FeatureSpec) -> FeatureSpec:
-    """What edges of a model that reads rings have."""
-    if spec.width:
-        return FeatureSpec(width=spec.width + NUM_CATEGORIES)
-    return FeatureSpec(categories=(*spec.categories, NUM_CATEGORIES))
+class EdgeEmbedding(FeatureEmbedding):
+    """Features of edges to [E, d], with the smallest ring as one more category where that is asked for.
+
+    Args:
+        bonds: the edges' own features.
+        rings: whether the ring counts too; as a category, or one-hot beside floats.
+    """
+
+    def __init__(self, bonds: FeatureSpec, rings: bool, hidden: int) -> None:
+        super().__init__(_with_ring_column(bonds) if rings else bonds, hidden)
+        self.bonds, self.rings = bonds, rings
+
+    def of(self, graphs: GraphBatch) -> Tensor:
+        """What is embedded of each edge, [E, F]."""
+        if not self.bonds.empty and graphs.edge_attr is None:
+            raise InputError("the model was made for graphs with edge_attr, but these graphs have none")
+        if not self.rings:
+            assert graphs.edge_attr is not None
+            return graphs.edge_attr
+        return graphs.derived(f"edges, {self.bonds}, rings", lambda: self._beside(graphs.edge_attr, edge_rings(graphs)))
+
+    def of_set(self, packed: PackedGraphs) -> Tensor | None:
+        """The same for a whole set, [total edges, F]; None where its rings are not known."""
+        if not self.rings:
+            return packed.edge_attr
+        return None if packed.rings is None else self._beside(packed.edge_attr, packed.rings)
+
+    def kinds_of(self, graphs: GraphBatch) -> Tensor:
+        """The combination of categories that each edge has, [E]."""
+        return graphs.derived(f"edge kinds, {self.bonds}, {self.rings}", lambda: self.kinds(self.of(graphs)))
+
+    def _beside(self, edge_attr: Tensor | None, rings: Tensor) -> Tensor:
+        if self.bonds.empty or edge_attr is None:
+            return rings[:, None]
+        if edge_attr.is_floating_point():
+            return torch.cat([edge_attr, functional.one_hot(rings, NUM_CATEGORIES).to(edge_attr.dtype)], dim=1)
+        return torch.cat([edge_attr.long(), rings[:, None]], dim=1)
 
 
-def with_rings_beside(edge_attr: Tensor | None, rings: Tensor) -> Tensor:
-    """Edge features [E, F] and the rings [E] as one table: a further category, or floats one-hot."""
-    if edge_attr is None or edge_attr.shape[1] == 0:
-        return rings[:, None]
-    if edge_attr.is_floating_point():
-        return torch.cat([edge_attr, functional.one_hot(rings, NUM_CATEGORIES).to(edge_attr.dtype)], dim=1)
-    return torch.cat([edge_attr.long(), rings[:, None]], dim=1)
-
-
-def edge_features(graphs: GraphBatch, rings: bool) -> Tensor:
-    """What a model reads of each edge, [E, F]."""
-    if rings:
-        return graphs.derived("edges with rings", lambda: with_rings_beside(graphs.edge_attr, edge_rings(graphs)))
-    if graphs.edge_attr is None:
-        raise InputError("the model was made for graphs with edge_attr, but these graphs have none")
-    return graphs.edge_attr
+def _with_ring_column(bonds: FeatureSpec) -> FeatureSpec:
+    if bonds.width:
+        return FeatureSpec(width=bonds.width + NUM_CATEGORIES)
+    return FeatureSpec(categories=(*bonds.categories, NUM_CATEGORIES))
 
 
 def _places(graphs: GraphBatch) -> tuple[int, Tensor, Tensor]:
@@ -86,7 +108,7 @@ def _search(graphs: GraphBatch) -> Tensor:
     most, graph, place = _places(graphs)
     if not most:
         return torch.zeros(0, dtype=torch.long, device=graphs.device)
-    joined = adjacency(graphs).clamp(max=1).transpose(1, 2)  # [B, V from, V to]
+    joined = either_way(adjacency(graphs))  # [B, V, V]
     local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)
     source, target = local[graphs.edge_index]  # [E]
     met = torch.zeros(graphs.num_graphs, most, graphs.max_num_nodes, device=graphs.device)  # [B, L, V]

@@ -39,13 +39,11 @@ def random_walk(graphs: GraphBatch, steps: int) -> Tensor:
     return _structure(graphs, steps)[:, WALKS : WALKS + steps]
 
 
-def distances(graphs: GraphBatch) -> Tensor:
-    """How many nodes are 1, 2, ..., FARTHEST edges away, [N, FARTHEST]; those that no path leads to are not counted."""
-    return _structure(graphs, 0)[:, 1:WALKS]
-
-
 def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
-    """Both side by side, [N, FARTHEST + steps]."""
+    """How many nodes are 1, 2, ..., FARTHEST edges away, then `random_walk`, [N, FARTHEST + steps].
+
+    Nodes that no path leads to are not counted, and which way an edge goes does not matter.
+    """
     return _structure(graphs, steps)[:, 1 : WALKS + steps]
 
 
@@ -88,7 +86,7 @@ def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
         term = term @ exact / (s + 1)
     exponential = exponential.round(decimals=DECIMALS).float()
     walk = power = edges / degree
-    columns = [exponential, *_counts(edges)]
+    columns = [exponential, *_counts(either_way(edges))]
     for _ in range(steps):
         power = power @ walk
         columns.append(power.diagonal(dim1=1, dim2=2))
@@ -109,6 +107,11 @@ def _counts(edges: Tensor) -> list[Tensor]:
     for _ in range(squarings):
         reached = ((reached @ reached) > 0).float()
     return [*columns, (reached - near).sum(dim=2)]
+
+
+def either_way(edges: Tensor) -> Tensor:
+    """Whether two nodes are joined in one direction or the other, [B, V, V]."""
+    return ((edges + edges.transpose(1, 2)) > 0).to(edges.dtype)
 
 
 def adjacency(graphs: GraphBatch) -> Tensor:

@@ -11,7 +11,9 @@ from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
 
 pytest.importorskip("pynauty", reason="canonical forms need the extra `canonical` (pynauty)")
-from maggnn.canonical import answer_canonically, canonical_form
+from maggnn.agent import TIE
+from maggnn.canonical import _first_of_best, answer_canonically, canonical_form
+from maggnn.state import State
 
 torch.set_num_threads(1)
 GRAPHS = [
@@ -73,6 +75,43 @@ def test_numbering_changes_nothing(m, k, t, featured):
     for _ in range(5):
         found = answer_canonically(model, packed(generator, featured), ids, batch_size=4)
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def forms(edges, num_nodes, edge_attr=None):
+    """The canonical forms of twenty renumberings, each as a string."""
+    generator, found = torch.Generator().manual_seed(0), set()
+    for _ in range(20):
+        name = torch.randperm(num_nodes, generator=generator)
+        sizes = torch.tensor([num_nodes]), torch.tensor([edges.shape[1]])
+        form = canonical_form(PackedGraphs.build(*sizes, name[edges], edge_attr=edge_attr))
+        found.add(f"{form.edge_index.tolist()} {None if form.edge_attr is None else (form.edge_attr + 0).tolist()}")
+    return found
+
+
+def test_parallel_edges_and_directions_count():
+    parallel = torch.tensor([[0, 0, 1, 2], [1, 1, 2, 3]])
+    assert len(forms(torch.cat([parallel, parallel.flip(0)], 1), 4)) == 1
+    assert len(forms(parallel, 4)) == 1
+    circle, there = torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.tensor([[0, 1, 0], [1, 2, 2]])
+    assert len(forms(circle, 3) | forms(there, 3)) == 2
+
+
+def test_zero_is_zero_whatever_its_sign():
+    edges, signs = (
+        torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]]),
+        torch.tensor([0.0, -0.0, 0.0, 0.0, -0.0, 1.0]),
+    )
+    assert len(forms(edges, 4, signs[:, None])) == 1
+
+
+def test_the_first_of_equally_good_moves_is_kept():
+    graphs = packed(torch.Generator().manual_seed(0), featured=False)[torch.tensor([5, 4])]  # 7 nodes, 1 node
+    state = State.start(graphs, torch.zeros(2, 1, 2, dtype=torch.long), 0)
+    q_table = torch.zeros(8, 1, 2)
+    q_table[3, 0, 1] = q_table[5, 0, 0] = 1.0
+    q_table[4, 0, 0] = 1.0 - TIE / 2  # a tie too, and later than the first
+    kept = _first_of_best(q_table, state)
+    assert (kept > -torch.inf).nonzero().tolist() == [[3, 0, 1], [7, 0, 0]]
 
 
 def test_node_targets_are_refused():

@@ -41,45 +41,72 @@ def particles():
     return made
 
 
-def recursive_pf_gnn(particles, graphs, generator):
-    """PF-GNN with particles (H, w) that are carried along and resampled, as in Eqs. 14-16; weights of every step."""
-    particles.start(graphs, PARTICLES, generator)  # draws as many numbers as ours
-    h = particles.refined(graphs, PARTICLES)
-    weights = torch.full((len(GRAPHS), PARTICLES), 1 / PARTICLES)
-    nodes, steps = [], []
-    for _ in range(STEPS):
-        noise = gumbel((graphs.total_nodes, PARTICLES), graphs.device, generator)
-        chosen = graphs.padded(particles.log_policy(h, graphs) + noise, float("-inf")).argmax(dim=1)  # [B, M]
-        # Ours breaks ties and explores with random numbers too.
-        torch.rand((2, len(GRAPHS), PARTICLES), generator=generator, dtype=torch.float64)
-        torch.rand((len(GRAPHS), PARTICLES), generator=generator)
-        torch.rand((len(GRAPHS), PARTICLES, graphs.max_num_nodes * STEPS), generator=generator)
-        torch.rand(len(GRAPHS), generator=generator)
-        h = particles.step(h, graphs, chosen)
-        weights = particles.weights(h, graphs, weights)
-        nodes.append(chosen)
-        steps.append((weights, h))
-        ancestor = torch.multinomial(weights, PARTICLES, replacement=True, generator=generator)
-        h = h.gather(1, ancestor[graphs.node_graph][..., None].expand_as(h))
-        nodes = [node.gather(1, ancestor) for node in nodes]
-        weights = torch.full_like(weights, 1 / PARTICLES)
+def refine(particles, h, graph):
+    """g on dense algebra, for one graph and one particle: h [n, d]."""
+    adjacency = torch.tensor(networkx.to_numpy_array(graph), dtype=h.dtype)
+    for layer in particles.encoder.layers:
+        h = (1 + layer.eps) * h + adjacency @ h
+        h = layer.norm.norm(layer.first(h)).relu()
+        h = layer.last_norm.norm(layer.second(h)).relu()
+    return h
+
+
+def pf_gnn(particles, graph, chosen, ancestors):
+    """Eqs. 14-16 for one graph by hand: a list of (H, w) that is carried along; H and w of every step.
+
+    Args:
+        chosen: the node that each particle individualises in each step, [T][M].
+        ancestors: whom each particle is drawn from after each step, [T][M].
+    """
+    first = refine(particles, particles.encoder.constant.expand(len(graph), -1), graph)
+    carried, steps = [(first.clone(), 1 / PARTICLES) for _ in range(PARTICLES)], []
+    for nodes, drawn in zip(chosen, ancestors, strict=True):
+        moved = []
+        for (h, weight), node in zip(carried, nodes, strict=True):
+            individualised = h.clone()
+            individualised[node] = particles.individualise(h[node])
+            refined = refine(particles, individualised, graph)
+            moved.append((refined, float(particles.observe(refined.mean(dim=0)).exp()) * weight))
+        total = sum(weight for _, weight in moved)
+        steps.append([(h, weight / total) for h, weight in moved])
+        carried = [(steps[-1][ancestor][0], 1 / PARTICLES) for ancestor in drawn]
     return steps
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("seed", range(5))
-def test_weights_and_embeddings_are_those_of_pf_gnn(particles, seed):
-    graphs = batch()
-    ours = filtered(particles, graphs, PARTICLES, make_generator(seed))
-    theirs = recursive_pf_gnn(particles, graphs, make_generator(seed))
-    assert len(ours) == STEPS + 1
-    for state, (weights, h) in zip(ours[1:], theirs, strict=True):
-        torch.testing.assert_close(state.history[..., -1], weights)
-        torch.testing.assert_close(particles.embed(state), h, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(weights.sum(1), torch.ones(len(GRAPHS)))
-    weights = torch.stack([weights for weights, _ in theirs])  # [T, B, M]
+def test_weights_and_embeddings_are_those_of_pf_gnn(particles, seed, monkeypatch):
+    """The same draws, handed to PF-GNN as its own paper writes it, give the same particles and weights."""
+    graphs, drawn = batch(), []
+    multinomial = torch.multinomial
+    monkeypatch.setattr(torch, "multinomial", lambda *given, **options: _noted(drawn, multinomial(*given, **options)))
+    states = filtered(particles, graphs, PARTICLES, make_generator(seed))
+    assert len(states) == STEPS + 1 and len(drawn) == STEPS
+    embeddings = [particles.embed(state).split(graphs.num_nodes.tolist()) for state in states]
+    for number, graph in enumerate(GRAPHS):
+        chosen = [state.tuples[number, :, step].tolist() for step, state in enumerate(states[1:])]
+        ancestors = [draw[number].tolist() for draw in drawn]
+        for step, expected in enumerate(pf_gnn(particles, graph, chosen, ancestors), start=1):
+            for particle, (h, weight) in enumerate(expected):
+                torch.testing.assert_close(embeddings[step][number][:, particle], h, atol=1e-4, rtol=1e-4)
+                assert float(states[step].history[number, particle, -1]) == pytest.approx(weight, abs=1e-5)
+    weights = torch.stack([state.history[..., -1] for state in states[1:]])  # [T, B, M]
     assert weights[:, 2].std() > 0.01  # on the path particles do differ,
     assert weights[0, :2].std() < 1e-6  # but not after one step where all nodes are alike
+
+
+def _noted(notes, value):
+    notes.append(value)
+    return value
+
+
+@torch.no_grad()
+def test_weights_count_on_from_those_before(particles):
+    graphs, before = batch(), torch.tensor([0.1, 0.2, 0.3, 0.4]).expand(len(GRAPHS), -1)
+    h = torch.randn(graphs.total_nodes, PARTICLES, 8)
+    found = particles.weights(h, graphs, before)
+    product = particles.observe(h[10:16].mean(dim=0))[:, 0].exp() * before[1]  # the cycle's nodes
+    torch.testing.assert_close(found[1], product / product.sum())
 
 
 @torch.no_grad()

@@ -10,7 +10,9 @@ from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
 from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.q_network import AgentShape
 from maggnn.rings import LARGEST, edge_rings, with_rings
+from maggnn.structure import adjacency
 
 torch.set_num_threads(1)
 FUSED = networkx.compose(networkx.cycle_graph(6), networkx.cycle_graph([4, 5, 6, 7, 8]))  # they share the edge 4-5
@@ -90,19 +92,72 @@ def test_a_self_loop_is_no_ring_and_two_edges_between_a_pair_are_none():
     assert edge_rings(graphs[torch.tensor([0])]).tolist() == [0] * 5
 
 
+def test_asked_twice_and_moved():
+    batch = packed()[ALL]
+    first = edge_rings(batch)
+    assert torch.equal(edge_rings(batch), first) and torch.equal(edge_rings(batch.to("cpu")), first)
+
+
+def test_which_way_an_edge_goes_does_not_matter():
+    index = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 3]])  # a triangle with a tail
+    graphs = PackedGraphs.build(torch.tensor([4]), torch.tensor([4]), index)
+    batch = graphs[torch.tensor([0])]
+    found = dict(zip(map(tuple, batch.edge_index.T.tolist()), edge_rings(batch).tolist(), strict=True))
+    assert found == {(0, 1): 1, (1, 2): 1, (2, 0): 1, (0, 3): 0}
+
+
+def test_many_nodes_and_few_edges_are_searched_in_small_chunks(monkeypatch):
+    monkeypatch.setattr("maggnn.rings.CELLS_A_CHUNK", 1000)
+    sizes = []
+    monkeypatch.setattr(
+        "maggnn.rings.adjacency", lambda graphs: sizes.append(len(graphs.num_nodes)) or adjacency(graphs)
+    )
+    count = 8
+    graphs = PackedGraphs.build(
+        torch.full((count,), 30), torch.full((count,), 1), torch.tensor([[0], [1]]).repeat(1, count)
+    )
+    assert with_rings(graphs).rings.sum() == 0 and max(sizes) == 1
+
+
+def make_model(graphs, rings):
+    torch.manual_seed(0)
+    encoder = EncoderConfig(conv="gine", num_layers=2, hidden=8, rings=rings)
+    spec = FeatureSpec.of(graphs.edge_attr)
+    return MagGNN(2, edge_features=spec, encoder=encoder, agent=AgentConfig(num_moves=0)).eval()
+
+
+def test_an_agent_may_read_rings_where_its_predictor_reads_none():
+    """And bonds that it was not made for do not disturb it."""
+    graphs = packed(bonds)
+    home = EncoderConfig(conv="gine", num_layers=2, hidden=8, rings=True)
+    model = MagGNN(
+        2,
+        edge_features=FeatureSpec.of(graphs.edge_attr),
+        encoder=EncoderConfig(conv="gine", num_layers=2, hidden=8),
+        agent=AgentConfig(num_moves=1),
+        travelling=AgentShape(home, "mean", "zero"),
+    ).eval()
+    prepared = model.prepared(graphs)
+    assert prepared.rings is not None
+    assert model(prepared[ALL]).shape == (len(GRAPHS), 2)
+
+
+def test_missing_bonds_are_named():
+    with pytest.raises(InputError, match="made for graphs with edge_attr"):
+        make_model(packed(bonds), rings=True)(packed()[ALL])
+
+
+def test_a_set_without_edges():
+    graphs = PackedGraphs.build(
+        torch.tensor([2, 1]), torch.tensor([0, 0]), torch.empty(2, 0), edge_attr=torch.empty(0, 1)
+    )
+    assert make_model(graphs, rings=True)(graphs[torch.arange(2)]).shape == (2, 2)
+
+
 @pytest.mark.parametrize("edge_attr", [None, bonds, lengths])
 def test_a_model_reads_them_and_its_frozen_copy_says_the_same(edge_attr):
     graphs = packed(edge_attr)
-    torch.manual_seed(0)
-    plain, reading = (
-        MagGNN(
-            2,
-            edge_features=FeatureSpec.of(graphs.edge_attr),
-            encoder=EncoderConfig(conv="gine", num_layers=2, hidden=8, rings=rings),
-            agent=AgentConfig(num_moves=0),
-        ).eval()
-        for rings in (False, True)
-    )
+    plain, reading = make_model(graphs, rings=False), make_model(graphs, rings=True)
     tuples = torch.zeros(len(GRAPHS), 1, 2, dtype=torch.long)
     own = reading(graphs[ALL], tuples)
     prepared = reading.prepared(graphs)

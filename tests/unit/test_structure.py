@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from maggnn.graphs import PackedGraphs
-from maggnn.structure import FARTHEST, WALKS, centrality, distances, random_walk, with_structure
+from maggnn.structure import FARTHEST, WALKS, centrality, distances_and_walks, random_walk, with_structure
 from maggnn.tuples import central_tuples
 
 torch.set_num_threads(1)
@@ -51,7 +51,7 @@ def test_centrality_equals_networkx():
 
 def test_counts_of_distances_equal_networkx():
     graphs = [*GRAPHS, networkx.path_graph(20), networkx.disjoint_union(GRAPHS[0], GRAPHS[2])]
-    found = distances(packed(graphs)[torch.arange(len(graphs))]).split([len(graph) for graph in graphs])
+    found = distances_and_walks(packed(graphs)[torch.arange(len(graphs))], 0).split([len(graph) for graph in graphs])
     for graph, rows in zip(graphs, found, strict=True):
         for node, row in zip(graph.nodes, rows.tolist(), strict=True):
             lengths = networkx.single_source_shortest_path_length(graph, node).values()
@@ -68,7 +68,7 @@ def test_worked_out_once_or_for_each_batch_is_the_same(monkeypatch):
         torch.testing.assert_close(random_walk(known[ids], 5), random_walk(graphs[ids], 5))
         torch.testing.assert_close(random_walk(known[ids], 3), random_walk(graphs[ids], 3))
         torch.testing.assert_close(centrality(known[ids]), centrality(graphs[ids]))
-        assert torch.equal(distances(known[ids]), distances(graphs[ids]))
+        assert torch.equal(distances_and_walks(known[ids], 2), distances_and_walks(graphs[ids], 2))
         assert with_structure(known, 4) is known
         torch.testing.assert_close(random_walk(known[ids], 9), random_walk(graphs[ids], 9))  # more than is known
         torch.testing.assert_close(random_walk(known.select(ids)[torch.arange(6)], 5), random_walk(graphs[ids], 5))

@@ -1,9 +1,12 @@
-"""Link prediction that message passing cannot do: rings in which every node is like every other.
+"""Link prediction that message passing cannot do unless it is shown the pair: rings whose nodes are all alike.
 
 The nodes of a ring are tied to their next and third next ones; the ties to the second next are there too but hidden.
 A pair that hides a tie has three neighbours in common, other pairs have at most two, so a look at both ends together
 finds all of them. But a ring looks the same from every node, so embeddings that are made for each node by itself are
-all equal and say nothing of a pair. Sizes in `val` and `test` are not among those of `train`.
+all equal and say nothing of a pair. Marked in the input (`links`) the pair is plain to any GNN; known to the readout
+alone (`links_unmarked`) it takes marks that break the symmetry. The Q-network does not see the pair then, so moves can
+only find places that tell of many pairs. Sizes in `val` and `test` are not among those of `train`; the hidden ties of
+one ring are all images of each other, so there are as many kinds of them as sizes.
 """
 
 from __future__ import annotations

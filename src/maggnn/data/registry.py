@@ -119,6 +119,12 @@ def _load_exp() -> Dataset:
     return Dataset("exp", graphs, "classification", 2, _ten_folds_of_pairs, extra=extra)
 
 
+def _load_links(name: str, marked: bool) -> Dataset:
+    graphs, parts = links.hidden_links(marked)
+    names = ("no tie", "hidden tie")
+    return Dataset(name, graphs, "classification", 2, benchmarks.official_split, names, metric="auroc", extra=parts)
+
+
 def _load_brec() -> Dataset:
     graphs, extra = load_packed_file("brec")
     second_of_pair = torch.arange(len(graphs)) % 2
@@ -126,12 +132,6 @@ def _load_brec() -> Dataset:
 
 
 # ---- facts ----------------------------------------------------------------------------------------------
-
-
-def _load_links(name: str, marked: bool) -> Dataset:
-    graphs, parts = links.hidden_links(marked)
-    names = ("no tie", "hidden tie")
-    return Dataset(name, graphs, "classification", 2, benchmarks.official_split, names, metric="auroc", extra=parts)
 
 
 def _csl_facts(dataset: Dataset) -> list[Fact]:

@@ -8,7 +8,7 @@ import torch
 
 from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.errors import InputError
-from maggnn.experiments import ablation, cycles, jobs, ledger, molecules, recipes, travellers
+from maggnn.experiments import ablation, cycles, jobs, ledger, molecules, moves, recipes, travellers
 from maggnn.experiments.tables import reproduce_table
 from maggnn.training import pretrained
 
@@ -129,9 +129,26 @@ def test_qm9(tmp_path):
     assert [row.mean for row in rows[:12]] == pytest.approx(result["errors"]["gin"][0][0], rel=1e-3)
 
 
-def test_replay_beside_lookahead():
-    config = molecules.method_config("zinc", "mag-gnn-dqn")
-    assert (config.training.paradigm, config.training.target) == ("simul", "dqn")
+def test_replay_beside_lookahead(monkeypatch):
+    monkeypatch.setattr(molecules, "recipe", recipes.recipe)  # the shipped ones
+    for dataset in molecules.DATASETS:
+        training = molecules.method_config(dataset, "mag-gnn-dqn").training
+        assert (training.paradigm, training.target) == ("simul", "dqn")
+        assert training.agent_steps // training.sync_every == molecules.SYNCS  # the target network does learn
+
+
+def test_moves_on_molecules(tmp_path, monkeypatch):
+    monkeypatch.setattr(moves, "recipe", tiny_recipe)
+    monkeypatch.setattr(moves, "MOLECULE_TESTS", 2)
+    rows = reproduce_table("moves", tmp_path / "jobs", 2, 1, ["zinc_features"])
+    assert {(row.dataset, row.metric, row.keep, row.config) for row in rows} == {
+        ("zinc_features", "mae", "last", "configs/zinc_features.toml")
+    }
+    assert [(row.method, row.t) for row in rows] == [
+        (name, t) for name in ("mag-gnn", "random-moves") for t in range(5)
+    ]
+    assert rows[0].mean == rows[5].mean  # no move, no difference
+    assert reproduce_table("moves", tmp_path / "jobs", 2, 1, ["zinc_features"], ["mag-gnn-dqn"]) == []
 
 
 def test_ablation_is_judged_on_the_validation_part(tmp_path):

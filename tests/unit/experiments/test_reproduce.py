@@ -101,10 +101,10 @@ def test_moves(tmp_path, monkeypatch):
     check_rows(rows, tmp_path)
     for method in ("mag-gnn", "random-moves", *moves.VARIANTS):
         own = [(row.t, row.keep) for row in rows if row.method == method]
-        assert own == [(t, keep) for keep in ("last", "confident") for t in range(moves.MAX_MOVES + 1)]
+        assert own == [(t, keep) for keep in ("last", "confident") for t in range(synthetic.MAX_MOVES + 1)]
     agent = [row for row in rows if row.method in AGENTS]
     assert all((row.note is None) == (row.t == 0) for row in agent)
-    assert all("p = " in row.note and "against random moves" in row.note for row in agent if row.t)
+    assert all(row.note.startswith("against random moves ") for row in agent if row.t)
     # No move, no difference: the same starts, whoever is about to move and however its target is learned.
     assert len({row.mean for row in rows if row.t == 0}) == 1
     assert repeated(monkeypatch, lambda: moves.reproduce(tmp_path / "jobs", runs=2)) == rows
@@ -196,7 +196,8 @@ def test_tables_by_name(tmp_path):
     for table, rows, message in (
         ("sinthetic", [], "did you mean synthetic"),
         ("synthetic", ["sr26"], "no row 'sr26': there are exp, csl, sr25"),
-        ("moves", ["csl"], "a single row"),
+        ("moves", ["csl"], "no row 'csl': there are sr25, zinc_features"),
+        ("motivation", ["sr25"], "a single row"),
     ):
         with pytest.raises(InputError, match=message):
             reproduce_table(table, tmp_path, 1, 1, rows)

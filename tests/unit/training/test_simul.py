@@ -105,8 +105,12 @@ def test_an_agent_may_step_less_often():
     """Half as many steps: after the first, third, ... predictor step; its schedules end with its last."""
     simul = make_simul(make_config(agent_steps=3))
     simul.gather_warmup()
-    stepped = ["agent/q_loss" in simul.step(step) for step in range(6)]
-    assert stepped == [True, False] * 3
+    scalars = [simul.step(step) for step in range(6)]
+    assert ["agent/q_loss" in one for one in scalars] == [True, False] * 3
+    every_step = make_simul(make_config(steps=3))
+    every_step.gather_warmup()
+    expected = [every_step.step(step)["agent/epsilon"] for step in range(3)]
+    assert [one["agent/epsilon"] for one in scalars[::2]] == expected and len(set(expected)) > 1
 
 
 def test_one_search_for_each_graph():

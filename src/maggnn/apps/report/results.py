@@ -17,8 +17,8 @@ TITLES = {
         "Accuracy in percent; the paper's table of synthetic results.",
     ),
     "moves": (
-        "Accuracy against the number of moves",
-        "Accuracy in percent after t moves; t = 0 is the random start. The paper's figure of RL steps.",
+        "Against the number of moves",
+        "The paper's figure of RL steps: accuracy in percent, of molecules the MAE; t = 0 is the random start.",
     ),
     "theorem1": (
         "Theorem 1: random regular graphs",
@@ -73,9 +73,9 @@ def render(rows: Iterable[LedgerRow]) -> str:
     current = ledger.newest(rows)
     parts = [PREAMBLE]
     for table in TABLES:
-        ours = [row for row in current if row.table == table]
-        if ours:
-            parts.append(_section(table, ours))
+        own = [row for row in current if row.table == table]
+        if own:
+            parts.append(_section(table, own))
     if not current:
         parts.append("Nothing has been measured yet.\n")
     return "\n".join(parts)
@@ -128,8 +128,8 @@ def _list(rows: list[LedgerRow]) -> str:
 def _moves_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:
     figure = PUBLISHED.get(("moves", dataset, "mag-gnn", "accuracy"))
     published = f" (the paper's MAG-GNN: {paper(figure)} {figure.note})" if figure else ""
-    grid = moves_grid([row for row in rows if row.dataset == dataset], notes)
-    return f"**{dataset}**{published}\n\n{grid}"
+    own = [row for row in rows if row.dataset == dataset]
+    return f"**{dataset}**, {own[0].metric}{published}\n\n{moves_grid(own, notes)}"
 
 
 def moves_grid(rows: list[LedgerRow], notes: Footnotes) -> str:
@@ -168,8 +168,8 @@ def _provenance(rows: list[LedgerRow]) -> str:
 def _datasets(table: str, rows: list[LedgerRow]) -> list[str]:
     """Datasets we measured, in the paper's order, then ours by name."""
     papers = list(dict.fromkeys(dataset for t, dataset, _, _ in PUBLISHED if t == table))
-    ours = {row.dataset for row in rows}
-    return [d for d in papers if d in ours] + sorted(ours - set(papers))
+    measured = {row.dataset for row in rows}
+    return [d for d in papers if d in measured] + sorted(measured - set(papers))
 
 
 def _columns(table: str, rows: list[LedgerRow]) -> list[tuple[str, str]]:

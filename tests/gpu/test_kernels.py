@@ -114,13 +114,14 @@ def test_aggregate_on_directed_graphs(gpu, relu, with_edges, padding, device, ge
 @pytest.mark.parametrize("padding", [False, True], ids=["exact", "padded"])
 @pytest.mark.parametrize("width", [3, 100])
 @pytest.mark.parametrize("relu", [False, True])
-def test_edges_may_share_rows(gpu, relu, width, padding, device, generator):
-    """A table of a few kinds of edge, and each edge's kind."""
+@pytest.mark.parametrize("count", [4, 40, 100])  # one program holds few, some, not all
+def test_edges_may_share_rows(gpu, count, relu, width, padding, device, generator):
+    """A table of kinds of edge, and each edge's kind."""
     graphs = random_batch(device, generator, padding=padding)
     h = random(graphs.total_nodes, 2, width, device=device, generator=generator)
     scale = random(1, device=device, generator=generator)
-    table = random(4, width, device=device, generator=generator)
-    kinds = torch.randint(3, (graphs.edge_index.shape[1],), generator=generator).to(device)  # not all of them come
+    table = random(count, width, device=device, generator=generator)
+    kinds = torch.randint(count - 1, (graphs.edge_index.shape[1],), generator=generator).to(device)  # one never comes
     out = real(gpu.aggregate(h, scale, graphs, relu, table, kinds), graphs)
     doubles = in_double([h, scale, table])
     expected = real(reference.aggregate(doubles[0], doubles[1], graphs, relu, doubles[2][kinds]), graphs)

@@ -20,6 +20,12 @@ programs: Any = triton_programs  # type checkers do not know that a Triton progr
 ROWS = 64
 """Rows in a tile of a reduction over rows."""
 
+PARTS = 128
+"""Into how many parts the edges fall when their gradients are added up by kind."""
+
+MOST_KINDS = 64
+"""Of edges, whose sums a program can hold at once."""
+
 COLUMNS = 32
 """Columns in a tile of a reduction over rows: enough for full cache lines, few enough for many programs."""
 
@@ -118,25 +124,30 @@ class _Aggregate(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         h, scale, edges, kinds = ctx.saved_tensors
         graphs, grad = ctx.graphs, grads[0].contiguous()
-        grad_h, grad_edges = torch.empty_like(h), None
+        grad_h, grad_scale, grad_edges = torch.empty_like(h), None, None
         source, target = graphs.edge_index
         if h.numel():
             row = h[0].numel()
-            programs.aggregate_backward[_grid(len(h), row)](
+            grid = _grid(len(h), row)
+            products = h.new_empty(grid)  # of h and its gradient: their sum is the derivative by `scale`
+            programs.aggregate_backward[grid](
                 h, _or(edges, h), _or(kinds, source), scale, grad, graphs.source_offsets, graphs.by_source, target,
-                grad_h, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
+                grad_h, products, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
             )  # fmt: skip
+            grad_scale = products.sum().reshape(scale.shape)
         if edges is not None and ctx.needs_input_grad[2]:
             grad_edges = _edge_gradient(h, edges, kinds, grad, graphs, ctx.relu)
-        grad_scale = torch.dot(grad.flatten(), h.flatten()).reshape(scale.shape) if ctx.needs_input_grad[1] else None
         return grad_h, grad_scale, grad_edges, None, None, None
 
 
 def _edge_gradient(
     h: Tensor, edges: Tensor, kinds: Tensor | None, grad: Tensor, graphs: GraphBatch, relu: bool
 ) -> Tensor:
-    """Of each edge, [E, d], then summed over the edges of a kind by a product with one-hot rows: repeatable."""
+    """Of each edge or kind of edge, summed in an order that repeats."""
     source, target = graphs.edge_index
+    if kinds is not None and len(edges) <= MOST_KINDS and h.dtype == torch.float32 and h.numel() and len(source):
+        return _kind_gradient(h, edges, kinds, grad, graphs, relu)
+    # Of each edge, [E, d]; then, where edges share rows, by a product with one-hot rows.
     result = h.new_zeros(len(source), edges.shape[1])
     if result.numel() and h.numel():
         copies, width = h.shape[1], h.shape[2]
@@ -152,6 +163,21 @@ def _edge_gradient(
         return (kinds == torch.arange(count, device=kinds.device)[:, None]).to(dtype)
 
     return graphs.derived(f"edges of {count} kinds, {dtype}", one_hot, of=kinds) @ result
+
+
+def _kind_gradient(h: Tensor, edges: Tensor, kinds: Tensor, grad: Tensor, graphs: GraphBatch, relu: bool) -> Tensor:
+    """Of each kind, [kinds, d]: parts of the edges add up theirs on the fly, so that no [E, d] is written."""
+    source, target = graphs.edge_index
+    (count, width), num_edges = edges.shape, len(source)
+    tile = 32
+    share = tile * _tiles_of(_tiles_of(num_edges, PARTS), tile)
+    parts = _tiles_of(num_edges, share)
+    partial = h.new_empty(parts, count, width)
+    programs.kind_gradient[(parts, _tiles_of(width, COLUMNS))](
+        h, edges, kinds, grad, source, target, partial, num_edges, share, count, h.shape[1], width,
+        relu, max(16, _power_of_two(count)), tile, COLUMNS,
+    )  # fmt: skip
+    return partial.sum(dim=0)
 
 
 def _or(given: Tensor | None, other: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ def sum_kinds(
 
 @triton.jit
 def aggregate_backward(
-    h, edges, kinds, scale, grad, offsets, by_source, target, out,
+    h, edges, kinds, scale, grad, offsets, by_source, target, out, products,
     row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
     relu: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -62,7 +62,9 @@ def aggregate_backward(
     column = tl.program_id(1) * block + tl.arange(0, block)
     inside = column < row
     own = tl.load(h + node * row + column, mask=inside, other=0.0)
-    total = tl.load(scale) * tl.load(grad + node * row + column, mask=inside, other=0.0)
+    own_grad = tl.load(grad + node * row + column, mask=inside, other=0.0)
+    tl.store(products + node * tl.num_programs(1) + tl.program_id(1), tl.sum(own * own_grad, axis=0))
+    total = tl.load(scale) * own_grad
     for position in range(tl.load(offsets + node), tl.load(offsets + node + 1)):
         edge = tl.load(by_source + position)
         arriving = tl.load(grad + tl.load(target + edge) * row + column, mask=inside, other=0.0)
@@ -100,6 +102,36 @@ def edge_gradient(
             arriving = tl.where(message > 0, arriving, 0.0)
         total += arriving
     tl.store(out + edge * width + column, total, mask=inside)
+
+
+@triton.jit
+def kind_gradient(
+    h, edges, kinds, grad, source, target, partial, num_edges, share, num_kinds, copies, width: tl.constexpr,
+    relu: tl.constexpr, kind_block: tl.constexpr, tile_edges: tl.constexpr, tile_columns: tl.constexpr,
+):  # fmt: skip
+    part = tl.program_id(0)
+    column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
+    every = tl.arange(0, kind_block)[:, None]
+    total = tl.zeros((kind_block, tile_columns), dtype=tl.float32)
+    end = tl.minimum((part + 1) * share, num_edges)
+    for first in range(part * share, end, tile_edges):
+        edge = first + tl.arange(0, tile_edges)
+        known = edge < end
+        inside = known[:, None] & (column < width)
+        kind = tl.load(kinds + edge, mask=known, other=0)
+        from_row = tl.load(source + edge, mask=known, other=0)[:, None] * copies * width + column
+        to_row = tl.load(target + edge, mask=known, other=0)[:, None] * copies * width + column
+        present = tl.load(edges + kind[:, None] * width + column, mask=inside, other=0.0)
+        passed = tl.zeros((tile_edges, tile_columns), dtype=tl.float32)
+        for copy in range(copies):
+            arriving = tl.load(grad + to_row + copy * width, mask=inside, other=0.0)
+            if relu:
+                message = present + tl.load(h + from_row + copy * width, mask=inside, other=0.0)
+                arriving = tl.where(message > 0, arriving, 0.0)
+            passed += arriving
+        one_hot = ((kind[None, :] == every) & known[None, :]).to(tl.float32)
+        total += tl.dot(one_hot, passed, input_precision="ieee")
+    tl.store(partial + (part * num_kinds + every) * width + column, total, mask=(every < num_kinds) & (column < width))
 
 
 @triton.jit

@@ -45,7 +45,14 @@ def random_move(state: State, actions: str, generator: torch.Generator | None = 
 def epsilon_greedy(
     scores: Scores, state: State, actions: str, epsilon: float | Tensor, generator: torch.Generator | None = None
 ) -> tuple[Move, State]:
-    """A move and the next state; epsilon = 1.0 takes random moves without asking `scores` (unless W wants it)."""
+    """A move and the next state.
+
+    Where epsilon is a plain number, 0.0 draws no random move and 1.0 does not ask `scores` (unless W wants it).
+    """
+    if not isinstance(epsilon, Tensor) and epsilon == 0.0:
+        q_table, history = scores(state)
+        _, greedy = best_move(q_table, state, actions, generator)
+        return greedy, state.after(greedy, history)
     move, history = random_move(state, actions, generator), state.history
     if isinstance(epsilon, Tensor) or epsilon < 1.0 or history.shape[-1]:
         q_table, history = scores(state)

@@ -77,3 +77,17 @@ def test_precisions(precision, error):
     engine = Engine(model.float(), packed.to("cuda"), precision=precision)
     answers = engine.answer_for(engine.packed[ids], tuples.cuda()).cpu()
     assert float((answers - exact).abs().max() / exact.abs().max()) < error
+
+
+@torch.no_grad()
+def test_what_the_edges_say_is_the_same_on_a_gpu():
+    """Rings, walks and distances, worked out there; and a model that reads them."""
+    packed, model = make_packed(), make_model(rings=True, random_walk=3, distances=True)
+    ours, theirs = model.prepared(packed.to("cuda")), model.prepared(packed)
+    assert torch.equal(ours.rings.cpu(), theirs.rings) and theirs.rings.max() > 0
+    torch.testing.assert_close(ours.structure.cpu(), theirs.structure)
+    ids = torch.arange(len(packed))
+    tuples = sample_tuples(packed[ids], 2, 3, torch.Generator().manual_seed(1))
+    exact = model.double().predictor(theirs[ids], tuples)
+    answers = frozen(model.float().cuda(), graphs=ours).predictor(ours[ids], tuples.cuda()).cpu()
+    assert float((answers - exact).abs().max() / exact.abs().max()) < 1e-4

@@ -1,0 +1,40 @@
+"""Both tests of BREC run on a GPU and tell there what they tell on a CPU."""
+
+import networkx
+import pytest
+import torch
+
+from maggnn.conversions import pack_networkx
+from maggnn.experiments.brec.agent import AgentSettings
+from maggnn.experiments.brec.pairs import Pairs
+from maggnn.experiments.brec.paper_test import PaperSettings, paper_test
+from maggnn.experiments.brec.rpc import RpcSettings, rpc
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible"),
+]
+AGENT = AgentSettings(steps=40, walkers=8)
+METHODS = ("random-marks", "random-moves", "mag-gnn")
+
+
+def hexagon_pair():
+    triangles = networkx.disjoint_union(networkx.cycle_graph(3), networkx.cycle_graph(3))
+    return Pairs.of(pack_networkx([networkx.cycle_graph(6), triangles]), torch.tensor([0])).to("cuda")
+
+
+@pytest.mark.parametrize("start", ["random", "nodes"])
+def test_rpc(start):
+    settings = RpcSettings(
+        hidden=16, num_layers=3, starts=4, num_tuples=2, tuple_order=1, num_moves=2, start=start, agent=AGENT
+    )
+    tested = rpc(hexagon_pair(), settings, seed=0)
+    for method in METHODS:
+        assert bool(tested.distinguished(method).all()), (method, tested.t_square[method])
+
+
+def test_the_papers():
+    settings = PaperSettings(hidden=16, num_layers=3, steps=150, sets=8, tuple_order=1, num_moves=2, agent=AGENT)
+    tested = paper_test(hexagon_pair(), settings, seed=0)
+    for method in METHODS:
+        assert bool(tested.distinguished(method, at_least=950).all())

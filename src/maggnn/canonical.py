@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.agent import TIE, q_rows, search
+from maggnn.agent import TIE, q_rows
+from maggnn.equivariance import answer_from
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.graphs import GraphBatch, PackedGraphs
 from maggnn.model import MagGNN
 from maggnn.state import State
 
@@ -90,25 +91,20 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
 @torch.no_grad()
 def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_size: int = 512) -> Tensor:
     """The answers for graphs `ids` [B], each from one search in its canonical form, [B, out]."""
-    if model.agent.keep != "last":
-        raise InputError("canonical answers come from the last state: set agent.keep to last")
     model.eval()
     form = model.prepared(canonical_form(packed.select(ids)).to(packed.device))
-    return torch.cat([_answers(model, form, rows) for rows in torch.arange(len(ids)).split(batch_size)])
+    answers = []
+    for rows in torch.arange(len(ids)).split(batch_size):
+        graphs = form[rows]
+        starts = _first_nodes(graphs, model.agent.num_tuples, model.agent.tuple_order)
+        answers.append(answer_from(model, graphs, starts, _first_of_best))
+    return torch.cat(answers)
 
 
-def _answers(model: MagGNN, form: PackedGraphs, rows: Tensor) -> Tensor:
-    graphs, agent = form[rows], model.agent
-    slots = torch.arange(agent.num_tuples * agent.tuple_order, device=graphs.device)
-    first = (slots % graphs.num_nodes[:, None]).unflatten(1, (agent.num_tuples, agent.tuple_order))  # [B, m, k]
-
-    def scores(state: State) -> tuple[Tensor, Tensor]:
-        q_table, history = model.scores(state)
-        return _first_of_best(q_table, state), history
-
-    start = State.start(graphs, first, model.history_width)
-    last = search(scores, start, agent.num_moves, agent.actions)[-1]
-    return model.restored(model.predictor(graphs, last.tuples), graphs)
+def _first_nodes(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    """The first nodes slot by slot, [B, m, k]; a graph with fewer begins again."""
+    slots = torch.arange(num_tuples * tuple_order, device=graphs.device)
+    return (slots % graphs.num_nodes[:, None]).unflatten(1, (num_tuples, tuple_order))
 
 
 def _first_of_best(q_table: Tensor, state: State) -> Tensor:

@@ -12,6 +12,8 @@ made. Nodes that are still alike then are taken for images of each other, and ei
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -73,21 +75,27 @@ def answer_equivariantly(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch
     tuples = torch.cat(starts)
     model.eval()
     chunks = zip(owner.split(batch_size), tuples.split(batch_size), strict=True)
-    answers = [_answers(model, packed[ids[rows]], starts_of) for rows, starts_of in chunks]
+    answers = [answer_from(model, packed[ids[rows]], starts_of, _without_ties) for rows, starts_of in chunks]
     total = torch.zeros(len(ids), model.num_outputs, dtype=torch.float64, device=packed.device)
     total.index_add_(0, owner.to(packed.device), torch.cat(answers).double())
     count = torch.bincount(owner, minlength=len(ids)).to(packed.device)
     return (total / count[:, None]).to(answers[0].dtype)
 
 
-def _answers(model: MagGNN, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """The answers of searches from `tuples` [S, m, k], without a random choice."""
+def answer_from(
+    model: MagGNN, graphs: GraphBatch, tuples: Tensor, without_ties: Callable[[Tensor, State], Tensor]
+) -> Tensor:
+    """The answers of searches from `tuples` [S, m, k], without a random choice, [S, out].
+
+    Args:
+        without_ties: the Q-table [N, m, k] of a state with the best moves ruled out that shall not be made.
+    """
     if model.agent.keep != "last":
         raise InputError("equivariant answers come from the last state: set agent.keep to last")
 
     def scores(state: State) -> tuple[Tensor, Tensor]:
         q_table, history = model.scores(state)
-        return _without_ties(q_table, state), history
+        return without_ties(q_table, state), history
 
     agent = model.agent
     start = State.start(graphs, tuples.to(graphs.device), model.history_width)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from maggnn.config import EncoderConfig
+from maggnn.conversions import pack_networkx
 from maggnn.encoder import Encoder
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.particles import ParticleFilter, filtered, gumbel, resampled
 from maggnn.runtime import make_generator
 from maggnn.state import State
@@ -20,13 +20,7 @@ PARTICLES, STEPS = 4, 3
 
 
 def batch():
-    edges = [torch.tensor(list(graph.edges), dtype=torch.long).reshape(-1, 2).T for graph in GRAPHS]
-    return PackedGraphs.build(
-        torch.tensor([len(graph) for graph in GRAPHS]),
-        torch.tensor([part.shape[1] for part in edges]),
-        torch.cat(edges, 1),
-        undirected_once=True,
-    )[torch.arange(len(GRAPHS))]
+    return pack_networkx(GRAPHS)[torch.arange(len(GRAPHS))]
 
 
 @pytest.fixture

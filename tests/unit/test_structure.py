@@ -4,6 +4,7 @@ import networkx
 import pytest
 import torch
 
+from maggnn.conversions import pack_networkx
 from maggnn.graphs import PackedGraphs
 from maggnn.structure import FARTHEST, WALKS, centrality, distances_and_walks, random_walk, with_structure
 from maggnn.tuples import central_tuples
@@ -19,13 +20,7 @@ GRAPHS = [
 
 
 def packed(graphs=GRAPHS):
-    edges = [torch.tensor(list(graph.edges), dtype=torch.long).reshape(-1, 2).T for graph in graphs]
-    return PackedGraphs.build(
-        torch.tensor([len(graph) for graph in graphs]),
-        torch.tensor([part.shape[1] for part in edges]),
-        torch.cat(edges, 1),
-        undirected_once=True,
-    )
+    return pack_networkx(graphs)
 
 
 def test_return_probabilities_equal_matrix_powers():

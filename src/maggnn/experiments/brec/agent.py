@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from maggnn.agent import TIE
+from maggnn.capture import Captured
 from maggnn.errors import InputError
-from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork
+from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.training.schedules import epsilon, learning_rate
 from maggnn.tuples import all_tuples
@@ -153,20 +154,53 @@ def learn_agent(
 ) -> None:
     """Train the Q-networks of all pairs, on walks that begin where a search does."""
     graphs, optimiser = environment.graphs, Adam(q_network.parameters())
-    tuples = starts(settings.walkers)
-    num_tuples = tuples.shape[3]
+    walk = _Walk(graphs, starts, settings, generator)
     q_network.train()
-    for step in range(settings.steps):
-        mover = torch.randint(num_tuples, tuples.shape[:3], generator=generator, device=tuples.device)
+
+    def fit(_: None) -> Tensor:
+        tuples = walk.tuples
+        mover = torch.randint(tuples.shape[3], tuples.shape[:3], generator=generator, device=tuples.device)
         reward = environment.rewards(tuples, mover, error_of)
         q_table = q_network(graphs, tuples)  # [P, 2, n, S, m, k]
-        _row_loss(q_table, mover, reward, graphs).backward()
-        optimiser.step(learning_rate(settings.peak_rate, "one_cycle", step, settings.steps))
-        explore = epsilon(settings.epsilon_end, 0.5, step, settings.steps)
-        tuples = _next_states(q_table.detach(), graphs, tuples, explore, generator)
-        restarts = (torch.arange(settings.walkers, device=tuples.device) + step) % settings.walk_length == 0
-        tuples = torch.where(restarts[:, None, None], starts(settings.walkers), tuples)
-    q_network.eval()
+        loss = _row_loss(q_table, mover, reward, graphs)
+        loss.backward()
+        optimiser.step()
+        walk.go_on(q_table.detach())
+        return loss.detach()
+
+    recorded = Captured(fit, graphs.device, [generator])
+    for step in range(settings.steps):
+        optimiser.rate.fill_(learning_rate(settings.peak_rate, "one_cycle", step, settings.steps))
+        walk.explore.fill_(epsilon(settings.epsilon_end, 0.5, step, settings.steps))
+        recorded(None)
+    settle(q_network, lambda: walk.go_on(q_network(graphs, walk.tuples)))
+
+
+class _Walk:
+    """States that a search passes through; all tensors are changed in place, where a recorded step finds them.
+
+    Attributes:
+        tuples: the walkers' sets U, [P, 2, S, m, k].
+        explore: the share of random moves.
+    """
+
+    def __init__(self, graphs: Pairs, starts: Starts, settings: AgentSettings, generator: torch.Generator) -> None:
+        self.graphs, self.starts, self.generator = graphs, starts, generator
+        self.tuples = starts(settings.walkers).clone()
+        self.explore = torch.ones((), device=graphs.device)
+        self.length = settings.walk_length
+        self.age = torch.arange(settings.walkers, device=graphs.device) % self.length
+
+    def go_on(self, q_table: Tensor) -> None:
+        """Every walker moves, at random with probability `explore`; at the end of its walk it begins again."""
+        graphs, generator = self.graphs, self.generator
+        greedy = best_moves(q_table, graphs, self.tuples, generator)
+        random = random_moves(graphs, self.tuples, generator)
+        explores = torch.rand(self.tuples.shape[:3], generator=generator, device=graphs.device) < self.explore
+        moved = torch.where(explores[..., None, None], random, greedy)
+        self.age.add_(1).remainder_(self.length)
+        begins = (self.age == 0)[:, None, None]
+        self.tuples.copy_(torch.where(begins, self.starts(len(self.age)), moved))
 
 
 def _row_loss(q_table: Tensor, mover: Tensor, reward: Tensor, graphs: Pairs) -> Tensor:
@@ -175,13 +209,6 @@ def _row_loss(q_table: Tensor, mover: Tensor, reward: Tensor, graphs: Pairs) -> 
     row = q_table.gather(4, index)[:, :, :, :, 0].transpose(2, 3)  # [P, 2, S, n, k]
     share = graphs.node_share[:, None, None, :, None]
     return ((row - reward).square() * share).sum(dim=3).mean(dim=(1, 2, 3)).sum()
-
-
-def _next_states(q_table: Tensor, graphs: Pairs, tuples: Tensor, explore: float, generator: torch.Generator) -> Tensor:
-    """Every walker moves, at random with probability `explore`."""
-    greedy, random = best_moves(q_table, graphs, tuples, generator), random_moves(graphs, tuples, generator)
-    explores = torch.rand(tuples.shape[:3], generator=generator, device=tuples.device) < explore
-    return torch.where(explores[..., None, None], random, greedy)
 
 
 def _split(tuples: Tensor, dim: int, graphs: Pairs, hidden: int) -> tuple[Tensor, ...]:

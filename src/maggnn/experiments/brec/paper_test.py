@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from maggnn.capture import Captured
 from maggnn.errors import InputError
 from maggnn.experiments.brec.agent import AgentSettings, Environment, learn_agent, search
-from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair
+from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
 from maggnn.training.schedules import learning_rate
@@ -87,17 +88,26 @@ def paper_test(graphs: Pairs, settings: PaperSettings, seed: int) -> PaperResult
 
 def train_predictor(predictor: Predictor, graphs: Pairs, settings: PaperSettings, generator: torch.Generator) -> Tensor:
     """Cross-entropy on random tuples of both graphs; the mean loss of the last tenth of the steps, [P]."""
-    optimiser, last = Adam(predictor.parameters()), []
-    copies = settings.sets * settings.num_tuples
+    optimiser, copies = Adam(predictor.parameters()), settings.sets * settings.num_tuples
     predictor.train()
-    for step in range(settings.steps):
+
+    def outputs() -> Tensor:
         tuples = graphs.sample(copies, settings.tuple_order, generator)
-        loss = class_loss(predictor(graphs, tuples, settings.num_tuples)).mean(dim=(1, 2))  # [P]
+        return predictor(graphs, tuples, settings.num_tuples)
+
+    def fit(_: None) -> Tensor:
+        loss = class_loss(outputs()).mean(dim=(1, 2))  # [P]
         loss.sum().backward()
-        optimiser.step(learning_rate(settings.peak_rate, "one_cycle", step, settings.steps))
+        optimiser.step()
+        return loss.detach()
+
+    recorded, last = Captured(fit, graphs.device, [generator]), []
+    for step in range(settings.steps):
+        optimiser.rate.fill_(learning_rate(settings.peak_rate, "one_cycle", step, settings.steps))
+        loss = recorded(None)
         if step >= settings.steps * 9 // 10:
-            last.append(loss.detach())
-    predictor.eval()
+            last.append(loss)
+    settle(predictor, outputs)
     return torch.stack(last).mean(dim=0)
 
 

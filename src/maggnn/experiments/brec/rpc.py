@@ -29,6 +29,7 @@ rounding, which depends on the numbering of the nodes, is among them.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,7 +40,7 @@ from torch.nn import functional
 
 from maggnn.errors import InputError
 from maggnn.experiments.brec.agent import MOST_FEATURES, AgentSettings, Environment, ErrorOf, learn_agent, search
-from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, stop
+from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
 
@@ -146,33 +147,35 @@ def train_siamese(
 ) -> tuple[Tensor, Tensor]:
     """Train on relabelled graphs (G = 2 q, first graphs first) until each pair's own stop; epochs and losses, [P].
 
-    A stopped pair stays in the batch, but neither its weights nor its norms change any more.
+    A stopped pair stays in the batch, but its weights do not change any more.
     """
     num_pairs, num_graphs, _ = relabelled.size
-    learns = torch.ones(num_pairs, dtype=torch.bool, device=relabelled.device)
-    epochs, last = torch.zeros(num_pairs, dtype=torch.long, device=relabelled.device), torch.ones(num_pairs)
-    last = last.to(relabelled.device)
+    epochs, last = torch.zeros(num_pairs, device=relabelled.device), torch.ones(num_pairs, device=relabelled.device)
     optimiser, half = Adam(predictor.parameters()), num_graphs // 2
+    optimiser.rate.fill_(settings.learning_rate)
     predictor.train()
+
+    def outputs(begin: int) -> Tensor:
+        first, second = (relabelled.adjacency[:, at : at + BATCH] for at in (begin, half + begin))
+        batch = Pairs(torch.cat([first, second], dim=1), relabelled.num_nodes)
+        tuples = batch.sample(settings.num_tuples, settings.tuple_order, generator)
+        return predictor(batch, tuples, settings.num_tuples)[:, :, 0]  # [P, 2 BATCH, 16]
+
     for _ in range(settings.epochs):
         losses = []
         for begin in range(0, half, BATCH):
-            first, second = (relabelled.adjacency[:, at : at + BATCH] for at in (begin, half + begin))
-            batch = Pairs(torch.cat([first, second], dim=1), relabelled.num_nodes)
-            tuples = batch.sample(settings.num_tuples, settings.tuple_order, generator)
-            outputs = predictor(batch, tuples, settings.num_tuples)[:, :, 0]  # [P, 2 BATCH, 16]
-            loss = siamese_loss(*outputs.chunk(2, dim=1))
+            loss = siamese_loss(*outputs(begin).chunk(2, dim=1))
             loss.sum().backward()
-            optimiser.step(settings.learning_rate, learns)
+            optimiser.step()
             losses.append(loss.detach())
-        epochs += learns
-        last = torch.where(learns, torch.stack(losses).mean(dim=0), last)
-        learns = learns & (last >= LOSS_TO_STOP)
-        stop(predictor, learns)
-        if not bool(learns.any()):
+        epochs += optimiser.learns
+        last = torch.where(optimiser.learns > 0, torch.stack(losses).mean(dim=0), last)
+        optimiser.learns *= last >= LOSS_TO_STOP
+        if not bool(optimiser.learns.any()):
             break
-    predictor.eval()
-    return epochs, last
+    begins = itertools.cycle(range(0, half, BATCH))
+    settle(predictor, lambda: outputs(next(begins)))
+    return epochs.long(), last
 
 
 def siamese_loss(first: Tensor, second: Tensor) -> Tensor:
@@ -245,10 +248,11 @@ def fitted_judge(environment: Environment, settings: RpcSettings, generator: tor
     gram = phi.transpose(1, 2) @ phi / len(y) + JUDGE_RIDGE * torch.eye(phi.shape[-1], device=phi.device).double()
     weights = torch.linalg.solve(gram, phi.transpose(1, 2) @ y / len(y)).float()  # [P, f]
 
+    sign = torch.tensor([1.0, -1.0], device=phi.device)  # made here: a recorded step copies nothing from the host
+
     def error_of(pooled: Tensor) -> Tensor:
         score = (features(pooled).flatten(2, -2) @ weights[:, None, :, None])[..., 0].view(pooled.shape[:-1])
-        sign = torch.tensor([1.0, -1.0], device=pooled.device).view(1, 2, *[1] * (score.ndim - 2))
-        return (0.5 - 0.5 * sign * score).clamp(0.0, 1.0)
+        return (0.5 - 0.5 * sign.view(1, 2, *[1] * (score.ndim - 2)) * score).clamp(0.0, 1.0)
 
     return error_of
 

@@ -89,8 +89,10 @@ class AgentConfig:
         "q_network", "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's"
     )
     history: Literal["zero", "mean", "lstm"] = option("zero", "f_W: the update of the state matrix W")
-    start: Literal["random", "central"] = option(
-        "random", "U before the first move: random tuples, or the nodes of highest subgraph centrality in order"
+    start: Literal["random", "central", "neighbours"] = option(
+        "random",
+        "U before the first move: random tuples, the nodes of highest subgraph centrality in order, "
+        "or a tuple on each neighbour of a rooted graph's root",
     )
     pretrained: str = option("", "PRE: an agent that comes with the package, such as cycles6, or an agent's file")
 
@@ -342,8 +344,9 @@ def _check_values(config: Config, origin: str) -> None:
     _check_pretrained(config, origin)
     if training.patience and not training.validate_every:
         raise InputError(f"{origin}: training.patience counts looks at the validation part: set validate_every too")
-    if config.agent.start == "central" and training.starts_per_graph != 1:
-        raise InputError(f"{origin}: agent.start = central is one start a graph: set training.starts_per_graph to 1")
+    if config.agent.start != "random" and training.starts_per_graph != 1:
+        start = config.agent.start
+        raise InputError(f"{origin}: agent.start = {start} is one start a graph: set training.starts_per_graph to 1")
     if config.runtime.checkpoint_every % config.runtime.log_every:
         raise InputError(f"{origin}: runtime.checkpoint_every must be a multiple of runtime.log_every")
     smallest = max(config.replay.warmup, config.training.walkers)

@@ -29,7 +29,7 @@ from maggnn.rings import with_rings
 from maggnn.state import State
 from maggnn.structure import with_structure
 from maggnn.targets import TargetScale
-from maggnn.tuples import central_tuples, sample_tuples
+from maggnn.tuples import central_tuples, neighbour_tuples, sample_tuples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -127,8 +127,9 @@ class MagGNN(nn.Module):
     def starts(self, graphs: GraphBatch, generator: torch.Generator | None = None, count: int = 1) -> Tensor:
         """`count` sets U for each graph before their first move, side by side: [B, count * m, k]."""
         m, k = self.agent.num_tuples, self.agent.tuple_order
-        if self.agent.start == "central" and k:
-            return central_tuples(graphs, m, k).repeat(1, count, 1)
+        if self.agent.start != "random" and k:
+            starts = central_tuples if self.agent.start == "central" else neighbour_tuples
+            return starts(graphs, m, k).repeat(1, count, 1)
         return sample_tuples(graphs, count * m, k, generator)
 
     def restored(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:

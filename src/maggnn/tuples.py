@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch
 from maggnn.structure import centrality
 
@@ -30,6 +31,25 @@ def central_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Ten
     ranked = graphs.padded(centrality(graphs), float("-inf")).sort(dim=1, descending=True, stable=True).indices
     place = torch.arange(num_tuples * tuple_order, device=graphs.device) % graphs.num_nodes[:, None]  # [B, m * k]
     return ranked.gather(1, place).unflatten(1, (num_tuples, tuple_order))
+
+
+def neighbour_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    """Tuple i lies on the i-th neighbour of the roots with all its slots, later ones on the first root: [B, m, k].
+
+    With k = 1 and m no less than a root's degree, its marks are those of I2-GNN, in any numbering of the nodes.
+    """
+    roots = graphs.roots
+    if roots is None:
+        raise InputError("agent.start = neighbours needs rooted graphs, such as those of cycle6_nodes")
+    source, target = graphs.edge_index
+    is_root = torch.zeros(graphs.total_nodes, device=graphs.device)
+    is_root.index_fill_(0, (roots + graphs.first_node[:, None]).flatten(), 1.0)
+    is_near = torch.zeros_like(is_root).index_add_(0, source, is_root[target]).sign() * (1 - is_root)
+    near = graphs.padded(is_near, 0.0)  # [B, max_num_nodes]
+    place = torch.arange(num_tuples, device=graphs.device).expand(len(near), -1)  # [B, m]
+    ranked = near.sort(dim=1, descending=True, stable=True).indices.gather(1, place.clamp(max=near.shape[1] - 1))
+    node = torch.where(place < near.sum(dim=1, keepdim=True), ranked, roots[:, :1])
+    return node[:, :, None].expand(-1, -1, tuple_order)
 
 
 def replace_slot(tuples: Tensor, slot: Tensor, node: Tensor) -> Tensor:

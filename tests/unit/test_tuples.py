@@ -2,10 +2,15 @@
 
 import itertools
 
+import networkx
+import pytest
 import torch
 
+from maggnn.conversions import pack_networkx
+from maggnn.data.rooted import rooted_at_nodes
+from maggnn.errors import InputError
 from maggnn.graphs import PackedGraphs
-from maggnn.tuples import all_tuples, one_move_away, replace_slot, sample_tuples
+from maggnn.tuples import all_tuples, neighbour_tuples, one_move_away, replace_slot, sample_tuples
 
 torch.set_num_threads(1)
 
@@ -38,6 +43,24 @@ def test_the_generator_decides():
 
 def test_order_zero_has_no_nodes():
     assert sample_tuples(edgeless(4, 2), 3, 0).shape == (2, 3, 0)
+
+
+def test_neighbour_tuples_lie_on_the_neighbours_of_the_root():
+    star, path = networkx.star_graph(3), networkx.path_graph(3)
+    rooted = rooted_at_nodes(pack_networkx([star, path, networkx.empty_graph(1)]))
+    tuples = neighbour_tuples(rooted[torch.arange(8)], 4, 2)
+    assert tuples.shape == (8, 4, 2) and torch.equal(tuples[..., 0], tuples[..., 1])
+    assert [set(row) for row in tuples[..., 0].tolist()] == [
+        {0, 1, 2, 3},  # the hub's leaves, then the root itself
+        *({root, 0} for root in (1, 2, 3)),
+        *({0, 1}, {0, 1, 2}, {2, 1}),
+        {0},
+    ]
+    assert neighbour_tuples(rooted[torch.tensor([0])], 2, 1)[0, :, 0].tolist() == [1, 2]
+    padded = rooted.gather(torch.arange(8), rooted.rounded_size(torch.arange(8)))
+    assert torch.equal(neighbour_tuples(padded, 4, 2), tuples)
+    with pytest.raises(InputError, match="needs rooted graphs"):
+        neighbour_tuples(edgeless(3), 1, 1)
 
 
 def test_replace_slot_is_equation_7():

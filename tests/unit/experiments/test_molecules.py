@@ -169,7 +169,7 @@ def test_mistakes_are_named(tmp_path):
         reproduce_table("molecules", tmp_path, 1, 1, ["zinc_full"], ["gin"])
 
 
-@pytest.mark.parametrize("dataset", ["cycle3", "cycle5_nodes", "cycle4_edges"])
+@pytest.mark.parametrize("dataset", ["cycle3", "cycle5_nodes", "cycle6_neighbours", "cycle4_edges"])
 def test_cycles_of_nodes_and_edges(dataset, tmp_path):
     table = "edges" if "edges" in dataset else "cycles"
     rows = reproduce_table(table, tmp_path / "jobs", 2, 1, [dataset])
@@ -181,3 +181,18 @@ def test_cycles_of_nodes_and_edges(dataset, tmp_path):
     ]
     assert {(row.table, row.dataset, row.metric, row.runs) for row in rows} == {(table, dataset, "mae", 2)}
     assert rows[-1].note.startswith("against random moves ")
+
+
+def test_credit_compares_rewards_at_one_budget(tmp_path, monkeypatch):
+    rows = reproduce_table("credit", tmp_path / "jobs", 1, 1, [])
+    assert [(row.table, row.dataset, row.method) for row in rows] == [
+        ("cycles", f"{dataset}:one_budget", method)
+        for dataset in ("cycle6", "cycle6_nodes")
+        for method in ("random-marks", "random-moves", "mag-gnn")
+    ]
+    monkeypatch.setattr(cycles, "recipe", recipes.recipe)
+    averaged, own = (jobs[0].config for jobs in cycles.credit_jobs(1).values())
+    copies = [config.agent.num_tuples * config.training.batch_size for config in (averaged, own)]
+    assert copies[0] == pytest.approx(copies[1], rel=0.05)
+    assert averaged.training.predictor_steps == own.training.predictor_steps
+    assert averaged.encoder == own.encoder

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +13,17 @@ from maggnn.config import EncoderConfig, PredictorConfig
 from maggnn.encoder import Encoder
 from maggnn.errors import InputError
 from maggnn.experiments.brec import batched, reproduce
-from maggnn.experiments.brec.agent import AgentSettings, Environment, best_moves, learn_agent, random_moves, search
+from maggnn.experiments.brec.agent import (
+    AgentSettings,
+    best_moves,
+    every_answer,
+    foreseen,
+    learn_agent,
+    look_up,
+    move_rewards,
+    random_moves,
+    search,
+)
 from maggnn.experiments.brec.pairs import Pairs, like_sized, pair_ids, permuted
 from maggnn.experiments.brec.paper_test import PaperSettings, class_error, paper_test, train_predictor
 from maggnn.experiments.brec.rpc import (
@@ -240,54 +251,71 @@ def test_pairs_of_unequal_size_are_refused():
 
 
 def test_the_table_equals_the_direct_way():
-    graphs, m = three_pairs(), 2
+    graphs = three_pairs()
     network = batched.Predictor(3, 2, 2, HIDDEN, LAYERS, make_generator(0)).eval()
-    environment = Environment(network, graphs, 2)
-    tuples = graphs.sample(5 * m, 2, make_generator(1))
-    sets = tuples.unflatten(2, (5, m))
-    assert torch.allclose(environment.outputs(sets), network(graphs, tuples, m), atol=1e-5)
-    mover = torch.randint(m, (3, 2, 5), generator=make_generator(2))
-    rewards = environment.rewards(sets, mover, lambda pooled: class_error(network.read(pooled)))  # [P, 2, S, n, k]
-    changed = sets.clone()
-    changed[1, 0, 3, mover[1, 0, 3], 1] = 4  # node 4 into slot 1
-    before, after = (class_error(network(graphs, part.flatten(2, 3), m))[1, 0, 3] for part in (sets, changed))
+    errors = class_error(every_answer(network, graphs, 2))
+    tuples = graphs.sample(5, 2, make_generator(1))
+    assert torch.allclose(look_up(errors, tuples, graphs), class_error(network(graphs, tuples, 1)), atol=1e-5)
+    rewards = move_rewards(errors, graphs, tuples)  # [P, 2, S, n, k]
+    changed = tuples.clone()
+    changed[1, 0, 3, 1] = 4  # node 4 into slot 1
+    before, after = (class_error(network(graphs, part, 1))[1, 0, 3] for part in (tuples, changed))
     assert torch.allclose(rewards[1, 0, 3, 4, 1], before - after, atol=1e-5)
+
+
+def test_foresight_leads_to_what_two_moves_reach():
+    """Only one tuple of the second pair tells; the move that brings its first node is worth more than others."""
+    graphs = three_pairs()  # of 6, 5 and 8 nodes
+    errors = torch.ones(3, 2, 8, 8)
+    errors[1, 0, 3, 4] = 0.0
+    errors[1, 0, 7, 7] = -9.0  # padding
+    far = foreseen(errors.flatten(2), graphs, 2, 0.5, 2).view(3, 2, 8, 8)
+    assert far[1, 0, 3, 4] == 0.0 and far[1, 0, 0, 0] == 0.75 and far[1, 0, 3, 0] == far[1, 0, 2, 4] == 0.5
+    assert bool((far[[0, 2]] == 1).all()) and bool((far[1, 1] == 1).all())
+    gain = move_rewards(far.flatten(2), graphs, torch.zeros(3, 2, 1, 2, dtype=torch.long))[1, 0, 0]  # [n, k]
+    assert gain.argmax(dim=0).tolist() == [3, 4]
+    assert torch.equal(foreseen(errors.flatten(2), graphs, 2, 0.0, 2).view_as(errors)[0], errors[0])
 
 
 def test_moves_change_one_slot_to_a_node_of_the_graph():
     graphs, generator = three_pairs(), make_generator(0)
-    tuples = graphs.sample(40, 2, generator).unflatten(2, (20, 2))
-    q_table = torch.rand(3, 2, 8, 20, 2, 2, generator=generator)
+    tuples = graphs.sample(40, 2, generator)
+    q_table = torch.rand(3, 2, 8, 40, 2, generator=generator)
     q_table[:, :, 5:] += 10.0  # the best moves of the pair with 5 nodes would be padding
     for moved in (random_moves(graphs, tuples, generator), best_moves(q_table, graphs, tuples, generator)):
         assert bool(((moved != tuples).sum(-1) <= 1).all())
-        assert bool((moved < graphs.num_nodes[:, None, None, None, None]).all())
-    table = torch.zeros(3, 2, 8, 20, 2, 2)
-    table[:, :, 3, :, :, 1] = 1.0
+        assert bool((moved < graphs.num_nodes[:, None, None, None]).all())
+    table = torch.zeros(3, 2, 8, 40, 2)
+    table[:, :, 3, :, 1] = 1.0
     assert bool((best_moves(table, graphs, tuples, generator)[..., 1] == 3).all())
 
 
 def test_the_agent_learns_where_the_reward_is():
-    """A judge that wants the mark in the middle of a star and of a path."""
-    graphs = Pairs.of(GRAPHS, torch.tensor([1]))
-    network = batched.Predictor(1, 1, 2, 8, LAYERS, make_generator(0)).eval()
-    environment = Environment(network, graphs, 1)
-    good = torch.tensor([[1.0, 0, 0, 0, 0], [0, 0, 1, 0, 0]])[None]  # the star's centre and the path's
-
-    def error_of(pooled):
-        distance = torch.cdist(pooled.flatten(2, -2), environment.table)  # [1, 2, x, n]
-        return 1 - good.gather(2, distance.argmin(-1)).view(pooled.shape[:-1])
-
-    generator = make_generator(2)
+    """It wants the mark in the middle of a star and of a path."""
+    graphs, generator = Pairs.of(GRAPHS, torch.tensor([1])), make_generator(2)
+    errors = 1 - torch.tensor([[1.0, 0, 0, 0, 0], [0, 0, 1, 0, 0]])[None]  # the star's centre and the path's
     q_network = batched.QNetwork(1, 1, 8, LAYERS, make_generator(1))
-
-    def starts(sets):
-        return graphs.sample(sets, 1, generator)[:, :, :, None]
-
-    learn_agent(environment, error_of, starts, AgentSettings(steps=200, walkers=8), q_network, generator)
-    tuples = graphs.sample(20, 1, make_generator(3)).unflatten(2, (20, 1))
-    moved = search(q_network, graphs, tuples, 2, make_generator(4))
+    starts = partial(graphs.sample, tuple_order=1, generator=generator)
+    learn_agent(graphs, errors, starts, AgentSettings(steps=200, walkers=8), q_network, generator)
+    moved = search(q_network, graphs, graphs.sample(20, 1, make_generator(3)), 2, make_generator(4))
     assert float((moved[0, 0] == 0).float().mean()) > 0.9 and float((moved[0, 1] == 2).float().mean()) > 0.9
+
+
+def _one_batch(network, graphs, generator):
+    return network(graphs, graphs.sample(16, 1, generator), 1)
+
+
+def test_sines_keep_what_relu_forgets():
+    """A ring of 24 against two of 12: what lies twelve steps from a mark shows in its answer with sines."""
+    graphs, generator, apart = Pairs.of(packed(ring(24), ring(12, 12)), torch.tensor([0])), make_generator(1), []
+    for frequency in (0.0, 3.0):
+        network = batched.Predictor(1, 1, 4, 8, 14, make_generator(0), frequency).double()
+        network.train()
+        batched.settle(network, partial(_one_batch, network, graphs.double(), generator))
+        embeddings = network.embed(graphs.double(), graphs.sample(24, 1, generator))  # [1, 2, 24, d]
+        assert float(embeddings.std(dim=2).max()) < 1e-9  # all nodes of either graph are alike
+        apart.append(float((embeddings[:, 0] - embeddings[:, 1]).norm(dim=-1).max() / embeddings.norm(dim=-1).mean()))
+    assert apart[1] > 4 * apart[0]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -310,7 +338,7 @@ def test_large_tables_are_refused():
     graphs = hexagon_pair()
     network = batched.Predictor(1, 7, 2, 4, 1, make_generator(0))
     with pytest.raises(InputError, match="tuples of order 7"):
-        Environment(network, graphs, 7)
+        every_answer(network, graphs, 7)
 
 
 # ---- RPC ------------------------------------------------------------------------------------------------
@@ -454,23 +482,36 @@ def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
     small = {"hidden": 4, "num_layers": 1, "agent": agent}
     tests = {
         "rpc": RpcSettings(epochs=1, starts=1, num_tuples=1, **small),
+        "all": RpcSettings(epochs=1, starts=1, num_tuples=1, start="all", frequency=3.0, **small),
         "paper": PaperSettings(steps=2, sets=2, starts=20, right=19, **small),
     }
     monkeypatch.setattr(reproduce, "TESTS", tests)
     monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
     rows = reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"], tests=tuple(tests))
-    assert [(row.table, row.method) for row in rows] == [
-        (table, method)
-        for table in ("brec_rpc", "brec_paper")
-        for method in ("gin", "random-marks", "random-moves", "mag-gnn")
+    methods = ("gin", "random-marks", "random-moves", "mag-gnn")
+    assert [(row.table, row.dataset, row.method) for row in rows] == [
+        *(("brec_rpc", "regular-simple", method) for method in methods),
+        *(("brec_rpc", "regular-simple:all", method) for method in methods[:2]),  # nothing moves
+        *(("brec_paper", "regular-simple", method) for method in methods),
     ]
-    assert all(row.dataset == "regular-simple" and row.metric == "pairs" and row.runs == 2 for row in rows)
+    assert "every tuple" in rows[5].config and "agent" not in rows[5].config and rows[5].m is None
+    assert all(row.metric == "pairs" and row.runs == 2 for row in rows)
     assert len({row.key for row in rows}) == len(rows)
     kept = sorted(tmp_path.glob("*.json"))
     before = [path.stat().st_mtime_ns for path in kept]
-    assert sum(len(json.loads(path.read_text())["pairs"]) for path in kept) == 2 * 2 * 2 * 50
+    assert sum(len(json.loads(path.read_text())["pairs"]) for path in kept) == 3 * 2 * 2 * 50
     assert reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"], tests=tuple(tests)) == rows
     assert [path.stat().st_mtime_ns for path in kept] == before  # nothing is measured twice
+
+
+def test_every_tuple_at_once_tells_what_two_marks_can():
+    """Rings of 8 and of 4 + 4: every tuple once, nothing drawn, so nothing varies."""
+    settings = RpcSettings(start="all", starts=1, hidden=8, num_layers=4, frequency=3.0)
+    tested = rpc(Pairs.of(GRAPHS, torch.tensor([2])), settings, seed=0)
+    assert tested.t_square.keys() == {"random-marks"}
+    assert bool(tested.distinguished("random-marks").all()) and float(tested.control["random-marks"]) < 1e-3
+    with pytest.raises(InputError, match="pairs of equal size"):
+        rpc(three_pairs(), settings, seed=0)
 
 
 def test_unknown_rows_and_methods_are_named(tmp_path):

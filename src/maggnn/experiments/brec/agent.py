@@ -1,9 +1,10 @@
-"""The agent of every pair at once: moves, the environment that judges them, and Q-learning from exact outcomes.
+"""The agent of every pair at once: moves, the table that judges them, and Q-learning from exact outcomes.
 
-ORD (Algorithm 2) within each pair: the predictor is frozen, so every tuple of V^k of both graphs is embedded once, and
-each one-move outcome of a state is a look-up and a readout. Q regresses whole rows of its table on these true rewards
-(the target `lookahead` of `maggnn.training.q_learning`). Nothing is bootstrapped, so there is no replay either:
-walkers show the states that a search passes through, as they are now.
+ORD (Algorithm 2) within each pair: the predictor is frozen, so it answers for every tuple of V^k of both graphs once,
+and what a move is worth is a look-up. The agent moves each tuple by itself (Eq. 9 with m = 1). Q regresses whole rows
+of its table on true worths (the target `lookahead` of `maggnn.training.q_learning`, seen further, see `foreseen`).
+Nothing is bootstrapped, so there is no replay either: walkers show the states that a search passes through, as they
+are now.
 """
 
 from __future__ import annotations
@@ -26,13 +27,10 @@ MOST_FEATURES = {"cpu": 1 << 20, "cuda": 1 << 28}
 """Features P G n C d of one pass: on a CPU they stay in its caches, a GPU they keep busy."""
 
 MOST_TUPLES = 200_000
-"""Of one graph, in a table of embeddings: k = 2 up to 447 nodes."""
+"""Of one graph, in a table of answers: k = 2 up to 447 nodes."""
 
 Starts = Callable[[int], Tensor]
-"""How many -> so many sets U of each graph before their first move, [P, 2, S, m, k]."""
-
-ErrorOf = Callable[[Tensor], Tensor]
-"""Pooled embeddings of sets U [P, 2, ..., d] -> 1 - p(y), what lacks to certainty about the graph, [P, 2, ...]."""
+"""How many -> so many tuples of each graph before their first move, [P, 2, S, k]."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +43,7 @@ class AgentSettings:
         walk_length: moves before a walker begins again.
         peak_rate: of one cycle.
         epsilon_end: where the share of random moves ends.
+        gamma: what a later gain counts against the same gain now.
     """
 
     steps: int = 400
@@ -52,117 +51,121 @@ class AgentSettings:
     walk_length: int = 4
     peak_rate: float = 3e-3
     epsilon_end: float = 0.1
+    gamma: float = 0.5
 
 
 # ---- moves ----------------------------------------------------------------------------------------------
 
 
 def random_moves(graphs: Pairs, tuples: Tensor, generator: torch.Generator) -> Tensor:
-    """Put a uniformly random node into a random slot of every tuple, [P, G, S, m, k]."""
+    """Put a uniformly random node into a random slot of every tuple, [P, G, S, k]."""
     uniform = torch.rand((2, *tuples.shape[:-1]), generator=generator, device=tuples.device, dtype=torch.float64)
-    node = (uniform[0] * graphs.num_nodes[:, None, None, None]).long()
+    node = (uniform[0] * graphs.num_nodes[:, None, None]).long()
     slot = (uniform[1] * tuples.shape[-1]).long()
     return tuples.scatter(-1, slot[..., None], node[..., None])
 
 
 def best_moves(q_table: Tensor, graphs: Pairs, tuples: Tensor, generator: torch.Generator) -> Tensor:
-    """Eq. 10 for every tuple at once, ties broken at random; q_table: [P, G, n, S, m, k]."""
+    """Eq. 10 for every tuple, ties broken at random; q_table: [P, G, n, S, k]."""
     order = tuples.shape[-1]
-    is_node = graphs.is_node[:, None, :, None, None, None]
-    rows = q_table.masked_fill(~is_node, float("-inf")).permute(0, 1, 3, 4, 2, 5).flatten(4)  # [P, G, S, m, n k]
+    is_node = graphs.is_node[:, None, :, None, None]
+    rows = q_table.masked_fill(~is_node, float("-inf")).transpose(2, 3).flatten(3)  # [P, G, S, n k]
     ties = rows >= rows.amax(dim=-1, keepdim=True) - TIE
     noise = torch.rand(rows.shape, generator=generator, device=rows.device)
     choice = noise.masked_fill(~ties, -1.0).argmax(dim=-1, keepdim=True)
     return tuples.scatter(-1, choice % order, choice // order)
 
 
+def q_of_singles(q_network: QNetwork, graphs: Pairs, tuples: Tensor) -> Tensor:
+    """Q of tuples [P, G, S, k], each a set U of its own: [P, G, n, S, k]."""
+    return q_network(graphs, tuples[:, :, :, None])[:, :, :, :, 0]
+
+
 @torch.no_grad()
 def search(
     q_network: QNetwork | None, graphs: Pairs, tuples: Tensor, num_moves: int, generator: torch.Generator
 ) -> Tensor:
-    """Tuples [P, G, S, m, k] after t moves of the agent, or after t random ones where there is none."""
+    """Tuples [P, G, S, k] after t moves of the agent, or after t random ones where there is none."""
     for _ in range(num_moves):
         if q_network is None:
             tuples = random_moves(graphs, tuples, generator)
         else:
-            chunks = _split(tuples, 2, graphs, q_network.encoder.hidden)
-            moved = [best_moves(q_network(graphs, part), graphs, part, generator) for part in chunks]
+            chunks = _split(tuples, graphs, q_network.encoder.hidden)
+            moved = [best_moves(q_of_singles(q_network, graphs, part), graphs, part, generator) for part in chunks]
             tuples = torch.cat(moved, dim=2)
     return tuples
 
 
-# ---- the environment ------------------------------------------------------------------------------------
+# ---- tables over V^k ------------------------------------------------------------------------------------
 
 
-class Environment:
-    """A frozen predictor as the judge of states (Eq. 5) and moves (Eq. 8), with every tuple of V^k embedded once.
+@torch.no_grad()
+def every_answer(predictor: Predictor, graphs: Pairs, tuple_order: int) -> Tensor:
+    """The answer to each U = {v}, v in V^k in lexicographic order of padded node ids, [P, G, n^k, out]."""
+    num_pairs, num_graphs, n = graphs.size
+    if n**tuple_order > MOST_TUPLES:
+        raise InputError(f"{n} nodes have {n**tuple_order:,} tuples of order {tuple_order}: more than are tabulated")
+    tuples = all_tuples(n, tuple_order, graphs.device).expand(num_pairs, num_graphs, -1, -1)
+    parts = _split(tuples, graphs, predictor.encoder.hidden)
+    return predictor.read(torch.cat([predictor.embed(graphs, part) for part in parts], dim=2))
 
-    Shapes:
-        table: [P, 2, n^k, d], tuples in lexicographic order of padded node ids.
+
+def look_up(table: Tensor, tuples: Tensor, graphs: Pairs) -> Tensor:
+    """Entries of a table [P, G, n^k] for tuples [P, G, ..., k]: [P, G, ...]."""
+    row = torch.zeros(tuples.shape[:-1], dtype=torch.long, device=tuples.device)
+    for slot in range(tuples.shape[-1]):
+        row = row * graphs.size[2] + tuples[..., slot]
+    return table.gather(2, row.flatten(2)).view(row.shape)
+
+
+def foreseen(errors: Tensor, graphs: Pairs, tuple_order: int, gamma: float, num_moves: int) -> Tensor:
+    """The error of each tuple [P, 2, n^k] together with the errors that best moves from it lead to.
+
+        E_0 = E,   E_i(v) = (1 - gamma) E(v) + gamma min over moves v -> v' of E_(i-1)(v')
+
+    Where only tuples of two certain nodes tell, the move that brings the first of them gains nothing by itself.
     """
+    num_pairs, num_graphs, n = graphs.size
+    cube = (num_pairs, num_graphs, *[n] * tuple_order)
+    is_tuple = (all_tuples(n, tuple_order, graphs.device) < graphs.num_nodes[:, None, None]).all(dim=-1)
+    padding = ~is_tuple.view(num_pairs, 1, *cube[2:])
+    now = after = errors.view(cube)
+    for _ in range(num_moves):
+        known = after.masked_fill(padding, float("inf"))
+        slots = [known.amin(dim=2 + slot, keepdim=True).expand(cube) for slot in range(tuple_order)]
+        after = (1 - gamma) * now + gamma * torch.stack(slots).amin(dim=0)
+    return after.masked_fill(padding, 1.0).flatten(2)
 
-    @torch.no_grad()
-    def __init__(self, predictor: Predictor, graphs: Pairs, tuple_order: int) -> None:
-        num_pairs, num_graphs, n = graphs.size
-        if n**tuple_order > MOST_TUPLES:
-            raise InputError(
-                f"{n} nodes have {n**tuple_order:,} tuples of order {tuple_order}: more than are tabulated"
-            )
-        self.predictor = predictor.eval()
-        self.graphs = graphs
-        tuples = all_tuples(n, tuple_order, graphs.device).expand(num_pairs, num_graphs, -1, -1)
-        parts = _split(tuples, 2, graphs, predictor.encoder.hidden)
-        self.table = torch.cat([predictor.embed(graphs, part) for part in parts], dim=2)
 
-    def embed(self, tuples: Tensor) -> Tensor:
-        """Looked up: [P, 2, ..., k] -> [P, 2, ..., d]."""
-        row = torch.zeros(tuples.shape[:-1], dtype=torch.long, device=tuples.device)
-        for slot in range(tuples.shape[-1]):
-            row = row * self.graphs.size[2] + tuples[..., slot]
-        flat = row.flatten(2)[..., None].expand(-1, -1, -1, self.table.shape[-1])
-        return self.table.gather(2, flat).view(*row.shape, -1)
-
-    @torch.no_grad()
-    def outputs(self, tuples: Tensor) -> Tensor:
-        """The predictor's answers to sets U [P, 2, S, m, k], [P, 2, S, out]."""
-        return self.predictor.read(self.embed(tuples).mean(dim=3))
-
-    @torch.no_grad()
-    def rewards(self, tuples: Tensor, mover: Tensor, error_of: ErrorOf) -> Tensor:
-        """Eq. 8 for every single move of tuple `mover` [P, 2, S] of U [P, 2, S, m, k]: [P, 2, S, n, k]."""
-        num_tuples, order = tuples.shape[3:]
-        own = tuples.gather(3, mover[..., None, None].expand(*mover.shape, 1, order))  # [P, 2, S, 1, k]
-        node = torch.arange(self.graphs.size[2], device=tuples.device)
-        is_slot = torch.eye(order, dtype=torch.bool, device=tuples.device)
-        outcomes = torch.where(is_slot, node[:, None, None], own[..., None, :])  # [P, 2, S, n, k, k]
-        present = self.embed(tuples)  # [P, 2, S, m, d]
-        others = present.sum(dim=3) - self.embed(own)[:, :, :, 0]
-        after = (others[:, :, :, None, None] + self.embed(outcomes)) / num_tuples  # [P, 2, S, n, k, d]
-        return error_of(present.mean(dim=3))[..., None, None] - error_of(after)
+def move_rewards(errors: Tensor, graphs: Pairs, tuples: Tensor) -> Tensor:
+    """Eq. 8 for every move of tuples [P, 2, S, k], node l into slot j, from errors [P, 2, n^k]: [P, 2, S, n, k]."""
+    node = torch.arange(graphs.size[2], device=tuples.device)
+    is_slot = torch.eye(tuples.shape[-1], dtype=torch.bool, device=tuples.device)
+    outcomes = torch.where(is_slot, node[:, None, None], tuples[..., None, None, :])  # [P, 2, S, n, k, k]
+    return look_up(errors, tuples, graphs)[..., None, None] - look_up(errors, outcomes, graphs)
 
 
 # ---- learning -------------------------------------------------------------------------------------------
 
 
 def learn_agent(
-    environment: Environment,
-    error_of: ErrorOf,
+    graphs: Pairs,
+    errors: Tensor,
     starts: Starts,
     settings: AgentSettings,
     q_network: QNetwork,
     generator: torch.Generator,
 ) -> None:
-    """Train the Q-networks of all pairs, on walks that begin where a search does."""
-    graphs, optimiser = environment.graphs, Adam(q_network.parameters())
+    """Train all Q-networks on the errors of tuples [P, 2, n^k], on walks that begin where a search does."""
+    optimiser = Adam(q_network.parameters())
     walk = _Walk(graphs, starts, settings, generator)
+    errors = foreseen(errors, graphs, walk.tuples.shape[-1], settings.gamma, settings.walk_length - 1)
     q_network.train()
 
     def fit(_: None) -> Tensor:
-        tuples = walk.tuples
-        mover = torch.randint(tuples.shape[3], tuples.shape[:3], generator=generator, device=tuples.device)
-        reward = environment.rewards(tuples, mover, error_of)
-        q_table = q_network(graphs, tuples)  # [P, 2, n, S, m, k]
-        loss = _row_loss(q_table, mover, reward, graphs)
+        reward = move_rewards(errors, graphs, walk.tuples)
+        q_table = q_of_singles(q_network, graphs, walk.tuples)  # [P, 2, n, S, k]
+        loss = _row_loss(q_table, reward, graphs)
         loss.backward()
         optimiser.step()
         walk.go_on(q_table.detach())
@@ -173,14 +176,14 @@ def learn_agent(
         optimiser.rate.fill_(learning_rate(settings.peak_rate, "one_cycle", step, settings.steps))
         walk.explore.fill_(epsilon(settings.epsilon_end, 0.5, step, settings.steps))
         recorded(None)
-    settle(q_network, lambda: walk.go_on(q_network(graphs, walk.tuples)))
+    settle(q_network, lambda: walk.go_on(q_of_singles(q_network, graphs, walk.tuples)))
 
 
 class _Walk:
     """States that a search passes through; all tensors are changed in place, where a recorded step finds them.
 
     Attributes:
-        tuples: the walkers' sets U, [P, 2, S, m, k].
+        tuples: the walkers', [P, 2, S, k].
         explore: the share of random moves.
     """
 
@@ -197,22 +200,18 @@ class _Walk:
         greedy = best_moves(q_table, graphs, self.tuples, generator)
         random = random_moves(graphs, self.tuples, generator)
         explores = torch.rand(self.tuples.shape[:3], generator=generator, device=graphs.device) < self.explore
-        moved = torch.where(explores[..., None, None], random, greedy)
+        moved = torch.where(explores[..., None], random, greedy)
         self.age.add_(1).remainder_(self.length)
-        begins = (self.age == 0)[:, None, None]
-        self.tuples.copy_(torch.where(begins, self.starts(len(self.age)), moved))
+        self.tuples.copy_(torch.where((self.age == 0)[:, None], self.starts(len(self.age)), moved))
 
 
-def _row_loss(q_table: Tensor, mover: Tensor, reward: Tensor, graphs: Pairs) -> Tensor:
-    """Squared error of the mover's row of Q; each pair's own mean, summed, so that pairs do not weigh each other."""
-    index = mover[:, :, None, :, None, None].expand(*q_table.shape[:4], 1, q_table.shape[-1])
-    row = q_table.gather(4, index)[:, :, :, :, 0].transpose(2, 3)  # [P, 2, S, n, k]
+def _row_loss(q_table: Tensor, reward: Tensor, graphs: Pairs) -> Tensor:
+    """Squared error of Q [P, 2, n, S, k]; each pair's own mean, summed, so that pairs do not weigh each other."""
     share = graphs.node_share[:, None, None, :, None]
-    return ((row - reward).square() * share).sum(dim=3).mean(dim=(1, 2, 3)).sum()
+    return ((q_table.transpose(2, 3) - reward).square() * share).sum(dim=3).mean(dim=(1, 2, 3)).sum()
 
 
-def _split(tuples: Tensor, dim: int, graphs: Pairs, hidden: int) -> tuple[Tensor, ...]:
-    """Parts of tuples [P, G, ...] along a dimension, small enough for one pass each."""
+def _split(tuples: Tensor, graphs: Pairs, hidden: int) -> tuple[Tensor, ...]:
+    """Parts of tuples [P, G, C, k], small enough for one pass each."""
     num_pairs, num_graphs, n = graphs.size
-    each = num_pairs * num_graphs * n * hidden * (tuples.shape[3] if tuples.ndim == 5 else 1)
-    return tuples.split(max(1, MOST_FEATURES[graphs.device.type] // each), dim=dim)
+    return tuples.split(max(1, MOST_FEATURES[graphs.device.type] // (num_pairs * num_graphs * n * hidden)), dim=2)

@@ -1,10 +1,10 @@
 """P networks of equal shape as one: weights have a leading dimension of pairs, linear maps are batched products.
 
 The networks are those of `maggnn.predictor` and `maggnn.q_network` with residual GIN layers, mean pooling and
-BatchNorm; tests hold them to equal outputs and gradients. BatchNorm takes its statistics over the real rows of each
-pair alone. It is what makes a pair of nearly equal graphs tellable within eighty small steps: the norm before the
-readout brings the difference of two pooled embeddings, a small share of their size, to scale. LayerNorm would not: it
-looks at one row at a time and cannot know what the rows have in common.
+BatchNorm, and may have sines in place of relu; tests hold them to equal outputs and gradients. BatchNorm takes its
+statistics over the real rows of each pair alone. It is what makes a pair of nearly equal graphs tellable within eighty
+small steps: the norm before the readout brings the difference of two pooled embeddings, a small share of their size, to
+scale. LayerNorm would not: it looks at one row at a time and cannot know what the rows have in common.
 
 Statistics for use after training are taken then, from the finished weights (`settle`). Running ones would be those of
 slightly older weights, and the two pooled embeddings of a pair can differ by less than training moves their mean in
@@ -129,14 +129,27 @@ class _Normalised(torch.autograd.Function):
         return by_h, None, by_weight, by_bias
 
 
+def activation(h: Tensor, frequency: float) -> Tensor:
+    """relu, or sin(frequency * h): layers that forget nothing.
+
+    GIN's sum is injective and an MLP with relu can be. With weights as they are drawn it is nearly linear, and what
+    two marks tell of a graph fades layer by layer: in pair 260, of the tuples that colour refinement says tell (41 %),
+    the strongest changes an output by 2e-6 after twelve layers of relu, all of them by about 1 with sin(3 h). With
+    sin(6 h) rounding comes to scale as well. But what tells everything apart by chance is hard to foresee for an
+    agent: lower frequencies leave it something to go by.
+    """
+    return torch.sin(frequency * h) if frequency else h.relu()
+
+
 class GINLayer(nn.Module):
-    """h_v' = h_v + MLP((1 + eps) h_v + sum of h_u over neighbours u), normalised, with relu.
+    """h_v' = h_v + MLP((1 + eps) h_v + sum of h_u over neighbours u), normalised and activated.
 
     The sum with h_v (a residual layer) is worth as much as twice the training on the basic pairs.
     """
 
-    def __init__(self, num_pairs: int, hidden: int, generator: torch.Generator) -> None:
+    def __init__(self, num_pairs: int, hidden: int, frequency: float, generator: torch.Generator) -> None:
         super().__init__()
+        self.frequency = frequency
         self.eps = nn.Parameter(torch.zeros(num_pairs, 1, 1))
         self.first = Linear(num_pairs, hidden, hidden, generator, bias=False)  # BatchNorm takes a bias out again
         self.norm = Norm(num_pairs, hidden)
@@ -148,8 +161,8 @@ class GINLayer(nn.Module):
         neighbours = graphs.adjacency.reshape(-1, n, n) @ h.reshape(num_pairs * num_graphs, n, -1)
         rows = h.reshape(num_pairs, -1, h.shape[-1])  # [P, R = G n C, d]
         rows = torch.addcmul(neighbours.view_as(rows), rows, 1 + self.eps)
-        rows = self.norm(self.first(rows), share).relu()
-        return h + self.last_norm(self.second(rows), share).relu().view_as(h)
+        rows = activation(self.norm(self.first(rows), share), self.frequency)
+        return h + activation(self.last_norm(self.second(rows), share), self.frequency).view_as(h)
 
 
 class Encoder(nn.Module):
@@ -160,7 +173,13 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, num_pairs: int, tuple_order: int, hidden: int, num_layers: int, generator: torch.Generator
+        self,
+        num_pairs: int,
+        tuple_order: int,
+        hidden: int,
+        num_layers: int,
+        generator: torch.Generator,
+        frequency: float = 0.0,
     ) -> None:
         super().__init__()
         self.hidden = hidden
@@ -168,7 +187,7 @@ class Encoder(nn.Module):
         self.constant = None  # without marks every node starts from one learned vector
         if not tuple_order:
             self.constant = nn.Parameter(torch.randn(num_pairs, 1, hidden, generator=generator))
-        self.layers = nn.ModuleList(GINLayer(num_pairs, hidden, generator) for _ in range(num_layers))
+        self.layers = nn.ModuleList(GINLayer(num_pairs, hidden, frequency, generator) for _ in range(num_layers))
 
     def forward(self, graphs: Pairs, tuples: Tensor) -> Tensor:
         h = self._initial(graphs, tuples)
@@ -217,9 +236,10 @@ class Predictor(nn.Module):
         hidden: int,
         num_layers: int,
         generator: torch.Generator,
+        frequency: float = 0.0,
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(num_pairs, tuple_order, hidden, num_layers, generator)
+        self.encoder = Encoder(num_pairs, tuple_order, hidden, num_layers, generator, frequency)
         self.scale = Norm(num_pairs, hidden)
         self.first = Linear(num_pairs, hidden, hidden, generator)
         self.norm = Norm(num_pairs, hidden)
@@ -249,12 +269,18 @@ class QNetwork(nn.Module):
     """
 
     def __init__(
-        self, num_pairs: int, tuple_order: int, hidden: int, num_layers: int, generator: torch.Generator
+        self,
+        num_pairs: int,
+        tuple_order: int,
+        hidden: int,
+        num_layers: int,
+        generator: torch.Generator,
+        frequency: float = 0.0,
     ) -> None:
         super().__init__()
         if not tuple_order:
             raise InputError("a plain GNN (k = 0) has nothing to move")
-        self.encoder = Encoder(num_pairs, tuple_order, hidden, num_layers, generator)
+        self.encoder = Encoder(num_pairs, tuple_order, hidden, num_layers, generator, frequency)
         self.node = Linear(num_pairs, hidden, hidden, generator)
         self.own_tuple = Linear(num_pairs, hidden, hidden, generator, bias=False)
         self.all_tuples = Linear(num_pairs, hidden, hidden, generator, bias=False)

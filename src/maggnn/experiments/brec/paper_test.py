@@ -8,6 +8,7 @@ A model that answers the same for both graphs is then right in no test, not in h
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch.nn import functional
 
 from maggnn.capture import Captured
 from maggnn.errors import InputError
-from maggnn.experiments.brec.agent import AgentSettings, Environment, learn_agent, search
+from maggnn.experiments.brec.agent import AgentSettings, every_answer, learn_agent, look_up, search
 from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
@@ -27,16 +28,17 @@ class PaperSettings:
     """A model a pair and how it learns.
 
     Attributes:
-        tuple_order, num_tuples, num_moves: k, m and t.
+        tuple_order, num_moves: k and t; m = 1.
+        frequency: of sines; 0 is relu.
         steps: of the predictor, one cycle up to `peak_rate`; sets: U of each graph in a step.
         starts, right: tests of a pair and how many must be right.
     """
 
     tuple_order: int = 2
-    num_tuples: int = 1
     num_moves: int = 4
     hidden: int = 32
     num_layers: int = 5
+    frequency: float = 0.0
     steps: int = 600
     sets: int = 32
     peak_rate: float = 3e-3
@@ -63,37 +65,30 @@ def paper_test(graphs: Pairs, settings: PaperSettings, seed: int) -> PaperResult
     host, generator = make_generator(2 * seed), make_generator(2 * seed + 1, graphs.device)
     num_pairs = graphs.size[0]
     order, hidden, layers = settings.tuple_order, settings.hidden, settings.num_layers
-    predictor = Predictor(num_pairs, order, 2, hidden, layers, host).to(graphs.device)
+    predictor = Predictor(num_pairs, order, 2, hidden, layers, host, settings.frequency).to(graphs.device)
     loss = train_predictor(predictor, graphs, settings, generator)
-    environment = Environment(predictor, graphs, order)
-    count = parameters_a_pair(predictor)
+    answers, count = every_answer(predictor, graphs, order), parameters_a_pair(predictor)
     if not order:
-        return PaperResult({"gin": _right(environment, None, settings, 0, generator)}, loss, count)
+        return PaperResult({"gin": _right(answers, graphs, None, settings, 0, generator)}, loss, count)
+    q_network = QNetwork(num_pairs, order, hidden, layers, host, settings.frequency).to(graphs.device)
+    starts = partial(graphs.sample, tuple_order=order, generator=generator)
+    learn_agent(graphs, class_error(answers), starts, settings.agent, q_network, generator)
+    moves = settings.num_moves
+    searches = {"random-marks": (None, 0), "random-moves": (None, moves), "mag-gnn": (q_network, moves)}
     right = {
-        "random-marks": _right(environment, None, settings, 0, generator),
-        "random-moves": _right(environment, None, settings, settings.num_moves, generator),
+        method: _right(answers, graphs, agent, settings, moves, generator)
+        for method, (agent, moves) in searches.items()
     }
-    q_network = QNetwork(num_pairs, order, hidden, layers, host).to(graphs.device)
-    learn_agent(
-        environment,
-        lambda pooled: class_error(predictor.read(pooled)),
-        lambda sets: _starts(graphs, settings, sets, generator),
-        settings.agent,
-        q_network,
-        generator,
-    )
-    right["mag-gnn"] = _right(environment, q_network, settings, settings.num_moves, generator)
     return PaperResult(right, loss, count + parameters_a_pair(q_network))
 
 
 def train_predictor(predictor: Predictor, graphs: Pairs, settings: PaperSettings, generator: torch.Generator) -> Tensor:
     """Cross-entropy on random tuples of both graphs; the mean loss of the last tenth of the steps, [P]."""
-    optimiser, copies = Adam(predictor.parameters()), settings.sets * settings.num_tuples
+    optimiser = Adam(predictor.parameters())
     predictor.train()
 
     def outputs() -> Tensor:
-        tuples = graphs.sample(copies, settings.tuple_order, generator)
-        return predictor(graphs, tuples, settings.num_tuples)
+        return predictor(graphs, graphs.sample(settings.sets, settings.tuple_order, generator), 1)
 
     def fit(_: None) -> Tensor:
         loss = class_loss(outputs()).mean(dim=(1, 2))  # [P]
@@ -123,23 +118,18 @@ def class_error(outputs: Tensor) -> Tensor:
 
 
 def _right(
-    environment: Environment,
+    answers: Tensor,
+    graphs: Pairs,
     q_network: QNetwork | None,
     settings: PaperSettings,
     moves: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """How many of the starts name both graphs correctly after `moves` moves, [P]."""
-    graphs = environment.graphs
-    tuples = search(q_network, graphs, _starts(graphs, settings, settings.starts, generator), moves, generator)
-    margin = environment.outputs(tuples).diff(dim=-1)[..., 0]  # [P, 2, S], positive says the second graph
+    """How many of the starts name both graphs correctly after `moves` moves, [P]; answers: [P, 2, n^k, 2]."""
+    starts = graphs.sample(settings.starts, settings.tuple_order, generator)
+    tuples = search(q_network, graphs, starts, moves, generator)
+    margin = look_up(answers.diff(dim=-1)[..., 0], tuples, graphs)  # [P, 2, S], positive says the second graph
     return ((margin[:, 0] < 0) & (margin[:, 1] > 0)).sum(dim=1)
-
-
-def _starts(graphs: Pairs, settings: PaperSettings, sets: int, generator: torch.Generator) -> Tensor:
-    """Random sets U, [P, 2, S, m, k]."""
-    tuples = graphs.sample(sets * settings.num_tuples, settings.tuple_order, generator)
-    return tuples.unflatten(2, (sets, settings.num_tuples))
 
 
 def _check(graphs: Pairs, settings: PaperSettings) -> None:

@@ -16,11 +16,12 @@ of 1e-4 and its schedule, which waits ten epochs for a plateau, are left out; wh
 
 What a model with marks adds is where they start. `random`: every relabelled graph draws its own tuples, m to a set U.
 `nodes`: one tuple at each node, all its marks on that node, m = |V|; nothing is drawn, no numbering matters, and only
-ties between moves are broken at random. What is random adds to S, so the outputs of `starts` searches are averaged.
-The Siamese model learns from sets of m random tuples in either case, as ORD says.
+ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor tells
+when nothing is left to be found, at the price that MAG-GNN is there to avoid. What is random adds to S, so the outputs
+of `starts` searches are averaged. The Siamese model learns from sets of m random tuples in either case, as ORD says.
 
-The agent moves each tuple by itself (Eq. 9 with m = 1). It learns from the frozen Siamese model, whose
-embeddings of single tuples a least-squares judge turns into an error (`fitted_judge`).
+The agent moves each tuple by itself (Eq. 9 with m = 1). It learns from the frozen Siamese model, by how far its output
+for a tuple is from that for any tuple of the other graph (`tuple_errors`).
 
 The tested outputs are computed in double precision: norms bring small differences to scale, and in single precision
 rounding, which depends on the numbering of the nodes, is among them.
@@ -30,7 +31,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -39,10 +39,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from maggnn.errors import InputError
-from maggnn.experiments.brec.agent import MOST_FEATURES, AgentSettings, Environment, ErrorOf, learn_agent, search
+from maggnn.experiments.brec.agent import (
+    MOST_FEATURES,
+    AgentSettings,
+    every_answer,
+    learn_agent,
+    search,
+)
 from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
+from maggnn.tuples import all_tuples
 
 OUTPUTS = 16
 RELABELLINGS = 32
@@ -53,11 +60,18 @@ RIDGE = 1e-7
 LEARNING_RATE = 1e-4
 EPOCHS = 20
 LOSS_TO_STOP = 0.2
+MOST_DISTANCES = 1 << 24
+"""Between outputs of two graphs, at a time."""
+
 BATCH = 8
 """Pairs of relabelled graphs in a step, that is 16 graphs."""
 
-JUDGE_FEATURES, JUDGE_RIDGE, WHITENING_RIDGE = 128, 1e-3, 1e-6
-"""Of the agent's judge: random features, ridge of the regression, and of the whitening in units of mean variance."""
+STEEPNESS = 0.25
+"""The power of distances between outputs in the agent's loss."""
+
+FAINTEST = 1e-6
+"""A distance that is none but for rounding. With the ridge, outputs that never vary are told apart from a distance of
+sqrt(THRESHOLD * RIDGE) = 0.003 on."""
 
 
 @dataclass(frozen=True)
@@ -66,22 +80,22 @@ class RpcSettings:
 
     Attributes:
         tuple_order, num_tuples, num_moves: k, m and t.
+        frequency: of sines; 0 is relu.
         start, starts: where tuples are before their first move, and the sets U whose outputs are averaged.
         epochs, learning_rate: the protocol's 20 and 1e-4; anything else is another budget and must be called so.
-        reference: random tuples of each graph that the agent's judge is fitted to.
     """
 
     tuple_order: int = 2
     num_tuples: int = 4
     num_moves: int = 4
-    start: Literal["random", "nodes"] = "random"
+    start: Literal["random", "nodes", "all"] = "random"
     starts: int = 16
     hidden: int = 32
     num_layers: int = 5
+    frequency: float = 0.0
     epochs: int = EPOCHS
     learning_rate: float = LEARNING_RATE
     agent: AgentSettings = field(default_factory=AgentSettings)
-    reference: int = 2048
 
 
 @dataclass(frozen=True)
@@ -113,27 +127,25 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
     _check(graphs, settings)
     host, generator = make_generator(2 * seed), make_generator(2 * seed + 1, graphs.device)
     num_pairs, order, hidden, layers = graphs.size[0], settings.tuple_order, settings.hidden, settings.num_layers
-    predictor = Predictor(num_pairs, order, OUTPUTS, hidden, layers, host).to(graphs.device)
+    predictor = Predictor(num_pairs, order, OUTPUTS, hidden, layers, host, settings.frequency).to(graphs.device)
     relabelled = graphs.relabelled(RELABELLINGS, generator)  # G = 2 q
     epochs, loss = train_siamese(predictor, relabelled, settings, generator)
     once = graphs.some_graphs(slice(0, 1))
     control = Pairs(torch.cat([once.adjacency, once.adjacency], 1), graphs.num_nodes)
     tested = {"pair": relabelled, "control": control.relabelled(RELABELLINGS, generator)}
-    searches: dict[str, tuple[QNetwork | None, int]] = {"gin": (None, 0)}
-    count = parameters_a_pair(predictor)
-    if order:
-        q_network = QNetwork(num_pairs, order, hidden, layers, host).to(graphs.device)
-        environment = Environment(predictor, graphs, order)
-        error_of = fitted_judge(environment, settings, generator)
+    searches: dict[str, tuple[QNetwork | None, int]] = {"random-marks" if order else "gin": (None, 0)}
+    count, exact = parameters_a_pair(predictor), copy.deepcopy(predictor).double()
+    if order and settings.start != "all":  # where every tuple is a start, none is left to be found
+        q_network = QNetwork(num_pairs, order, hidden, layers, host, settings.frequency).to(graphs.device)
+        errors = tuple_errors(exact, graphs, order)
 
         def starts(walkers: int) -> Tensor:
             return single_starts(graphs, settings, walkers, generator)
 
-        learn_agent(environment, error_of, starts, settings.agent, q_network, generator)
+        learn_agent(graphs, errors, starts, settings.agent, q_network, generator)
         count += parameters_a_pair(q_network)
         moves = settings.num_moves
-        searches = {"random-marks": (None, 0), "random-moves": (None, moves), "mag-gnn": (q_network, moves)}
-    exact = copy.deepcopy(predictor).double()
+        searches |= {"random-moves": (None, moves), "mag-gnn": (q_network, moves)}
     found: dict[str, dict[str, Tensor]] = {"pair": {}, "control": {}}
     for what, these in tested.items():
         for method, (agent, moves) in searches.items():
@@ -210,7 +222,7 @@ def outputs_after(
     found = []
     for begin in range(0, num_graphs, at_a_time):
         part = graphs.some_graphs(slice(begin, begin + at_a_time))
-        moved = search(q_network, part, tuples[:, begin : begin + at_a_time, :, None], moves, generator)[:, :, :, 0]
+        moved = search(q_network, part, tuples[:, begin : begin + at_a_time], moves, generator)
         found.append(predictor(part.double(), moved, num_tuples).mean(dim=2))
     return torch.cat(found, dim=1)
 
@@ -220,6 +232,9 @@ def starting_tuples(graphs: Pairs, settings: RpcSettings, generator: torch.Gener
     num_pairs, num_graphs, n = graphs.size
     if not settings.tuple_order:
         return graphs.sample(1, 0, generator), 1  # a plain GNN has one copy
+    if settings.start == "all":
+        every = all_tuples(n, settings.tuple_order, graphs.device)  # [n^k, k]
+        return every.expand(num_pairs, num_graphs, -1, -1), len(every)
     if settings.start == "nodes":
         node = torch.arange(n, device=graphs.device).repeat(settings.starts)[:, None]  # [S m, 1]
         return node.expand(num_pairs, num_graphs, -1, settings.tuple_order), n
@@ -227,62 +242,41 @@ def starting_tuples(graphs: Pairs, settings: RpcSettings, generator: torch.Gener
 
 
 def single_starts(graphs: Pairs, settings: RpcSettings, walkers: int, generator: torch.Generator) -> Tensor:
-    """Sets U of one tuple each, from which the agent's walks begin, [P, G, walkers, 1, k]."""
+    """Tuples from which the agent's walks begin, [P, G, walkers, k]."""
     if settings.start == "random":
-        return graphs.sample(walkers, settings.tuple_order, generator)[:, :, :, None]
-    return graphs.sample(walkers, 1, generator)[:, :, :, None].expand(-1, -1, -1, -1, settings.tuple_order)
+        return graphs.sample(walkers, settings.tuple_order, generator)
+    return graphs.sample(walkers, 1, generator).expand(-1, -1, -1, settings.tuple_order)
 
 
-def fitted_judge(environment: Environment, settings: RpcSettings, generator: torch.Generator) -> ErrorOf:
-    """1 - p(y) of single tuples, by least squares on the embeddings that the frozen Siamese model gives them.
+@torch.no_grad()
+def tuple_errors(predictor: Predictor, graphs: Pairs, order: int) -> Tensor:
+    """How little each tuple of V^k tells, from 1 (nothing) to 0 (most of its graph's), [P, 2, n^k].
 
-    A Siamese model names no class, so the environment needs a judge that does. Embeddings are whitened, since marks
-    change them in directions of small variance, and go through random relu features, since which tuples tell is no
-    linear function of them; +1 and -1 are then regressed on these features, in closed form and double precision.
+    A Siamese model names no class, so Eq. 8 needs another loss: how far a tuple's output is from the nearest that any
+    tuple of the other graph has. Often a few tuples tell a thousand times more than most; a root of the distance tells
+    both these from the next best and those that tell little from those that tell nothing.
     """
-    graphs, order = environment.graphs, settings.tuple_order
-    reference = environment.embed(graphs.sample(settings.reference, order, generator))  # [P, 2, R, d]
-    features = _judge_features(reference.double(), generator)
-    phi = features(reference).double().flatten(1, 2)  # [P, 2 R, f]
-    y = torch.tensor([1.0, -1.0], dtype=torch.float64, device=phi.device).repeat_interleave(settings.reference)
-    gram = phi.transpose(1, 2) @ phi / len(y) + JUDGE_RIDGE * torch.eye(phi.shape[-1], device=phi.device).double()
-    weights = torch.linalg.solve(gram, phi.transpose(1, 2) @ y / len(y)).float()  # [P, f]
-
-    sign = torch.tensor([1.0, -1.0], device=phi.device)  # made here: a recorded step copies nothing from the host
-
-    def error_of(pooled: Tensor) -> Tensor:
-        score = (features(pooled).flatten(2, -2) @ weights[:, None, :, None])[..., 0].view(pooled.shape[:-1])
-        return (0.5 - 0.5 * sign.view(1, 2, *[1] * (score.ndim - 2)) * score).clamp(0.0, 1.0)
-
-    return error_of
+    outputs = every_answer(predictor, graphs.double(), order)  # [P, 2, n^k, out]
+    is_tuple = (all_tuples(graphs.size[2], order, graphs.device) < graphs.num_nodes[:, None, None]).all(dim=-1)
+    distances = torch.stack([_nearest(pair, real) for pair, real in zip(outputs, is_tuple, strict=True)])
+    largest = distances.masked_fill(~is_tuple[:, None], 0.0).amax(dim=2, keepdim=True).clamp(min=FAINTEST)  # [P, 2, 1]
+    return (1 - (distances / largest).clamp(max=1.0).pow(STEEPNESS)).float()
 
 
-def _judge_features(reference: Tensor, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
-    """Whiten as the reference [P, 2, R, d] says; then the whitened ones, their random relu features, and a one."""
-    num_pairs, _, _, width = reference.shape
-    flat = reference.flatten(1, 2)
-    middle = flat.mean(dim=1, keepdim=True)  # [P, 1, d]
-    covariance = (flat - middle).transpose(1, 2) @ (flat - middle) / flat.shape[1]
-    least = WHITENING_RIDGE * covariance.diagonal(dim1=1, dim2=2).mean(dim=1) + 1e-12
-    factor = torch.linalg.cholesky(covariance + least[:, None, None] * torch.eye(width, device=flat.device).double())
-    inverse = torch.linalg.inv(factor).transpose(1, 2)  # [P, d, d]
-    directions = torch.randn(num_pairs, width, JUDGE_FEATURES, generator=generator, device=flat.device).double()
-    onto = (inverse @ directions / width**0.5).float()  # [P, d, f]
-    thresholds = torch.randn(num_pairs, 1, 1, JUDGE_FEATURES, generator=generator, device=flat.device)
-    middle, inverse = middle.float()[:, None], inverse.float()
-
-    def features(pooled: Tensor) -> Tensor:
-        centred = pooled.flatten(2, -2) - middle  # [P, 2, rows, d]
-        parts = [centred @ inverse[:, None], (centred @ onto[:, None] + thresholds).relu()]
-        return torch.cat([*parts, torch.ones_like(parts[0][..., :1])], dim=-1).view(*pooled.shape[:-1], -1)
-
-    return features
+def _nearest(outputs: Tensor, is_tuple: Tensor) -> Tensor:
+    """The distance from each output [2, n^k, out] to the nearest of the other graph's, [2, n^k]."""
+    found = []
+    for own, other in (outputs, outputs.flip(0)):
+        others = other[is_tuple]
+        at_a_time = max(1, MOST_DISTANCES // len(others))
+        found.append(torch.cat([torch.cdist(part, others).amin(dim=1) for part in own.split(at_a_time)]))
+    return torch.stack(found)
 
 
 def _check(graphs: Pairs, settings: RpcSettings) -> None:
     if graphs.size[1] != 2:
         raise InputError(f"a pair has two graphs, not {graphs.size[1]}")
-    if settings.start == "nodes" and not bool(graphs.is_node.all()):
-        raise InputError("starts at every node need pairs of equal size: padding would be a start")
+    if settings.start != "random" and not bool(graphs.is_node.all()):
+        raise InputError("starts at every node or tuple need pairs of equal size: padding would be a start")
     if settings.epochs < 1 or settings.starts < 1 or settings.num_tuples < 1:
         raise InputError("RPC needs at least one epoch, one start and one tuple (k = 0 for a model without marks)")

@@ -140,6 +140,9 @@ class TrainingConfig:
     standardise_rewards: bool = option(
         False, "lookahead: the rewards of a state's moves in units of their own spread, so that all states count alike"
     )
+    fixed_norms: float = option(
+        0.0, "share of the predictor's steps, the last ones, in which its norms keep the statistics they have by then"
+    )
     validate_every: int = option(0, "predictor steps between looks at the validation part; 0: no look, last weights")
     patience: int = option(0, "looks without a new best before training stops; 0: all steps; the best weights are kept")
 
@@ -303,12 +306,20 @@ _AT_LEAST: dict[str, float] = {
     "sync_every": 1,
     "epsilon_end": 0,
     "epsilon_share": 0,
+    "fixed_norms": 0,
     "seed": 0,
     "tests": 1,
     "log_every": 1,
     "checkpoint_every": 1,
 }
-_AT_MOST: dict[str, float] = {"dropout": 0.9, "gamma": 1, "epsilon_end": 1, "epsilon_share": 1, "seed": 2**62}
+_AT_MOST: dict[str, float] = {
+    "dropout": 0.9,
+    "gamma": 1,
+    "epsilon_end": 1,
+    "epsilon_share": 1,
+    "fixed_norms": 1,
+    "seed": 2**62,
+}
 
 
 def check_section(section: Any, where: str = "config") -> None:

@@ -51,6 +51,17 @@ class Norm(nn.Module):
         return out if residual is None else residual + out
 
 
+def fix_statistics(network: nn.Module) -> None:
+    """Norms of a network in training use the statistics they have, until it is next told to train or to answer.
+
+    Those of a batch are random: a network that has to be exact, and will answer with fixed ones, ends its training
+    with them.
+    """
+    for module in network.modules():
+        if isinstance(module, Norm | Whitening):
+            module.eval()
+
+
 def _gpu():  # noqa: ANN202 (a module)
     from maggnn.kernels import gpu  # needs Triton, which only GPU builds of torch bring
 

@@ -95,7 +95,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "moves": {dataset: dataset for dataset in moves.DATASETS},
         "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
-        "brec": {dataset: dataset for dataset in brec.DATASETS},
+        "brec": {row: row for name in brec.DATASETS for row in (name, *(f"{name}:{test}" for test in brec.TESTS))},
         "cycles": {dataset: dataset for dataset in (*cycles.NODE_SETS, *cycles.ROOTED_SETS, *cycles.NEIGHBOUR_SETS)},
         "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},

@@ -23,6 +23,7 @@ from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
 from maggnn.graphs import BatchSize, GraphBatch, PackedGraphs, Task
 from maggnn.model import MagGNN
+from maggnn.normalise import fix_statistics
 from maggnn.runtime import Randomness
 from maggnn.training.epochs import Epochs
 from maggnn.training.experience import Walkers
@@ -102,7 +103,8 @@ class Paradigm(ABC):
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
-        self.fit_predictor = Captured(self._fit_predictor, device, [self.random.device], self.model.recordable)
+        self.fit_predictor = Captured(self._fit_in_mode, device, [self.random.device], self.model.recordable)
+        self.norms_fixed = False
         self.learner: QLearner | None = None
         if config.training.agent_steps:
             self._make_agent(device)
@@ -131,8 +133,14 @@ class Paradigm(ABC):
         training = self.config.training
         set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
         ids = self.epochs.batch(step)
-        size = self.packed.room_for(ids)
-        return {"predictor/loss": self.fit_predictor(size, ids.to(self.packed.device, non_blocking=True))}
+        fixed = step >= (1 - training.fixed_norms) * training.predictor_steps
+        shape = self.packed.room_for(ids), fixed
+        return {"predictor/loss": self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))}
+
+    def _fit_in_mode(self, shape: tuple[BatchSize, bool], ids: Tensor) -> Tensor:
+        """A recorded step knows its batch's size and whether norms keep their statistics."""
+        size, self.norms_fixed = shape
+        return self._fit_predictor(size, ids)
 
     @abstractmethod
     def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
@@ -141,6 +149,8 @@ class Paradigm(ABC):
     def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int) -> Tensor:
         """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss."""
         self.predictor.train()
+        if self.norms_fixed:
+            fix_statistics(self.predictor)
         embeddings = self.predictor.embed(graphs, tuples)  # [rows, starts * m, d]
         outputs = self.predictor.read(embeddings.unflatten(1, (starts, -1)), graphs)  # [rows, starts, out]
         assert graphs.y is not None

@@ -487,7 +487,7 @@ def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
     }
     monkeypatch.setattr(reproduce, "TESTS", tests)
     monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
-    rows = reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"], tests=tuple(tests))
+    rows = reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"])
     methods = ("gin", "random-marks", "random-moves", "mag-gnn")
     assert [(row.table, row.dataset, row.method) for row in rows] == [
         *(("brec_rpc", "regular-simple", method) for method in methods),
@@ -500,7 +500,8 @@ def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
     kept = sorted(tmp_path.glob("*.json"))
     before = [path.stat().st_mtime_ns for path in kept]
     assert sum(len(json.loads(path.read_text())["pairs"]) for path in kept) == 3 * 2 * 2 * 50
-    assert reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"], tests=tuple(tests)) == rows
+    assert reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"]) == rows
+    assert reproduce_table("brec", tmp_path, 2, 1, rows=["regular-simple:paper"]) == rows[6:]
     assert [path.stat().st_mtime_ns for path in kept] == before  # nothing is measured twice
 
 
@@ -519,5 +520,5 @@ def test_unknown_rows_and_methods_are_named(tmp_path):
         reproduce_table("brec", tmp_path, 1, 1, rows=["basics"])
     with pytest.raises(InputError, match="sswl"):
         reproduce_table("brec", tmp_path, 1, 1, rows=["basic"], methods=["sswl"])
-    with pytest.raises(InputError, match="official"):
-        reproduce.reproduce(tmp_path, tests=["official"])
+    with pytest.raises(InputError, match="basic:official"):
+        reproduce.reproduce(tmp_path, datasets=["basic:official"])

@@ -44,6 +44,24 @@ def started(config):
     return dataset, dataset.split(config.data.split_seed, config.data.fold)
 
 
+@pytest.mark.parametrize("whiten", [False, True])
+def test_the_last_steps_keep_the_norms_statistics(whiten):
+    config = CONFIG.replaced(
+        training={"fixed_norms": 0.5, "schedule": "constant"}, encoder={"dropout": 0.2}, predictor={"whiten": whiten}
+    )
+    paradigm = Ord(config, *started(config), torch.device("cpu"))
+    seen = []
+    for step in range(12):
+        paradigm.predictor_step(step)
+        seen.append({name: value.clone() for name, value in paradigm.predictor.state_dict().items()})
+    statistics = [name for name in seen[0] if "running" in name or "covariance" in name]
+    weights = [name for name, _ in paradigm.predictor.named_parameters()]
+    assert statistics and not any(torch.equal(seen[4][name], seen[5][name]) for name in statistics)
+    assert all(torch.equal(seen[5][name], seen[11][name]) for name in statistics)
+    assert not any(torch.equal(seen[5][name], seen[11][name]) for name in weights)
+    assert not paradigm.predictor.training
+
+
 def test_logged_scalars_are_means_since_the_last_line(tmp_path):
     train(CONFIG, tmp_path, quiet=True)
     paradigm = Ord(CONFIG, *started(CONFIG), torch.device("cpu"))

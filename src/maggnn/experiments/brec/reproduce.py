@@ -38,6 +38,8 @@ from maggnn.experiments.side_by_side import Result, run_all
 from maggnn.runtime import pick_device
 
 DATASETS = tuple(CATEGORIES)
+"""Rows; one test of a category alone is, for example, `basic:paper`."""
+
 METHODS = ("gin", "mag-gnn")
 """What can be chosen; the controls random-marks and random-moves come along with mag-gnn."""
 
@@ -108,25 +110,36 @@ def reproduce(
     workers: int = 1,
     datasets: Sequence[str] = DATASETS,
     methods: Sequence[str] = METHODS,
-    tests: Sequence[str] = tuple(TESTS),
 ) -> list[LedgerRow]:
-    """Run what is not in `folder` yet and return the rows of all `datasets`."""
-    unknown = [name for name in (*tests, *methods) if name not in (*TESTS, *METHODS)]
+    """Run what is not in `folder` yet and return the rows of all `datasets`, such as `basic` or `basic:paper`."""
+    chosen = [(name, test) for dataset in datasets for name, test in _tests_of(dataset)]
+    unknown = [method for method in methods if method not in METHODS]
     if unknown:
-        raise InputError(f"BREC has no test or method {unknown[0]!r}: there are {', '.join((*TESTS, *METHODS))}")
+        raise InputError(f"BREC has no method {unknown[0]!r}: there are {', '.join(METHODS)}")
     if runs < 1:
         raise InputError(f"{runs} runs: give 1 or more")
-    needed = [name for name, kind in PIECES.items() if any(kind in CATEGORIES[dataset] for dataset in datasets)]
-    todo = [job for test in tests for method in methods for job in make_jobs(test, method, needed, runs)]
+    wanted = [(make_jobs(test, method, _pieces(name), runs), name, test) for name, test in chosen for method in methods]
+    todo = list(dict.fromkeys(job for jobs, _, _ in wanted for job in jobs))
     results = dict(zip(todo, run_jobs(todo, folder, workers), strict=True))
     rows = []
-    for test in tests:
-        for method in methods:
-            for dataset in datasets:
-                pieces = [name for name, kind in PIECES.items() if kind in CATEGORIES[dataset]]
-                chosen = {job: results[job] for job in make_jobs(test, method, pieces, runs)}
-                rows += [_row(test, dataset, name, chosen) for name in next(iter(chosen.values()))["found"]]
+    for jobs, name, test in wanted:
+        measured = {job: results[job] for job in jobs}
+        rows += [_row(test, name, method, measured) for method in results[jobs[0]]["found"]]
     return rows
+
+
+def _tests_of(dataset: str) -> list[tuple[str, str]]:
+    """`basic:paper` is one test of a category, `basic` all of them."""
+    name, _, test = dataset.partition(":")
+    if name not in CATEGORIES or test not in ("", *TESTS):
+        raise InputError(
+            f"BREC has no row {dataset!r}: there are {', '.join(CATEGORIES)}, with :{', :'.join(TESTS)} or without"
+        )
+    return [(name, one) for one in ([test] if test else TESTS)]
+
+
+def _pieces(dataset: str) -> list[str]:
+    return [name for name, kind in PIECES.items() if kind in CATEGORIES[dataset]]
 
 
 def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
@@ -218,7 +231,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         hardware=first["hardware"],
         torch=first["torch"],
         commit=first["commit"],
-        config=_described(settings),
+        config=_described(results),
         note=_note(test, method, results),
     )
 
@@ -259,7 +272,19 @@ def _by_seed(results: dict[BrecJob, Result], value: Callable[[BrecJob, Result], 
     return torch.tensor([sums[seed] for seed in sorted(sums)], dtype=torch.float64)
 
 
-def _described(settings: RpcSettings | PaperSettings) -> str:
+def _described(results: dict[BrecJob, Result]) -> str:
+    """The settings in words; of several categories, each with its own."""
+    found: dict[str, list[str]] = {}
+    for job in results:
+        names = found.setdefault(_in_short(job.settings), [])
+        if job.category not in names:
+            names.append(job.category)
+    if len(found) == 1:
+        return next(iter(found))
+    return " | ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
+
+
+def _in_short(settings: RpcSettings | PaperSettings) -> str:
     agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"
     sines = f", sin({settings.frequency:g} h)" if settings.frequency else ""
     shape = f"GIN {settings.num_layers} x {settings.hidden}, residual{sines}"

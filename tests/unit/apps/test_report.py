@@ -127,6 +127,28 @@ def test_summary_never_chooses_by_score():
     assert find_line(text, "| gin |").split("|")[2].strip() == "–"
 
 
+def test_brec_stands_beside_published_counts_of_one_machine():
+    def row(dataset, mean, method="mag-gnn", m=4, hardware="gpu"):
+        return make_row(
+            table="brec_rpc",
+            dataset=dataset,
+            method=method,
+            metric="pairs",
+            mean=mean,
+            std=None,
+            m=m,
+            hardware=hardware,
+        )
+
+    assert "BREC" not in readme.render_summary([row("basic", 60.0)])  # nothing to say before all pairs are measured
+    rows = [row("all", 304.0), row("cfi", 20.0), row("basic", 59.0, hardware="cpu, 2 cores")]
+    rows += [row("basic:all", 60.0, "random-marks", None), row("all", 110.0, "random-marks")]
+    text = readme.render_summary(rows)
+    assert find_line(text, "mag-gnn, ours").split("|")[2:-1] == [" – ", " – ", " – ", " 20 (10×10) ", " 304 (10×10) "]
+    assert "281" in find_line(text, "| i2gnn |") and "110" in find_line(text, "random-marks, ours")
+    assert find_line(text, "every pair of marks").split("|")[2].strip() == "60 (10×10)"
+
+
 def test_readme_is_filled_between_its_marks(tmp_path):
     path = tmp_path / "README.md"
     path.write_text(f"# a\n\n{readme.BEGIN}\nold\n{readme.END}\n\ntail\n", encoding="utf-8")

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from maggnn.engine import Engine
     from maggnn.errors import InputError
     from maggnn.features import FeatureSpec
-    from maggnn.graphs import GraphBatch, PackedGraphs
+    from maggnn.graphs import GraphBatch
     from maggnn.model import MagGNN
+    from maggnn.packed import PackedGraphs
     from maggnn.training.checkpoint import load_model
     from maggnn.training.pretrained import pretrained_agent
     from maggnn.training.run import train
@@ -46,7 +47,7 @@ _HOMES = {
     "GraphBatch": "graphs",
     "InputError": "errors",
     "MagGNN": "model",
-    "PackedGraphs": "graphs",
+    "PackedGraphs": "packed",
     "PredictorConfig": "config",
     "load_model": "training.checkpoint",
     "pretrained_agent": "training.pretrained",

@@ -15,8 +15,9 @@ from torch import Tensor
 from maggnn.agent import TIE, q_rows
 from maggnn.equivariance import answer_from
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.state import State
 
 Kind = tuple[Any, ...]

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, Level, PackedGraphs, edges_by_source
+from maggnn.graphs import GraphBatch, Level
+from maggnn.packed import PackedGraphs, edges_by_source
 
 if TYPE_CHECKING:
     import networkx as nx

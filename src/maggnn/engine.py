@@ -17,8 +17,9 @@ from maggnn.capture import Captured
 from maggnn.config import Precision
 from maggnn.errors import InputError
 from maggnn.frozen import frozen
-from maggnn.graphs import BatchSize, GraphBatch, PackedGraphs
+from maggnn.graphs import BatchSize, GraphBatch
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator, matrix_products
 
 LIVE_COPIES = 6

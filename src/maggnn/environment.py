@@ -10,8 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maggnn.graphs import GraphBatch, Level, PackedGraphs, Task
+from maggnn.graphs import GraphBatch, Level, Task
 from maggnn.kernels.messages import sum_nodes
+from maggnn.packed import PackedGraphs
 from maggnn.predictor import Predictor
 from maggnn.state import State
 from maggnn.tuples import all_tuples, one_move_away

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from maggnn.agent import TIE, q_rows, search
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.refinement import stable_colours
 from maggnn.state import State
 

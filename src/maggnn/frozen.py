@@ -17,11 +17,12 @@ from maggnn.config import Precision
 from maggnn.encoder import Encoder, GINELayer, GINLayer
 from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.marking import mark_sets
 from maggnn.model import MagGNN
 from maggnn.normalise import Norm
+from maggnn.packed import PackedGraphs
 from maggnn.rings import EdgeEmbedding
 
 MAX_KINDS = 4096

@@ -22,7 +22,8 @@ from maggnn.encoder import Encoder, PygLayer
 from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch, Level, PackedGraphs, Task
+from maggnn.graphs import GraphBatch, Level, Task
+from maggnn.packed import PackedGraphs
 from maggnn.predictor import Predictor
 from maggnn.q_network import AgentShape, QNetwork
 from maggnn.rings import with_rings

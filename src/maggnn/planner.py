@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.refinement import all_copy_hashes, graph_hashes
 
 MOST_RANDOM = 8

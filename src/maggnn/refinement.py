@@ -25,8 +25,9 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
 from maggnn.marking import mark_sets
+from maggnn.packed import PackedGraphs
 
 ODD = -0x61C8864680B583EB
 """2^64 over the golden ratio, as a signed number: multiplying by it is one to one and spreads low bits upwards."""

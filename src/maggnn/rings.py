@@ -15,7 +15,8 @@ from torch.nn import functional
 
 from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding, FeatureSpec
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
+from maggnn.packed import PackedGraphs
 from maggnn.structure import CELLS_A_CHUNK, adjacency, either_way
 
 LARGEST = 8

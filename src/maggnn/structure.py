@@ -15,7 +15,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
+from maggnn.packed import PackedGraphs
 
 CENTRALITY_TERMS = 12
 """Terms of exp(A)_vv = sum of (A^s)_vv / s!: molecules have degrees up to 4, whose 12th term is below a thousandth."""

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import sum_nodes
+from maggnn.packed import PackedGraphs
 
 SMALLEST_STD = 1e-6
 """In units of the largest target: below it a target is constant up to rounding and is left as it is."""

@@ -15,6 +15,7 @@ LINE = (
     ("config", "capture", "checks"),
     ("runtime", "gathering"),
     ("graphs",),
+    ("packed",),
     ("kernels", "conversions"),
     ("structure",),
     ("tuples", "data", "targets"),
@@ -40,7 +41,7 @@ LINE = (
 """A part may import itself and what stands in an earlier group, never its own group's other parts."""
 
 RANK = {name: rank for rank, group in enumerate(LINE) for name in group}
-DATA_MAY_USE = {"data", "graphs", "errors", "conversions"}
+DATA_MAY_USE = {"data", "graphs", "packed", "errors", "conversions"}
 CORE_LIBRARIES = {"maggnn", "torch", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 NOT_AT_IMPORT = ("torch.utils.tensorboard",)  # part of torch, but needs tensorboard
 NEED_TRITON = {"gathering.py", "kernels/gpu.py", "kernels/programs.py"}  # only GPU builds of torch bring it

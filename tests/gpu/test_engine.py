@@ -7,8 +7,8 @@ from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.engine import Engine
 from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.tuples import sample_tuples
 
 pytestmark = [

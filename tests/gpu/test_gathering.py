@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.structure import with_structure
 
 FIELDS = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from maggnn.graphs import PackedGraphs
 from maggnn.kernels import reference
+from maggnn.packed import PackedGraphs
 
 FORWARD, BACKWARD = 1e-5, 1e-4
 MESSAGES = list(itertools.product([False, True], [False, True]))  # relu, edge embeddings

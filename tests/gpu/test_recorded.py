@@ -11,10 +11,10 @@ from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
 from maggnn.environment import individual_loss, mean_loss
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.kernels import messages, reference
 from maggnn.model import MagGNN
 from maggnn.normalise import Norm
+from maggnn.packed import PackedGraphs
 from maggnn.state import State
 from maggnn.training.paradigms import Ord
 from maggnn.tuples import sample_tuples

@@ -11,7 +11,7 @@ from maggnn.data.cycles import cycles_through_edges
 from maggnn.data.dataset import Dataset
 from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes
 from maggnn.data.splits import Split
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.run import train

@@ -7,8 +7,8 @@ import torch
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 
 pytest.importorskip("pynauty", reason="canonical forms need the extra `canonical` (pynauty)")
 from maggnn.agent import TIE

@@ -9,8 +9,8 @@ from maggnn.conversions import pack_networkx
 from maggnn.data.expressivity import csl, shrikhande_rook
 from maggnn.equivariance import answer_equivariantly, canonical_starts
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 
 torch.set_num_threads(1)
 GRAPHS = {

@@ -15,8 +15,8 @@ from maggnn.data.splits import all_in_all
 from maggnn.encoder import Encoder
 from maggnn.environment import Environment, graph_mean, individual_loss, mean_loss
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.predictor import Predictor
 from maggnn.state import Move, State
 from maggnn.training.paradigms import Ord

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from maggnn.config import Config, EncoderConfig
 from maggnn.environment import Environment
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import Randomness
 from maggnn.state import State
 from maggnn.training.experience import Walkers

@@ -9,7 +9,7 @@ from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import Ord

@@ -7,8 +7,8 @@ import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.state import State
 from maggnn.tuples import sample_tuples
 

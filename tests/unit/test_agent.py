@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from maggnn.agent import best_move, epsilon_greedy, kept_state, q_rows, random_move, search
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.state import Move, State
 
 torch.set_num_threads(1)

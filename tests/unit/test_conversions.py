@@ -16,7 +16,7 @@ from maggnn.conversions import (
     to_pyg,
 )
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 BATCH_FIELDS = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source", "x", "edge_attr", "y")
 

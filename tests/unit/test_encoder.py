@@ -11,7 +11,7 @@ from maggnn.config import EncoderConfig
 from maggnn.encoder import Encoder, GINELayer, GINLayer, Norm
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.tuples import sample_tuples
 
 torch.set_num_threads(1)

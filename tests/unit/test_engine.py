@@ -6,8 +6,8 @@ import torch
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.engine import LIVE_COPIES, Engine
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 
 torch.set_num_threads(1)
 SIZES = torch.tensor([3, 9, 1, 40, 5, 6, 2, 8, 30, 4])

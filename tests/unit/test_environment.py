@@ -11,7 +11,7 @@ from maggnn.config import EncoderConfig, PredictorConfig
 from maggnn.encoder import Encoder
 from maggnn.environment import Environment, graph_mean, individual_loss
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.predictor import Predictor
 from maggnn.state import State
 from maggnn.tuples import sample_tuples

@@ -9,8 +9,8 @@ from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.frozen import FrozenLayer, frozen
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.state import State
 from maggnn.tuples import sample_tuples
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maggnn.errors import InputError
-from maggnn.graphs import ROUNDING, PackedGraphs
+from maggnn.packed import ROUNDING, PackedGraphs
 
 
 def random_graph(num_nodes, num_edges, generator):

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maggnn.graphs import PackedGraphs
 from maggnn.marking import marked_nodes, marks
+from maggnn.packed import PackedGraphs
 from maggnn.tuples import sample_tuples
 
 torch.set_num_threads(1)

@@ -10,8 +10,8 @@ from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.conversions import batch_from_pyg
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN, kept_answers
+from maggnn.packed import PackedGraphs
 from maggnn.state import State
 from maggnn.tuples import sample_tuples
 

@@ -8,7 +8,7 @@ import torch
 from maggnn.config import EncoderConfig, PredictorConfig
 from maggnn.encoder import Encoder
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.predictor import Predictor, pool_nodes
 from maggnn.tuples import sample_tuples
 

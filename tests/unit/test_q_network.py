@@ -6,7 +6,7 @@ import torch
 from maggnn.config import EncoderConfig
 from maggnn.encoder import Encoder
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.q_network import QNetwork
 from maggnn.state import State
 from maggnn.tuples import sample_tuples

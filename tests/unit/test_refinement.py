@@ -14,7 +14,7 @@ from maggnn.conversions import pack_networkx
 from maggnn.data import load
 from maggnn.data.expressivity import csl8_pair, shrikhande_rook, sr25, super_graphs
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.refinement import (
     all_copy_hashes,
     compare,

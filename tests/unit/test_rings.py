@@ -8,8 +8,8 @@ from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.q_network import AgentShape
 from maggnn.rings import LARGEST, edge_rings, with_rings
 from maggnn.structure import adjacency

@@ -7,8 +7,8 @@ from maggnn.config import AgentConfig, Config, EncoderConfig
 from maggnn.data.registry import load
 from maggnn.encoder import Encoder
 from maggnn.frozen import frozen
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.training.paradigms import make_model as fresh_model
 from maggnn.training.run import train
 from maggnn.tuples import sample_tuples

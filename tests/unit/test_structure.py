@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from maggnn.conversions import pack_networkx
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.structure import FARTHEST, WALKS, centrality, distances_and_walks, random_walk, with_structure
 from maggnn.tuples import central_tuples
 

@@ -6,8 +6,8 @@ import torch
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.targets import TargetScale
 
 torch.set_num_threads(1)

@@ -9,7 +9,7 @@ import torch
 from maggnn.conversions import pack_networkx
 from maggnn.data.rooted import rooted_at_nodes
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.tuples import all_tuples, neighbour_tuples, one_move_away, replace_slot, sample_tuples
 
 torch.set_num_threads(1)

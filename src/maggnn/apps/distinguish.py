@@ -18,7 +18,7 @@ from maggnn.data.registry import load
 from maggnn.errors import InputError
 from maggnn.experiments.figures.layouts import layout_of
 from maggnn.experiments.figures.pair import MarkedGraph, draw_pair
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.planner import Plan, partitions, plan
 from maggnn.refinement import Comparison, nearest_tuple, separating_order
 from maggnn.training.progress import Progress

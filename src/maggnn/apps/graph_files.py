@@ -27,7 +27,7 @@ from maggnn.data.packing import pack
 from maggnn.data.registry import load
 from maggnn.data.sources import read_packed
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 FEATURES = "ogb"
 

@@ -16,7 +16,7 @@ from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import Workload
 from maggnn.engine import Engine
 from maggnn.experiments.ledger import LedgerRow
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 DEGREE = 4
 """Of the random regular graphs that are measured."""

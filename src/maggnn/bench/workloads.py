@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.data.sources import load_packed_file
 from maggnn.features import FeatureSpec
-from maggnn.graphs import Level, PackedGraphs
+from maggnn.graphs import Level
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 
 NUM_LAYERS, HIDDEN = 5, 100
 NUM_TUPLES, TUPLE_ORDER, NUM_MOVES = 2, 3, 2

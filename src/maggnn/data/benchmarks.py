@@ -21,7 +21,7 @@ from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 ZINC_MAX_PARAMETERS = 500_000
 """The budget of the benchmark (Dwivedi et al. 2023)."""

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
+from maggnn.packed import PackedGraphs
 
 GRAPHS_A_CHUNK = 500
 

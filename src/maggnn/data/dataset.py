@@ -12,7 +12,8 @@ from torch import Tensor
 
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs, Task
+from maggnn.graphs import Task
+from maggnn.packed import PackedGraphs
 
 Fact = tuple[str, bool]
 """Something known about a data set, in words, and whether it holds."""

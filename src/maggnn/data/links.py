@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from maggnn.data.rooted import rooted_at_pairs
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 SIZES = range(13, 63)
 """From 13 nodes on the second, fourth and sixth next nodes are different ones and no neighbours."""

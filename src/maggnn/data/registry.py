@@ -22,7 +22,7 @@ from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 NUM_FOLDS = 10
 HELD_OUT_SHARE = 0.25

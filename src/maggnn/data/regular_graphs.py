@@ -23,7 +23,7 @@ from torch import Tensor
 
 from maggnn.data import expressivity
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 Triples = frozenset[frozenset[int]]
 Description = TypeVar("Description")

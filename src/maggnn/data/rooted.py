@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 
 def rooted_at_nodes(packed: PackedGraphs) -> PackedGraphs:

@@ -21,8 +21,8 @@ from maggnn.config import Config
 from maggnn.errors import InputError
 from maggnn.experiments.ledger import commit_name, hardware_name, torch_version
 from maggnn.experiments.side_by_side import Result, run_all
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate

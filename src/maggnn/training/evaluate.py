@@ -13,8 +13,9 @@ from maggnn.agent import kept_state
 from maggnn.data import registry
 from maggnn.environment import graph_mean
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs, Task
+from maggnn.graphs import GraphBatch, Task
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.checkpoint import load_model
 from maggnn.training.scores import Metric, absolute_errors, score

@@ -13,8 +13,9 @@ from maggnn.agent import epsilon_greedy
 from maggnn.capture import Captured
 from maggnn.config import Config
 from maggnn.environment import Environment
-from maggnn.graphs import BatchSize, PackedGraphs
+from maggnn.graphs import BatchSize
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import Randomness
 from maggnn.state import State
 from maggnn.training.epochs import Epochs

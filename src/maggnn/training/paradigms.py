@@ -21,9 +21,10 @@ from maggnn.environment import Environment, individual_loss, mean_loss
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
-from maggnn.graphs import BatchSize, GraphBatch, PackedGraphs, Task
+from maggnn.graphs import BatchSize, GraphBatch, Task
 from maggnn.model import MagGNN
 from maggnn.normalise import fix_statistics
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import Randomness
 from maggnn.training.epochs import Epochs
 from maggnn.training.experience import Walkers

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maggnn.graphs import BatchSize, PackedGraphs
+from maggnn.graphs import BatchSize
+from maggnn.packed import PackedGraphs
 from maggnn.state import Move, State
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from maggnn.config import AgentConfig
 from maggnn.environment import Environment
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator
 from maggnn.state import State
 from maggnn.tuples import all_tuples, sample_tuples

@@ -10,8 +10,8 @@ from maggnn.data.cycles import cycles_through_edges
 from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.training import checkpoint
 
 torch.set_num_threads(1)

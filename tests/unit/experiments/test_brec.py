@@ -39,7 +39,7 @@ from maggnn.experiments.brec.rpc import (
 )
 from maggnn.experiments.tables import reproduce_table
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator
 from maggnn.state import State
 

@@ -13,8 +13,8 @@ from maggnn.experiments import figures
 from maggnn.experiments.figures import style
 from maggnn.experiments.figures.drawing import _green_edges
 from maggnn.experiments.figures.layouts import undirected_edges
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 
 SHRIKHANDE, ROOK = torch.tensor([0]), torch.tensor([1])
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maggnn.graphs import PackedGraphs
 from maggnn.kernels import cpu, messages, reference
+from maggnn.packed import PackedGraphs
 
 torch.set_num_threads(1)
 

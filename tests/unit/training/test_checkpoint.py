@@ -10,8 +10,8 @@ from safetensors.torch import save_file
 from maggnn.config import Config
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.training import checkpoint
 
 torch.set_num_threads(1)

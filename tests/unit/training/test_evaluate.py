@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.training.evaluate import evaluate
 from maggnn.tuples import sample_tuples
 

@@ -4,8 +4,8 @@ import torch
 
 from maggnn.config import Config, EncoderConfig
 from maggnn.environment import Environment
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import Randomness
 from maggnn.training.experience import Walkers
 from maggnn.training.replay import Replay, columns_of

@@ -8,7 +8,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.registry import load
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.training import checkpoint
 from maggnn.training.paradigms import Pre
 from maggnn.training.pretrained import pretrained_agent, save_agent

@@ -7,8 +7,8 @@ import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, TrainingConfig
 from maggnn.environment import Environment
-from maggnn.graphs import PackedGraphs
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.state import Move, State
 from maggnn.training.q_learning import QLearner
 from maggnn.training.replay import Experience

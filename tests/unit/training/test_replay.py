@@ -2,7 +2,7 @@
 
 import torch
 
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 from maggnn.state import Move, State
 from maggnn.training import checkpoint
 from maggnn.training.replay import Replay, columns_of

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from maggnn.data import registry
 from maggnn.errors import InputError
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 CATEGORIES = {
     "basic": ("basic",),

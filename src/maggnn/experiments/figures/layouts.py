@@ -16,7 +16,8 @@ import torch
 from maggnn.conversions import to_networkx
 from maggnn.data.expressivity import BLOCK_NODES
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
+from maggnn.packed import PackedGraphs
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -12,7 +12,7 @@ from torch import Tensor
 from maggnn.experiments.figures import style
 from maggnn.experiments.figures.drawing import _draw_edges, _draw_marks, _draw_nodes, _green_edges
 from maggnn.experiments.figures.layouts import Edge, Layout, LayoutFunction, components_apart
-from maggnn.graphs import PackedGraphs
+from maggnn.packed import PackedGraphs
 
 PANEL = style.WIDTH / 2
 """Inches a graph."""

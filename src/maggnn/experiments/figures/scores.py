@@ -15,8 +15,9 @@ from torch import Tensor
 from maggnn.environment import MARKED_NODES_A_CHUNK, individual_loss
 from maggnn.errors import InputError
 from maggnn.experiments.figures.style import COLOURS, INK, PALE, SOFT_INK, new_figure, save, tidy
-from maggnn.graphs import GraphBatch, PackedGraphs
+from maggnn.graphs import GraphBatch
 from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
 from maggnn.tuples import all_tuples
 
 NEAR_ONE = 0.99

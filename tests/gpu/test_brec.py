@@ -23,14 +23,26 @@ def hexagon_pair():
     return Pairs.of(pack_networkx([networkx.cycle_graph(6), triangles]), torch.tensor([0])).to("cuda")
 
 
-@pytest.mark.parametrize("start", ["random", "nodes"])
+@pytest.mark.parametrize("start", ["random", "nodes", "all"])
 def test_rpc(start):
     settings = RpcSettings(
         hidden=16, num_layers=3, starts=4, num_tuples=2, tuple_order=1, num_moves=2, start=start, agent=AGENT
     )
     tested = rpc(hexagon_pair(), settings, seed=0)
-    for method in METHODS:
+    assert tested.t_square.keys() == set(METHODS[:1] if start == "all" else METHODS)
+    for method in tested.t_square:
         assert bool(tested.distinguished(method).all()), (method, tested.t_square[method])
+
+
+def test_pairs_of_unequal_size_side_by_side():
+    """The smaller pair is padded, in recorded steps too."""
+    rings = [networkx.cycle_graph(8), networkx.disjoint_union(networkx.cycle_graph(4), networkx.cycle_graph(4))]
+    triangles = networkx.disjoint_union(networkx.cycle_graph(3), networkx.cycle_graph(3))
+    graphs = Pairs.of(pack_networkx([networkx.cycle_graph(6), triangles, *rings]), torch.arange(2)).to("cuda")
+    settings = RpcSettings(hidden=16, num_layers=4, starts=4, num_tuples=2, tuple_order=1, num_moves=2, agent=AGENT)
+    assert bool(rpc(graphs, settings, seed=0).distinguished("mag-gnn").all())
+    paper = PaperSettings(hidden=16, num_layers=4, steps=200, sets=8, tuple_order=1, num_moves=2, agent=AGENT)
+    assert bool(paper_test(graphs, paper, seed=0).distinguished("mag-gnn", at_least=950).all())
 
 
 def test_the_papers():

@@ -9,7 +9,9 @@
 | links, links_unmarked | the pair that may hide a link (table `edges`) | at random | links |
 
 `maggnn reproduce credit` sets the first two beside each other on 6-cycles at one budget, with as many marked copies of
-each graph (rows cycle6:one_budget and cycle6_nodes:one_budget of table `cycles`).
+each graph in the predictor's steps and in an answer, and as many steps and rewards for the agent (rows
+cycle6:one_budget and cycle6_nodes:one_budget of table `cycles`). An agent's step costs more with the averaged reward:
+its states have all tuples of a graph.
 
 Cycles are judged by mean absolute errors of standardised counts; a model is said to count below 0.01. Links are judged
 by the area under the ROC curve.
@@ -93,7 +95,7 @@ def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[Led
 
 
 def credit_jobs(runs: int) -> dict[str, list[Job]]:
-    """6-cycles with the averaged reward and with each node's own: as many marked copies, steps and weights."""
+    """6-cycles with the averaged reward and with each node's own: as many copies in an answer, steps and weights."""
     _, own = set_config("cycle6_nodes")
     graphs, copies = -(-own.training.batch_size // NODES_A_GRAPH), own.agent.num_tuples * NODES_A_GRAPH
     averaged = own.replaced(

@@ -27,14 +27,17 @@ from maggnn.experiments.brec.agent import (
 from maggnn.experiments.brec.pairs import Pairs, like_sized, pair_ids, permuted
 from maggnn.experiments.brec.paper_test import PaperSettings, class_error, paper_test, train_predictor
 from maggnn.experiments.brec.rpc import (
+    FAINTEST,
     LOSS_TO_STOP,
     RELABELLINGS,
+    STEEPNESS,
     RpcSettings,
     hotelling,
     outputs_after,
     rpc,
     siamese_loss,
     train_siamese,
+    tuple_errors,
     unreliable,
 )
 from maggnn.experiments.tables import reproduce_table
@@ -305,6 +308,7 @@ def _one_batch(network, graphs, generator):
     return network(graphs, graphs.sample(16, 1, generator), 1)
 
 
+@torch.no_grad()
 def test_sines_keep_what_relu_forgets():
     """A ring of 24 against two of 12: what lies twelve steps from a mark shows in its answer with sines."""
     graphs, generator, apart = Pairs.of(packed(ring(24), ring(12, 12)), torch.tensor([0])), make_generator(1), []
@@ -370,6 +374,21 @@ def test_one_graph_against_itself_stays_below_the_threshold():
     outputs = outputs_after(network, None, control, settings, 0, make_generator(2))
     t_square = hotelling(outputs[:, :RELABELLINGS] - outputs[:, RELABELLINGS:], 1e-7)
     assert not unreliable(t_square).any()
+
+
+def test_a_tuples_error_says_how_far_the_other_graph_is():
+    """By brute force, with padding; tuples of padding are nobody's nearest."""
+    graphs = three_pairs()
+    network = batched.Predictor(3, 1, 4, HIDDEN, LAYERS, make_generator(0)).double().eval()
+    answers, errors = every_answer(network, graphs.double(), 1), tuple_errors(network, graphs, 1)  # [3, 2, 8, 4]
+    for pair, n in enumerate(graphs.num_nodes.tolist()):
+        for graph in range(2):
+            own, other = answers[pair, graph, :n], answers[pair, 1 - graph, :n]
+            distance = (own[:, None] - other).norm(dim=-1).amin(dim=1)
+            expected = 1 - (distance / distance.max().clamp(min=FAINTEST)) ** STEEPNESS
+            assert torch.allclose(errors[pair, graph, :n].double(), expected, atol=1e-5)
+    same = replace(graphs, adjacency=graphs.adjacency[:, [0, 0]])
+    assert bool((tuple_errors(network, same, 1).masked_select(graphs.is_node[:, None]) == 1).all())  # nothing tells
 
 
 def test_early_stopping_freezes_only_the_finished_pairs():
@@ -511,8 +530,25 @@ def test_every_tuple_at_once_tells_what_two_marks_can():
     tested = rpc(Pairs.of(GRAPHS, torch.tensor([2])), settings, seed=0)
     assert tested.t_square.keys() == {"random-marks"}
     assert bool(tested.distinguished("random-marks").all()) and float(tested.control["random-marks"]) < 1e-3
+    ring_twice = Pairs.of(packed(ring(5, 3), ring(3, 5)), torch.tensor([0]))
+    same = rpc(ring_twice, replace(settings, num_layers=16), seed=0)
+    assert not bool(same.distinguished("random-marks").any())  # sines do not bring rounding to scale
     with pytest.raises(InputError, match="pairs of equal size"):
         rpc(three_pairs(), settings, seed=0)
+
+
+def test_hard_categories_have_settings_of_their_own():
+    for test in reproduce.TESTS:
+        plain, hard, deep = (
+            reproduce.settings_for(test, "mag-gnn", name) for name in ("basic", "regular-distance", "cfi")
+        )
+        assert plain == reproduce.TESTS[test]
+        if test != "all":
+            assert hard.hidden > plain.hidden and hard.agent.steps > plain.agent.steps
+            assert deep.num_layers > plain.num_layers and deep.frequency > 0
+        without = reproduce.settings_for(test, "gin", "cfi")
+        assert without.tuple_order == 0 and without.num_layers == deep.num_layers
+    assert set(reproduce.HARDER) <= set(reproduce.PIECES)
 
 
 def test_unknown_rows_and_methods_are_named(tmp_path):

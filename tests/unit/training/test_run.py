@@ -62,6 +62,19 @@ def test_the_last_steps_keep_the_norms_statistics(whiten):
     assert not paradigm.predictor.training
 
 
+def test_a_run_resumes_exactly_across_the_fixing_of_norms(tmp_path):
+    config = CONFIG.replaced(training={"fixed_norms": 0.25})  # from step 9 on; the checkpoint is after step 8
+    whole = train(config, tmp_path / "whole", quiet=True).model.state_dict()
+    paradigm, again = (Ord(config, *started(config), torch.device("cpu")) for _ in range(2))
+    for step in range(8):
+        paradigm.predictor_step(step)
+    again.load(paradigm.tensors(), paradigm.counters())
+    for step in range(8, 12):
+        again.predictor_step(step)
+    predictor = {name: value for name, value in whole.items() if name.startswith("predictor.")}
+    assert same({f"predictor.{name}": value for name, value in again.predictor.state_dict().items()}, predictor)
+
+
 def test_logged_scalars_are_means_since_the_last_line(tmp_path):
     train(CONFIG, tmp_path, quiet=True)
     paradigm = Ord(CONFIG, *started(CONFIG), torch.device("cpu"))

@@ -40,7 +40,7 @@ class AgentSettings:
     Attributes:
         steps: Q updates, each of all pairs.
         walkers: states of each graph in an update.
-        walk_length: moves before a walker begins again.
+        walk_length: moves before a walker begins again, and how far ahead errors are looked at (`foreseen`).
         peak_rate: of one cycle.
         epsilon_end: where the share of random moves ends.
         gamma: what a later gain counts against the same gain now.
@@ -159,7 +159,8 @@ def learn_agent(
     """Train all Q-networks on the errors of tuples [P, 2, n^k], on walks that begin where a search does."""
     optimiser = Adam(q_network.parameters())
     walk = _Walk(graphs, starts, settings, generator)
-    errors = foreseen(errors, graphs, walk.tuples.shape[-1], settings.gamma, settings.walk_length - 1)
+    further = settings.walk_length - 1  # moves after the one that is judged
+    errors = foreseen(errors, graphs, walk.tuples.shape[-1], settings.gamma, further)
     q_network.train()
 
     def fit(_: None) -> Tensor:

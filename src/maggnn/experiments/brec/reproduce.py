@@ -10,7 +10,7 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | `all` | brec_rpc | basic:all | one tuple of each kind, m = \|V\|^2, and stay there | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
 
-In all three the agent learns after the predictor, in steps of its own (Algorithm 2), which no protocol counts. From
+The agent (`all` has none) learns after the predictor, in steps of its own (Algorithm 2), which no protocol counts. From
 `nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
 """
 
@@ -82,7 +82,8 @@ HARDER: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Settings by category and test where the ordinary ones are too small, chosen on these pairs (BREC has no others).
 
-Tuples of the three kinds of regular graphs look much alike, so both networks learn longer. Of the CFI pairs looked at,
+Tuples of the three kinds of regular graphs look much alike, so networks are wider, learn longer (under RPC the agent
+alone, the Siamese model has its 20 epochs) and more searches are averaged. Of the CFI pairs looked at,
 colour refinement with one or two marks needs up to 11 rounds, of all others up to 4, so there the networks are deeper.
 """
 
@@ -225,7 +226,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         k=settings.tuple_order if marked else None,
         t=(0 if method == "random-marks" else settings.num_moves) if marked else None,
         keep="last" if marked else None,
-        params=first["params"],
+        params=max(result["params"] for result in results.values()),
         train_s=round(float(seconds.mean()), 1),
         peak_mb=round(max(result["peak_mb"] for result in results.values()), 1),
         hardware=first["hardware"],
@@ -246,7 +247,8 @@ def _num_tuples(settings: RpcSettings | PaperSettings) -> int | None:
 def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     """What else a reader must know: how many pairs there are, and for RPC the other rule and the controls."""
     asked = sum(len(job.pairs) for job in results) // len({job.seed for job in results})
-    note = f"of {asked} pairs; train_s is training and test of all of them, for all methods of this k"
+    note = f"of {asked} pairs; train_s is training and test of all of them, for all methods of this k; params: the most"
+    note += " of a model, with its agent" if method != "gin" and test != "all" else " of a model"
     if test == "paper":
         return f"{note}; a start is right if both graphs are"
     other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
@@ -289,12 +291,12 @@ def _in_short(settings: RpcSettings | PaperSettings) -> str:
     sines = f", sin({settings.frequency:g} h)" if settings.frequency else ""
     shape = f"GIN {settings.num_layers} x {settings.hidden}, residual{sines}"
     if isinstance(settings, RpcSettings):
-        start = STARTS[settings.start]
+        start = STARTS[settings.start] if settings.tuple_order else "no marks"
         budget = f"{settings.epochs} epochs at {settings.learning_rate:g}; {start}, {settings.starts} sets U averaged"
     else:
         budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"
     learns = settings.tuple_order and not (isinstance(settings, RpcSettings) and settings.start == "all")
-    return f"{shape}; {budget}" + (f"; {agent}" if learns else "")
+    return f"{shape}; {budget}" + (f"; {agent}, gamma {settings.agent.gamma:g}" if learns else "")
 
 
 def _in_words(job: BrecJob, result: Result) -> str:

@@ -16,9 +16,10 @@ of 1e-4 and its schedule, which waits ten epochs for a plateau, are left out; wh
 
 What a model with marks adds is where they start. `random`: every relabelled graph draws its own tuples, m to a set U.
 `nodes`: one tuple at each node, all its marks on that node, m = |V|; nothing is drawn, no numbering matters, and only
-ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor tells
-when nothing is left to be found, at the price that MAG-GNN is there to avoid. What is random adds to S, so the outputs
-of `starts` searches are averaged. The Siamese model learns from sets of m random tuples in either case, as ORD says.
+ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor
+tells when nothing is left to be found, at the price that MAG-GNN is there to avoid. What is random adds to S, so the
+outputs of `starts` searches are averaged. The Siamese model learns from sets of m random tuples in all three cases, as
+ORD says.
 
 The agent moves each tuple by itself (Eq. 9 with m = 1). It learns from the frozen Siamese model, by how far its output
 for a tuple is from that for any tuple of the other graph (`tuple_errors`).
@@ -269,7 +270,9 @@ def _nearest(outputs: Tensor, is_tuple: Tensor) -> Tensor:
     for own, other in (outputs, outputs.flip(0)):
         others = other[is_tuple]
         at_a_time = max(1, MOST_DISTANCES // len(others))
-        found.append(torch.cat([torch.cdist(part, others).amin(dim=1) for part in own.split(at_a_time)]))
+        # cdist by products is fast and inexact for small distances, so it only says which is nearest.
+        nearest = torch.cat([torch.cdist(part, others).argmin(dim=1) for part in own.split(at_a_time)])
+        found.append((own - others[nearest]).norm(dim=-1))
     return torch.stack(found)
 
 

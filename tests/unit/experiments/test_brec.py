@@ -89,6 +89,15 @@ def hexagon_pair():
     return Pairs.of(GRAPHS, torch.tensor([0]))
 
 
+def make_predictor(num_pairs, order, outputs, hidden, layers, generator, frequency=0.0):
+    encoder = batched.Encoder(num_pairs, order, hidden, layers, generator, frequency)
+    return batched.Predictor(encoder, outputs, generator)
+
+
+def make_q_network(num_pairs, order, hidden, layers, generator):
+    return batched.QNetwork(batched.Encoder(num_pairs, order, hidden, layers, generator), generator)
+
+
 # ---- one batched model is P plain ones ------------------------------------------------------------------
 
 
@@ -134,7 +143,7 @@ def spread_weights(network):
 def test_batched_predictor_equals_plain_ones(order, training):
     torch.manual_seed(0)
     graphs, sets, m = Pairs.of(IRREGULAR, torch.arange(3)).double(), 4, 2
-    network = batched.Predictor(3, order, 3, HIDDEN, LAYERS, make_generator(0)).double().train(training)
+    network = make_predictor(3, order, 3, HIDDEN, LAYERS, make_generator(0)).double().train(training)
     spread_weights(network)
     tuples = graphs.sample(sets * m, order, make_generator(1))
     weights = torch.randn(3, 2, sets, 3, dtype=torch.float64)
@@ -154,7 +163,7 @@ def test_batched_predictor_equals_plain_ones(order, training):
 def test_batched_q_network_equals_plain_ones():
     torch.manual_seed(0)
     graphs, m, order = Pairs.of(IRREGULAR, torch.arange(3)).double(), 2, 2
-    network = batched.QNetwork(3, order, HIDDEN, LAYERS, make_generator(0)).double().train()
+    network = make_q_network(3, order, HIDDEN, LAYERS, make_generator(0)).double().train()
     spread_weights(network)
     tuples = graphs.sample(m, order, make_generator(1))
     q_table = network(graphs, tuples[:, :, None])[:, :, :, 0]  # [P, 2, n, m, k]
@@ -210,7 +219,7 @@ def test_adam_is_that_of_torch():
 @pytest.mark.parametrize("order", [0, 2])
 def test_relabelling_changes_nothing_given_relabelled_tuples(order):
     graphs = three_pairs().double()
-    network = batched.Predictor(3, order, 4, HIDDEN, LAYERS, make_generator(0)).double().eval()
+    network = make_predictor(3, order, 4, HIDDEN, LAYERS, make_generator(0)).double().eval()
     spread_weights(network)
     tuples = graphs.sample(6, order, make_generator(1))
     noise = torch.rand(3, 2, 8).masked_fill(~graphs.is_node[:, None], 2.0)
@@ -255,7 +264,7 @@ def test_pairs_of_unequal_size_are_refused():
 
 def test_the_table_equals_the_direct_way():
     graphs = three_pairs()
-    network = batched.Predictor(3, 2, 2, HIDDEN, LAYERS, make_generator(0)).eval()
+    network = make_predictor(3, 2, 2, HIDDEN, LAYERS, make_generator(0)).eval()
     errors = class_error(every_answer(network, graphs, 2))
     tuples = graphs.sample(5, 2, make_generator(1))
     assert torch.allclose(look_up(errors, tuples, graphs), class_error(network(graphs, tuples, 1)), atol=1e-5)
@@ -297,7 +306,7 @@ def test_the_agent_learns_where_the_reward_is():
     """It wants the mark in the middle of a star and of a path."""
     graphs, generator = Pairs.of(GRAPHS, torch.tensor([1])), make_generator(2)
     errors = 1 - torch.tensor([[1.0, 0, 0, 0, 0], [0, 0, 1, 0, 0]])[None]  # the star's centre and the path's
-    q_network = batched.QNetwork(1, 1, 8, LAYERS, make_generator(1))
+    q_network = make_q_network(1, 1, 8, LAYERS, make_generator(1))
     starts = partial(graphs.sample, tuple_order=1, generator=generator)
     learn_agent(graphs, errors, starts, AgentSettings(steps=200, walkers=8), q_network, generator)
     moved = search(q_network, graphs, graphs.sample(20, 1, make_generator(3)), 2, make_generator(4))
@@ -313,7 +322,7 @@ def test_sines_keep_what_relu_forgets():
     """A ring of 24 against two of 12: what lies twelve steps from a mark shows in its answer with sines."""
     graphs, generator, apart = Pairs.of(packed(ring(24), ring(12, 12)), torch.tensor([0])), make_generator(1), []
     for frequency in (0.0, 3.0):
-        network = batched.Predictor(1, 1, 4, 8, 14, make_generator(0), frequency).double()
+        network = make_predictor(1, 1, 4, 8, 14, make_generator(0), frequency).double()
         network.train()
         batched.settle(network, partial(_one_batch, network, graphs.double(), generator))
         embeddings = network.embed(graphs.double(), graphs.sample(24, 1, generator))  # [1, 2, 24, d]
@@ -326,7 +335,7 @@ def test_sines_keep_what_relu_forgets():
 def test_a_trained_model_answers_as_it_did_in_training(seed):
     """With running statistics, every third model of this pair forgot after training what it had learned."""
     settings = PaperSettings(hidden=16, num_layers=3, steps=150, sets=8, tuple_order=1)
-    predictor = batched.Predictor(1, 1, 2, 16, 3, make_generator(seed))
+    predictor = make_predictor(1, 1, 2, 16, 3, make_generator(seed))
     graphs = hexagon_pair()
     train_predictor(predictor, graphs, settings, make_generator(seed + 100))
     answers = predictor(graphs, graphs.sample(4, 1, make_generator(0)), 1).argmax(-1)  # [1, 2, 4]
@@ -335,12 +344,12 @@ def test_a_trained_model_answers_as_it_did_in_training(seed):
 
 def test_a_plain_network_has_no_agent():
     with pytest.raises(InputError, match="nothing to move"):
-        batched.QNetwork(1, 0, 4, 1, make_generator(0))
+        make_q_network(1, 0, 4, 1, make_generator(0))
 
 
 def test_large_tables_are_refused():
     graphs = hexagon_pair()
-    network = batched.Predictor(1, 7, 2, 4, 1, make_generator(0))
+    network = make_predictor(1, 7, 2, 4, 1, make_generator(0))
     with pytest.raises(InputError, match="tuples of order 7"):
         every_answer(network, graphs, 7)
 
@@ -369,7 +378,7 @@ def test_one_graph_against_itself_stays_below_the_threshold():
     """An untrained model with random marks; T^2 of equal distributions, by the rule that we count by."""
     graphs = three_pairs().some_graphs(slice(0, 1))
     control = Pairs(torch.cat([graphs.adjacency] * 2, 1), graphs.num_nodes).relabelled(RELABELLINGS, make_generator(0))
-    network = batched.Predictor(3, 2, 16, HIDDEN, LAYERS, make_generator(1)).double().eval()
+    network = make_predictor(3, 2, 16, HIDDEN, LAYERS, make_generator(1)).double().eval()
     settings = RpcSettings(starts=4, num_tuples=2)
     outputs = outputs_after(network, None, control, settings, 0, make_generator(2))
     t_square = hotelling(outputs[:, :RELABELLINGS] - outputs[:, RELABELLINGS:], 1e-7)
@@ -379,7 +388,7 @@ def test_one_graph_against_itself_stays_below_the_threshold():
 def test_a_tuples_error_says_how_far_the_other_graph_is():
     """By brute force, with padding; tuples of padding are nobody's nearest."""
     graphs = three_pairs()
-    network = batched.Predictor(3, 1, 4, HIDDEN, LAYERS, make_generator(0)).double().eval()
+    network = make_predictor(3, 1, 4, HIDDEN, LAYERS, make_generator(0)).double().eval()
     answers, errors = every_answer(network, graphs.double(), 1), tuple_errors(network, graphs, 1)  # [3, 2, 8, 4]
     for pair, n in enumerate(graphs.num_nodes.tolist()):
         for graph in range(2):
@@ -395,11 +404,11 @@ def test_early_stopping_freezes_only_the_finished_pairs():
     """The pair that plain message passing tells apart stops; the other two cannot reach the loss."""
     relabelled = three_pairs().relabelled(8, make_generator(0))
     settings = RpcSettings(tuple_order=0, num_tuples=1, hidden=8, num_layers=2, epochs=6)
-    network = batched.Predictor(3, 0, 16, 8, 2, make_generator(1))
+    network = make_predictor(3, 0, 16, 8, 2, make_generator(1))
     epochs, loss = train_siamese(network, relabelled, settings, make_generator(2))
     assert float(loss[1]) < LOSS_TO_STOP and int(epochs[1]) < 6
     assert epochs[[0, 2]].tolist() == [6, 6] and bool((loss[[0, 2]] >= LOSS_TO_STOP).all())
-    again = batched.Predictor(3, 0, 16, 8, 2, make_generator(1))
+    again = make_predictor(3, 0, 16, 8, 2, make_generator(1))
     train_siamese(again, relabelled, replace(settings, epochs=int(epochs[1])), make_generator(2))
     for (name, value), other in zip(network.state_dict().items(), again.state_dict().values(), strict=True):
         assert torch.equal(value[1], other[1]), name  # as it was when it stopped
@@ -440,7 +449,7 @@ def test_rpc_does_not_tell_a_graph_from_its_relabelling(start):
 
 def test_starts_at_every_node_do_not_depend_on_the_numbering():
     relabelled = hexagon_pair().relabelled(4, make_generator(0))
-    network = batched.Predictor(1, 2, 16, 16, 3, make_generator(1)).double().eval()
+    network = make_predictor(1, 2, 16, 16, 3, make_generator(1)).double().eval()
     spread_weights(network)
     settings = RpcSettings(start="nodes", starts=1, hidden=16, num_layers=3)
     outputs = outputs_after(network, None, relabelled, settings, 0, make_generator(2)).unflatten(1, (2, 4))

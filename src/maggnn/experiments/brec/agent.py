@@ -127,8 +127,7 @@ def foreseen(errors: Tensor, graphs: Pairs, tuple_order: int, gamma: float, num_
     """
     num_pairs, num_graphs, n = graphs.size
     cube = (num_pairs, num_graphs, *[n] * tuple_order)
-    is_tuple = (all_tuples(n, tuple_order, graphs.device) < graphs.num_nodes[:, None, None]).all(dim=-1)
-    padding = ~is_tuple.view(num_pairs, 1, *cube[2:])
+    padding = ~graphs.is_tuple(tuple_order).view(num_pairs, 1, *cube[2:])
     now = after = errors.view(cube)
     for _ in range(num_moves):
         known = after.masked_fill(padding, float("inf"))

@@ -182,7 +182,7 @@ class Encoder(nn.Module):
         frequency: float = 0.0,
     ) -> None:
         super().__init__()
-        self.hidden = hidden
+        self.num_pairs, self.tuple_order, self.hidden = num_pairs, tuple_order, hidden
         self.mark_embedding = Linear(num_pairs, tuple_order, hidden, generator) if tuple_order else None
         self.constant = None  # without marks every node starts from one learned vector
         if not tuple_order:
@@ -228,18 +228,10 @@ class Predictor(nn.Module):
         tuples: [P, G, S m, k], m of which make one set U each; result: [P, G, S, out].
     """
 
-    def __init__(
-        self,
-        num_pairs: int,
-        tuple_order: int,
-        num_outputs: int,
-        hidden: int,
-        num_layers: int,
-        generator: torch.Generator,
-        frequency: float = 0.0,
-    ) -> None:
+    def __init__(self, encoder: Encoder, num_outputs: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.encoder = Encoder(num_pairs, tuple_order, hidden, num_layers, generator, frequency)
+        num_pairs, hidden = encoder.num_pairs, encoder.hidden
+        self.encoder = encoder
         self.scale = Norm(num_pairs, hidden)
         self.first = Linear(num_pairs, hidden, hidden, generator)
         self.norm = Norm(num_pairs, hidden)
@@ -268,23 +260,16 @@ class QNetwork(nn.Module):
         tuples: [P, G, S, m, k]; result: [P, G, n, S, m, k], what it is worth to move a node into a slot.
     """
 
-    def __init__(
-        self,
-        num_pairs: int,
-        tuple_order: int,
-        hidden: int,
-        num_layers: int,
-        generator: torch.Generator,
-        frequency: float = 0.0,
-    ) -> None:
+    def __init__(self, encoder: Encoder, generator: torch.Generator) -> None:
         super().__init__()
-        if not tuple_order:
+        num_pairs, hidden = encoder.num_pairs, encoder.hidden
+        if not encoder.tuple_order:
             raise InputError("a plain GNN (k = 0) has nothing to move")
-        self.encoder = Encoder(num_pairs, tuple_order, hidden, num_layers, generator, frequency)
+        self.encoder = encoder
         self.node = Linear(num_pairs, hidden, hidden, generator)
         self.own_tuple = Linear(num_pairs, hidden, hidden, generator, bias=False)
         self.all_tuples = Linear(num_pairs, hidden, hidden, generator, bias=False)
-        self.head = Linear(num_pairs, hidden, tuple_order, generator)
+        self.head = Linear(num_pairs, hidden, encoder.tuple_order, generator)
 
     def forward(self, graphs: Pairs, tuples: Tensor) -> Tensor:
         num_pairs, num_graphs, num_sets, num_tuples, order = tuples.shape

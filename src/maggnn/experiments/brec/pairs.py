@@ -12,6 +12,7 @@ from torch import Tensor
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.packed import PackedGraphs
+from maggnn.tuples import all_tuples
 
 CATEGORIES = {
     "basic": ("basic",),
@@ -72,6 +73,11 @@ class Pairs:
     def node_share(self) -> Tensor:
         """1 / |V| at nodes, 0 at padding: the weights of a mean over nodes, [P, n]."""
         return self.is_node.to(self.adjacency.dtype) / self.num_nodes[:, None]
+
+    def is_tuple(self, tuple_order: int) -> Tensor:
+        """Which of the n^k tuples of padded node ids, in lexicographic order, have no padding, [P, n^k]."""
+        every = all_tuples(self.size[2], tuple_order, self.device)
+        return (every < self.num_nodes[:, None, None]).all(dim=-1)
 
     def to(self, device: torch.device | str) -> Pairs:
         return Pairs(self.adjacency.to(device), self.num_nodes.to(device))

@@ -17,7 +17,7 @@ from torch.nn import functional
 from maggnn.capture import Captured
 from maggnn.errors import InputError
 from maggnn.experiments.brec.agent import AgentSettings, every_answer, learn_agent, look_up, search
-from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, settle
+from maggnn.experiments.brec.batched import Adam, Encoder, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
 from maggnn.training.schedules import learning_rate
@@ -65,12 +65,16 @@ def paper_test(graphs: Pairs, settings: PaperSettings, seed: int) -> PaperResult
     host, generator = make_generator(2 * seed), make_generator(2 * seed + 1, graphs.device)
     num_pairs = graphs.size[0]
     order, hidden, layers = settings.tuple_order, settings.hidden, settings.num_layers
-    predictor = Predictor(num_pairs, order, 2, hidden, layers, host, settings.frequency).to(graphs.device)
+
+    def encoder() -> Encoder:
+        return Encoder(num_pairs, order, hidden, layers, host, settings.frequency)
+
+    predictor = Predictor(encoder(), 2, host).to(graphs.device)
     loss = train_predictor(predictor, graphs, settings, generator)
     answers, count = every_answer(predictor, graphs, order), parameters_a_pair(predictor)
     if not order:
         return PaperResult({"gin": _right(answers, graphs, None, settings, 0, generator)}, loss, count)
-    q_network = QNetwork(num_pairs, order, hidden, layers, host, settings.frequency).to(graphs.device)
+    q_network = QNetwork(encoder(), host).to(graphs.device)
     starts = partial(graphs.sample, tuple_order=order, generator=generator)
     learn_agent(graphs, class_error(answers), starts, settings.agent, q_network, generator)
     moves = settings.num_moves

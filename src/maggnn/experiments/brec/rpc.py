@@ -17,7 +17,7 @@ of 1e-4 and its schedule, which waits ten epochs for a plateau, are left out; wh
 What a model with marks adds is where they start. `random`: every relabelled graph draws its own tuples, m to a set U.
 `nodes`: one tuple at each node, all its marks on that node, m = |V|; nothing is drawn, no numbering matters, and only
 ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor
-tells when nothing is left to be found, at the price that MAG-GNN is there to avoid. What is random adds to S, so the
+tells when nothing is left to be found. What is random adds to S, so the
 outputs of `starts` searches are averaged. The Siamese model learns from sets of m random tuples in all three cases, as
 ORD says.
 
@@ -47,7 +47,7 @@ from maggnn.experiments.brec.agent import (
     learn_agent,
     search,
 )
-from maggnn.experiments.brec.batched import Adam, Predictor, QNetwork, parameters_a_pair, settle
+from maggnn.experiments.brec.batched import Adam, Encoder, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.runtime import make_generator
 from maggnn.tuples import all_tuples
@@ -128,7 +128,11 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
     _check(graphs, settings)
     host, generator = make_generator(2 * seed), make_generator(2 * seed + 1, graphs.device)
     num_pairs, order, hidden, layers = graphs.size[0], settings.tuple_order, settings.hidden, settings.num_layers
-    predictor = Predictor(num_pairs, order, OUTPUTS, hidden, layers, host, settings.frequency).to(graphs.device)
+
+    def encoder() -> Encoder:
+        return Encoder(num_pairs, order, hidden, layers, host, settings.frequency)
+
+    predictor = Predictor(encoder(), OUTPUTS, host).to(graphs.device)
     relabelled = graphs.relabelled(RELABELLINGS, generator)  # G = 2 q
     epochs, loss = train_siamese(predictor, relabelled, settings, generator)
     once = graphs.some_graphs(slice(0, 1))
@@ -137,7 +141,7 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
     searches: dict[str, tuple[QNetwork | None, int]] = {"random-marks" if order else "gin": (None, 0)}
     count, exact = parameters_a_pair(predictor), copy.deepcopy(predictor).double()
     if order and settings.start != "all":  # where every tuple is a start, none is left to be found
-        q_network = QNetwork(num_pairs, order, hidden, layers, host, settings.frequency).to(graphs.device)
+        q_network = QNetwork(encoder(), host).to(graphs.device)
         errors = tuple_errors(exact, graphs, order)
 
         def starts(walkers: int) -> Tensor:
@@ -258,7 +262,7 @@ def tuple_errors(predictor: Predictor, graphs: Pairs, order: int) -> Tensor:
     both these from the next best and those that tell little from those that tell nothing.
     """
     outputs = every_answer(predictor, graphs.double(), order)  # [P, 2, n^k, out]
-    is_tuple = (all_tuples(graphs.size[2], order, graphs.device) < graphs.num_nodes[:, None, None]).all(dim=-1)
+    is_tuple = graphs.is_tuple(order)
     distances = torch.stack([_nearest(pair, real) for pair, real in zip(outputs, is_tuple, strict=True)])
     largest = distances.masked_fill(~is_tuple[:, None], 0.0).amax(dim=2, keepdim=True).clamp(min=FAINTEST)  # [P, 2, 1]
     return (1 - (distances / largest).clamp(max=1.0).pow(STEEPNESS)).float()

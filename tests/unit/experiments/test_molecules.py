@@ -124,9 +124,16 @@ def test_transfer(agents, tmp_path):
 
 def test_qm9(tmp_path):
     rows = reproduce_table("qm9", tmp_path / "jobs", 1, 1, [], ["gin", "random-marks"])
-    assert [row.dataset for row in rows] == 3 * [f"qm9_{target}" for target in QM9_TARGETS]
+    jointly = [f"qm9_{target}" for target in QM9_TARGETS if target != "r2"]
+    gin, marks = ["gin"] * 11, ["random-marks", "random-moves"] * 11
+    assert [row.method for row in rows] == [*gin, *marks, "gin", "random-marks", "random-moves"]
+    expected = [*jointly, *(name for name in jointly for _ in range(2)), "qm9_r2", "qm9_r2", "qm9_r2"]
+    assert [row.dataset for row in rows] == expected
+    assert {row.dataset for row in rows if row.note and "alone" in row.note} == {"qm9_r2"}
     (result,) = jobs.run_jobs(molecules.method_jobs("qm9", "gin", 1), tmp_path / "jobs", 1)
-    assert [row.mean for row in rows[:12]] == pytest.approx(result["errors"]["gin"][0][0], rel=1e-3)
+    errors = dict(zip(QM9_TARGETS, result["errors"]["gin"][0][0], strict=True))
+    del errors["r2"]
+    assert [row.mean for row in rows[:11]] == pytest.approx(list(errors.values()), rel=1e-3)
 
 
 def test_replay_beside_lookahead(monkeypatch):

@@ -98,6 +98,15 @@ class AgentConfig:
 
 
 @dataclass(frozen=True)
+class RivalConfig:
+    """Another method in place of MAG-GNN's own encoder g_p, without tuples or agent."""
+
+    name: str = option("", "a rival method, such as ngnn or i2gnn (see maggnn.baselines); empty: MAG-GNN itself")
+    hops: int = option(3, "how far the subgraphs of a root reach, in edges; 0: the whole graph")
+    copies: int = option(4, "copies of each graph, for methods that draw some at random")
+
+
+@dataclass(frozen=True)
 class ReplayConfig:
     """The buffer D of experience."""
 
@@ -167,6 +176,7 @@ class Config:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     predictor: PredictorConfig = field(default_factory=PredictorConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
+    rival: RivalConfig = field(default_factory=RivalConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
@@ -228,13 +238,14 @@ def to_dict(config: Config) -> dict[str, dict[str, Any]]:
 def to_json(config: Config) -> str:
     """One line that is equal for equal settings: what differs from the defaults.
 
-    A new setting, whose default leaves old configs as they were, then leaves their line as it was too.
+    A new setting or section, whose defaults leave old configs as they were, then leaves their line as it was too.
     """
     defaults = to_dict(Config())
     changed = {
         section: {key: value for key, value in entries.items() if value != defaults[section][key]}
         for section, entries in to_dict(config).items()
     }
+    changed = {section: entries for section, entries in changed.items() if entries or section not in _LATER_SECTIONS}
     return json.dumps(changed, sort_keys=True)
 
 
@@ -277,7 +288,12 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     return value
 
 
+_LATER_SECTIONS = ("rival",)
+"""Not in the line of a config that leaves them alone."""
+
 _AT_LEAST: dict[str, float] = {
+    "hops": 0,
+    "copies": 1,
     "fold": 0,
     "split_seed": 0,
     "num_layers": 1,
@@ -353,6 +369,8 @@ def _check_values(config: Config, origin: str) -> None:
     if training.paradigm == "simul" and training.starts_per_graph != 1:
         raise InputError(f"{origin}: SIMUL searches once for each graph of a step: set training.starts_per_graph to 1")
     _check_pretrained(config, origin)
+    if config.rival.name and config.agent.tuple_order:
+        raise InputError(f"{origin}: rival.name = {config.rival.name} has no tuples: set agent.tuple_order to 0")
     if training.patience and not training.validate_every:
         raise InputError(f"{origin}: training.patience counts looks at the validation part: set validate_every too")
     if config.agent.start != "random" and training.starts_per_graph != 1:

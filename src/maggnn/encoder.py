@@ -6,6 +6,8 @@ PyG convolution works too, on copies laid side by side.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -90,7 +92,30 @@ class PygLayer(nn.Module):
         return self.last_norm.relu(out, graphs.num_real, residual=h if self.residual else None)
 
 
-class Encoder(nn.Module):
+class AnyEncoder(nn.Module, ABC):
+    """What a predictor reads: marked copies in, node embeddings out. The rivals (`maggnn.baselines`) are others.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m, d].
+    """
+
+    recordable = True
+    """Whether a pass may be recorded as a CUDA graph: it never looks at values to know a size."""
+
+    def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
+        super().__init__()
+        self.config = config
+        self.tuple_order = tuple_order
+
+    @abstractmethod
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor: ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+
+class Encoder(AnyEncoder):
     """g: marked copies in, node embeddings out.
 
     Shapes:
@@ -100,13 +125,11 @@ class Encoder(nn.Module):
     def __init__(
         self, config: EncoderConfig, tuple_order: int, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__()
+        super().__init__(config, tuple_order)
         if config.rings and config.conv != "gine":
             raise InputError(
                 f"encoder.rings describes edges, which encoder.conv = {config.conv} does not read: use gine"
             )
-        self.config = config
-        self.tuple_order = tuple_order
         self.node_embedding: nn.Module | None = None
         if not node_features.empty:
             self.node_embedding = FeatureEmbedding(node_features, config.hidden)
@@ -139,10 +162,6 @@ class Encoder(nn.Module):
             total = total + h if self.config.jk == "sum" else h
         total = total.to(self.dtype)  # frozen layers may work in fewer bits
         return total if self.last is None else self.last(total)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return next(self.parameters()).dtype
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """h^(0) of G(v): Linear([x, X(v)]) as the sum of its blocks, [N, m, d]."""

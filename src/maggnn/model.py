@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from maggnn.agent import kept_state, search
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig, check_section
 from maggnn.conversions import batch_from_pyg
-from maggnn.encoder import Encoder, PygLayer
+from maggnn.encoder import AnyEncoder, Encoder, PygLayer
 from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
@@ -46,6 +46,7 @@ class MagGNN(nn.Module):
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
+        g_p: what the predictor reads in place of an MPNN over marked copies: a rival method (`maggnn.baselines`).
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class MagGNN(nn.Module):
         level: Level = "graph",
         num_roots: int = 0,
         travelling: AgentShape | None = None,
+        g_p: AnyEncoder | None = None,
     ) -> None:
         super().__init__()
         for section in (encoder, predictor, agent):
@@ -71,7 +73,7 @@ class MagGNN(nn.Module):
         self.task: Task = task
         self.agent = agent
         order = agent.tuple_order
-        g_p = Encoder(encoder, order, node_features, edge_features)
+        g_p = Encoder(encoder, order, node_features, edge_features) if g_p is None else g_p
         if predictor.read_roots and not num_roots:
             raise InputError("predictor.read_roots needs rooted graphs (maggnn.data.rooted): leave it out")
         self.num_roots = num_roots
@@ -164,7 +166,10 @@ class MagGNN(nn.Module):
     @property
     def recordable(self) -> bool:
         """Whether its steps may be recorded as CUDA graphs: PyG's convolutions may look at values."""
-        return not any(isinstance(module, PygLayer) for module in self.modules())
+        encoders = (module for module in self.modules() if isinstance(module, AnyEncoder))
+        return all(encoder.recordable for encoder in encoders) and not any(
+            isinstance(module, PygLayer) for module in self.modules()
+        )
 
     @property
     def history_width(self) -> int:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.config import PredictorConfig
-from maggnn.encoder import Encoder
+from maggnn.encoder import AnyEncoder
 from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch, Level
 from maggnn.kernels.messages import sum_nodes
@@ -44,7 +44,7 @@ class Predictor(nn.Module):
     """
 
     def __init__(
-        self, config: PredictorConfig, encoder: Encoder, level: Level, num_outputs: int, num_roots: int = 0
+        self, config: PredictorConfig, encoder: AnyEncoder, level: Level, num_outputs: int, num_roots: int = 0
     ) -> None:
         super().__init__()
         self.config = config

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from maggnn import config as configs
+from maggnn.baselines import make_encoder
 from maggnn.config import Config, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
@@ -81,10 +82,11 @@ def load_model(path: Path) -> tuple[MagGNN, Config]:
         )
     config = configs.from_dict(facts["config"], origin=str(path))
     shape = facts["model"]
+    node_features, edge_features = _spec(shape["node_features"]), _spec(shape["edge_features"])
     model = MagGNN(
         num_outputs=shape["num_outputs"],
-        node_features=_spec(shape["node_features"]),
-        edge_features=_spec(shape["edge_features"]),
+        node_features=node_features,
+        edge_features=edge_features,
         encoder=config.encoder,
         predictor=config.predictor,
         agent=config.agent,
@@ -92,6 +94,7 @@ def load_model(path: Path) -> tuple[MagGNN, Config]:
         level=shape["level"],
         num_roots=shape.get("num_roots", 0),
         travelling=travelling_agent(shape.get("travelling")),
+        g_p=make_encoder(config.rival, config.encoder, node_features, edge_features),
     )
     try:
         model.load_state_dict(tensors)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from maggnn.baselines import RIVALS, make_encoder
 from maggnn.capture import Captured
 from maggnn.config import Config
 from maggnn.data.registry import Dataset
@@ -65,10 +66,11 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
         travelling.check(config.agent)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
+        node_features, edge_features = FeatureSpec.of(dataset.graphs.x), FeatureSpec.of(dataset.graphs.edge_attr)
         model = MagGNN(
             num_outputs=dataset.num_outputs,
-            node_features=FeatureSpec.of(dataset.graphs.x),
-            edge_features=FeatureSpec.of(dataset.graphs.edge_attr),
+            node_features=node_features,
+            edge_features=edge_features,
             encoder=config.encoder,
             predictor=config.predictor,
             agent=config.agent,
@@ -76,11 +78,18 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
             level=dataset.graphs.level,
             num_roots=0 if dataset.graphs.roots is None else dataset.graphs.roots.shape[1],
             travelling=None if travelling is None else travelling.shape,
+            g_p=make_encoder(config.rival, config.encoder, node_features, edge_features),
         )
     if travelling is not None:
         assert model.q_network is not None
         model.q_network.load_state_dict(travelling.weights)
     return model
+
+
+def _uses_torchs_generator(config: Config) -> bool:
+    """Dropout does, and rivals that draw."""
+    name = config.rival.name
+    return config.encoder.dropout > 0 or (name in RIVALS and RIVALS[name].draws)
 
 
 class Paradigm(ABC):
@@ -98,7 +107,7 @@ class Paradigm(ABC):
         self.task: Task = dataset.task
         self.train_ids = split.train
         self.epochs = Epochs(split.train, config.training.batch_size, config.runtime.seed)
-        self.random = Randomness(config.runtime.seed, device, dropout=config.encoder.dropout > 0)
+        self.random = Randomness(config.runtime.seed, device, dropout=_uses_torchs_generator(config))
         self.model = make_model(config, dataset).to(device).eval()
         self.packed = self._learnable(dataset.graphs.to(device))
         self.predictor = self.model.predictor

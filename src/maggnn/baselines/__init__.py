@@ -1,0 +1,37 @@
+"""The methods that the paper compares with, one a file, each an encoder in place of MAG-GNN's own.
+
+Most of them are one idea over one object, the marked copies of a graph for all v in V^k (Eq. 3, `copies`), with
+different ways to pool across the copies.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from maggnn.baselines.ngnn import NGNN
+from maggnn.baselines.rival import Rival
+from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec
+
+RIVALS: dict[str, type[Rival]] = {
+    "ngnn": NGNN,
+}
+"""By the names that the ledger knows."""
+
+
+def make_encoder(
+    rival: RivalConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+) -> Rival | None:
+    """The rival that a config names, with fresh weights; None: it names none."""
+    if not rival.name:
+        return None
+    return rival_type(rival.name)(rival, encoder, node_features, edge_features)
+
+
+def rival_type(name: str) -> type[Rival]:
+    """The class of a rival's name."""
+    if name not in RIVALS:
+        nearest = difflib.get_close_matches(name, RIVALS, n=1, cutoff=0.0)[0]
+        raise InputError(f"rival.name is {name!r}, did you mean {nearest}? There are {', '.join(RIVALS)}")
+    return RIVALS[name]

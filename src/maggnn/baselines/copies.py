@@ -1,0 +1,206 @@
+"""All marked copies of a graph (Eq. 3), restricted to what lies near their roots: the object that subgraph GNNs share.
+
+A copy belongs to its roots: one node (v in V, node-rooted methods) or a node and one of its neighbours (edge-rooted
+ones). It holds the nodes within `hops` edges of its first root and the edges between them. The copies of a batch are a
+batch of graphs of their own, so every encoder runs on them as it is, with the roots as its tuples.
+
+The rows of the copies are pairs (root, node), in the order of roots and then of nodes:
+
+    sum_copy      over the nodes of a copy          [P, d] -> [R, d]
+    at_root       the row of a copy's own root      [P, d] -> [R, d]
+    sum_node      over the copies that hold a node  [P, d] -> [N, d]
+    transposed    the row (node, root) of each row (root, node)
+
+Shapes: B graphs, N nodes, E edges of the batch; R copies, P rows, Q edges of the copies; V the largest graph's nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs import GraphBatch
+from maggnn.packed import edges_by_source
+from maggnn.structure import adjacency, either_way
+
+WHOLE_GRAPH = 0
+"""As `hops`: every node that a path leads to."""
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of a batch.
+
+    Attributes:
+        base: the batch they are copies of.
+        graphs: the copies as a batch of R graphs; features are those of the nodes and edges they are copies of.
+        node: the batch's node that each row copies, [P].
+        roots: the batch's nodes that each copy belongs to, [R, k].
+        edge: the batch's edge that each edge copies, [Q].
+        distance: edges from a row's node to each of its copy's roots, [P, k].
+    """
+
+    base: GraphBatch
+    graphs: GraphBatch
+    node: Tensor
+    roots: Tensor
+    edge: Tensor
+    distance: Tensor
+
+    @property
+    def copy(self) -> Tensor:
+        """The copy that each row belongs to, [P]."""
+        return self.graphs.node_graph
+
+    @cached_property
+    def tuples(self) -> Tensor:
+        """The roots as one tuple a copy, ids local to the copy: [R, 1, k]."""
+        rows = torch.stack([self._root_row(slot) for slot in range(self.roots.shape[1])], dim=1)
+        return (rows - self.graphs.first_node[:, None])[:, None]
+
+    def _root_row(self, slot: int) -> Tensor:
+        """The row of each copy's root number `slot`, [R]."""
+        is_root = self.node == self.roots[self.copy, slot]
+        return is_root.nonzero()[:, 0]
+
+    def at_root(self, h: Tensor, slot: int = 0) -> Tensor:
+        """The rows of the copies' roots, [P, ...] -> [R, ...]."""
+        row = self.tuples[:, 0, slot] + self.graphs.first_node
+        return h[row]
+
+    def sum_copy(self, h: Tensor) -> Tensor:
+        """The sum of each copy's rows, [P, ...] -> [R, ...]."""
+        return h.new_zeros(len(self.roots), *h.shape[1:]).index_add(0, self.copy, h)
+
+    def mean_copy(self, h: Tensor) -> Tensor:
+        """The mean of each copy's rows, [P, ...] -> [R, ...]."""
+        return self.sum_copy(h) / self.graphs.num_nodes.reshape(-1, *[1] * (h.ndim - 1))
+
+    def sum_node(self, h: Tensor) -> Tensor:
+        """The sum over all copies that hold a node, [P, ...] -> [N, ...]."""
+        return h.new_zeros(self.base.total_nodes, *h.shape[1:]).index_add(0, self.node, h)
+
+    def mean_node(self, h: Tensor) -> Tensor:
+        """The mean over all copies that hold a node, [P, ...] -> [N, ...]; 0 for padding, which is in none."""
+        count = self.sum_node(torch.ones(len(h), dtype=h.dtype, device=h.device)).clamp(min=1)
+        return self.sum_node(h) / count.reshape(-1, *[1] * (h.ndim - 1))
+
+    def sum_first_root(self, h: Tensor) -> Tensor:
+        """The sum over all copies of a first root, [R, ...] -> [N, ...]; with one root each, its copy's own row."""
+        return h.new_zeros(self.base.total_nodes, *h.shape[1:]).index_add(0, self.roots[:, 0], h)
+
+    @cached_property
+    def transposed(self) -> Tensor:
+        """Where the row (node, root) of each row (root, node) is, [P]: for node-rooted copies of undirected graphs."""
+        assert self.roots.shape[1] == 1, "only pairs of a root and a node can be turned round"
+        return torch.argsort(self.node * self.base.total_nodes + self.roots[self.copy, 0])
+
+
+def node_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
+    """One copy for each node, marked there."""
+    return _once(graphs, f"copies of nodes within {hops}", lambda: _around_nodes(graphs, hops))
+
+
+def edge_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
+    """One copy for each directed edge (v, w), marked at v and at w; around v."""
+    return _once(graphs, f"copies of edges within {hops}", lambda: _around_edges(graphs, hops))
+
+
+def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
+    """Edges between any two nodes of a graph, [B, V, V]; -1 beyond `hops` and where no path leads."""
+    edges = either_way(adjacency(graphs))
+    size = edges.shape[1]
+    is_node = graphs.is_node
+    near = torch.eye(size, device=edges.device).expand_as(edges) * is_node[:, None] * is_node[:, :, None]
+    table = torch.where(near > 0, 0, -1)
+    for step in range(1, (hops or max(size - 1, 0)) + 1):
+        wider = ((near @ edges + near) > 0).float()
+        reached = (wider > near) & is_node[:, None] & is_node[:, :, None]
+        if not bool(reached.any()):
+            break
+        table = torch.where(reached, step, table)
+        near = wider
+    return table
+
+
+def _once(graphs: GraphBatch, name: str, make: Callable[[], Copies]) -> Copies:
+    """Layers and methods that ask for the same copies of a batch share them."""
+    held = graphs.__dict__.get(name)
+    if held is None:
+        held = graphs.__dict__[name] = make()
+    return held
+
+
+def _around_nodes(graphs: GraphBatch, hops: int) -> Copies:
+    table = distances(graphs, hops)  # [graph, root, node]
+    near = table >= 0
+    graph, root, local = near.nonzero(as_tuple=True)  # in the order of (root, node)
+    node = local + graphs.first_node[graph]
+    row_of = torch.full_like(table, -1)
+    row_of[near] = torch.arange(len(node), device=node.device)
+    edge, row = _expanded(graphs.edge_offsets[:-1][node], graphs.in_degree[node])
+    source = row_of[graph[row], root[row], graphs.local_id[graphs.edge_index[0, edge]]]
+    inside = source >= 0  # the edge's other end is in the copy too
+    edges = torch.stack([source, row])[:, inside]
+    num_nodes = near.sum(dim=2)[graphs.is_node]  # [R]: a copy for each node, in their order
+    roots = torch.arange(len(num_nodes), device=node.device)[:, None]
+    return _assembled(graphs, roots, node, edge[inside], table[near][:, None], num_nodes, edges)
+
+
+def _around_edges(graphs: GraphBatch, hops: int) -> Copies:
+    """The copy around v once for each of its neighbours w."""
+    around = node_copies(graphs, hops)
+    w, v = _real_edges(graphs)  # in the order of targets, so the copies of a node v lie together
+    num_nodes = around.graphs.num_nodes[v]
+    row, copy = _expanded(around.graphs.first_node[v], num_nodes)  # [P]: rows of the copies around nodes
+    node, second = around.node[row], w[copy]
+    to_second = distances(graphs)[graphs.node_graph[node], graphs.local_id[second], graphs.local_id[node]]
+    distance = torch.stack([around.distance[row, 0], to_second], dim=1)
+    inner, target = _expanded(around.graphs.edge_offsets[:-1][row], around.graphs.in_degree[row])  # [Q]
+    shift = torch.arange(len(row), device=row.device) - row  # from a row around a node to its row here
+    source = around.graphs.edge_index[0, inner] + shift[target]
+    edges = torch.stack([source, target])
+    return _assembled(graphs, torch.stack([v, w], dim=1), node, around.edge[inner], distance, num_nodes, edges)
+
+
+def _real_edges(graphs: GraphBatch) -> Tensor:
+    """Without those of padding, [2, E]; a self-loop leads to no neighbour."""
+    edges = graphs.edge_index[:, : int(graphs.edge_offsets[-1])]
+    return edges[:, edges[0] != edges[1]]
+
+
+def _expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows first, first + 1, ... of each owner, `counts` of them, and whose each is: [total] both."""
+    owner = torch.repeat_interleave(counts)
+    within = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
+    return first[owner] + within, owner
+
+
+def _assembled(
+    graphs: GraphBatch,
+    roots: Tensor,
+    node: Tensor,
+    edge: Tensor,
+    distance: Tensor,
+    num_nodes: Tensor,
+    edge_index: Tensor,
+) -> Copies:
+    """The copies as a batch of their own."""
+    total = len(node)
+    source, target = edge_index
+    copies = GraphBatch(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        in_degree=torch.bincount(target, minlength=total),
+        out_degree=torch.bincount(source, minlength=total),
+        by_source=edges_by_source(source, target, total),
+        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
+        total_nodes=total,
+        x=None if graphs.x is None else graphs.x[node],
+        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edge],
+    )
+    return Copies(graphs, copies, node, roots, edge, distance)

@@ -1,0 +1,32 @@
+"""NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a node is what a GNN says of its neighbourhood.
+
+    h_v = R( g( G_v^h, mark at v ) ),   G_v^h the subgraph within h edges of v;   the graph: sum of h_v
+
+Departures: distances to the root enter as the mark alone (the paper's optional DE features are not used); the outer GNN
+that the paper allows after the pooling is left out, as in its own experiments on molecules.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from maggnn.baselines.copies import node_copies
+from maggnn.baselines.rival import Rival
+from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.features import FeatureSpec
+from maggnn.graphs import GraphBatch
+
+
+class NGNN(Rival):
+    """Marked copies around every node, each pooled to its root."""
+
+    def __init__(
+        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+    ) -> None:
+        super().__init__(rival, config, node_features, edge_features)
+        self.g = self.inner(tuple_order=1)
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        copies = node_copies(graphs, self.rival.hops)
+        h = self.g(copies.graphs, copies.tuples)  # [P, 1, d]
+        return copies.sum_first_root(copies.mean_copy(h))  # [N, 1, d]

@@ -1,0 +1,47 @@
+"""What all rivals are: another encoder in place of g_p, from a graph to embeddings of its nodes.
+
+The predictor's pooling and head, training, evaluation, the engine and the ledger are MAG-GNN's own, so that a
+comparison compares encoders. A rival has no tuples (k = 0); methods that draw copies of a graph at random return
+several, and the predictor pools over them as over tuples.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import nn
+
+from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.encoder import AnyEncoder, Encoder
+from maggnn.features import FeatureSpec
+
+
+class Rival(AnyEncoder):
+    """A rival method; `baselines` has one file for each.
+
+    Shapes: graphs with N nodes -> [N, copies, d].
+    """
+
+    recordable = False
+    draws = False
+    """Whether answers are random, also in tests; draws come from torch's own generator, as those of dropout."""
+
+    def __init__(
+        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+    ) -> None:
+        super().__init__(config, tuple_order=0)
+        self.rival = rival
+        self.node_features, self.edge_features = node_features, edge_features
+
+    def inner(
+        self, tuple_order: int = 0, node_features: FeatureSpec | None = None, num_layers: int | None = None
+    ) -> Encoder:
+        """The base GNN of the config, for marked copies of a graph."""
+        config = self.config if num_layers is None else replace(self.config, num_layers=num_layers)
+        features = self.node_features if node_features is None else node_features
+        return Encoder(config, tuple_order, features, self.edge_features)
+
+
+def mlp(width: int, hidden: int) -> nn.Sequential:
+    """Two layers, as in GIN."""
+    return nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, hidden))

@@ -104,6 +104,7 @@ class RivalConfig:
     name: str = option("", "a rival method, such as ngnn or i2gnn (see maggnn.baselines); empty: MAG-GNN itself")
     hops: int = option(3, "how far the subgraphs of a root reach, in edges; 0: the whole graph")
     copies: int = option(4, "copies of each graph, for methods that draw some at random")
+    largest_ring: int = option(6, "of the rings that gsn counts and cin makes cells of, in nodes")
 
 
 @dataclass(frozen=True)
@@ -202,13 +203,17 @@ class Config:
 
 def load(path: Path) -> Config:
     """Read a TOML file."""
+    return from_dict(read(path), origin=str(path))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The plain values of a TOML file."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such config file; see the folder configs/") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: cannot be read as TOML: {error}") from None
-    return from_dict(values, origin=str(path))
 
 
 def from_dict(values: Mapping[str, Any], origin: str) -> Config:
@@ -294,6 +299,7 @@ _LATER_SECTIONS = ("rival",)
 _AT_LEAST: dict[str, float] = {
     "hops": 0,
     "copies": 1,
+    "largest_ring": 3,
     "fold": 0,
     "split_seed": 0,
     "num_layers": 1,
@@ -371,6 +377,10 @@ def _check_values(config: Config, origin: str) -> None:
     _check_pretrained(config, origin)
     if config.rival.name and config.agent.tuple_order:
         raise InputError(f"{origin}: rival.name = {config.rival.name} has no tuples: set agent.tuple_order to 0")
+    if config.rival.name and training.starts_per_graph != 1:
+        raise InputError(
+            f"{origin}: rival.name = {config.rival.name} has no starts: set training.starts_per_graph to 1"
+        )
     if training.patience and not training.validate_every:
         raise InputError(f"{origin}: training.patience counts looks at the validation part: set validate_every too")
     if config.agent.start != "random" and training.starts_per_graph != 1:

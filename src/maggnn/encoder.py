@@ -102,6 +102,9 @@ class AnyEncoder(nn.Module, ABC):
     recordable = True
     """Whether a pass may be recorded as a CUDA graph: it never looks at values to know a size."""
 
+    draws = False
+    """Whether answers are random also in tests; such draws come from torch's own generator, as those of dropout."""
+
     def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
         super().__init__()
         self.config = config

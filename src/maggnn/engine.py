@@ -57,6 +57,7 @@ class Engine:
         if packed.device.type != "cuda":
             self.memory_mb = min(memory_mb / torch.get_num_threads(), CACHE_MB)
         self.generator = make_generator(seed, packed.device)
+        self.draws = model.predictor.encoder.draws
         self._replay = Captured(self._answer_recorded, packed.device, [self.generator], model.recordable)
 
     def predict(self, ids: Tensor, done: Callable[[int], None] | None = None) -> Tensor:
@@ -69,12 +70,25 @@ class Engine:
             return torch.empty(0, self.model.num_outputs, device=self.packed.device)
         parts, count = [], 0
         chunks = list(self.chunks(ids))
-        for chunk, answers in zip(chunks, self._answers(chunks), strict=True):
-            parts.append(answers[: self._rows(chunk)])
-            count += len(chunk)
-            if done is not None:
-                done(count)
+        with self._own_draws():
+            for chunk, answers in zip(chunks, self._answers(chunks), strict=True):
+                parts.append(answers[: self._rows(chunk)])
+                count += len(chunk)
+                if done is not None:
+                    done(count)
         return torch.cat(parts)
+
+    @contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        """Rivals that draw do so from torch's own generator: it gets this engine's seed, and back what it had."""
+        if not self.draws:
+            yield
+            return
+        device = self.packed.device
+        seed = int(torch.randint(2**62, (), generator=self.generator, device=device))
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
 
     def _answers(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
         """Of each chunk in order. A GPU replays a recording; a CPU has a chunk on each of its threads."""
@@ -85,8 +99,9 @@ class Engine:
             return
         # Each chunk has a generator of its own, so that answers do not depend on which thread is faster.
         seeds = torch.randint(2**62, (len(chunks),), generator=self.generator).tolist()
-        if len(chunks) == 1:
-            yield self._answer(self.packed[chunks[0]], make_generator(seeds[0]))
+        if len(chunks) == 1 or self.draws:  # threads would race for torch's own generator
+            for chunk, seed in zip(chunks, seeds, strict=True):
+                yield self._answer(self.packed[chunk], make_generator(seed))
             return
 
         def answer(chunk: Tensor, seed: int) -> Tensor:

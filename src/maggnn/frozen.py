@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from typing import TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -47,6 +48,8 @@ def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs
 
 
 def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -> None:
+    if not len(encoder.layers):  # features alone, of a rival with layers of its own
+        return
     layer = encoder.layers[0]
     atoms = _present(encoder.node_embedding, None if graphs is None else graphs.x)
     edges = layer.edge_embedding if isinstance(layer, GINELayer) else None
@@ -56,12 +59,14 @@ def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -
     if isinstance(encoder.node_embedding, FeatureEmbedding) and _has_table(encoder.node_embedding):
         encoder.node_embedding = FrozenFeatures(encoder.node_embedding)
     for number, layer in enumerate(encoder.layers):
-        if isinstance(layer, GINLayer) and _foldable(layer):
+        if _foldable(layer):
             encoder.layers[number] = FrozenLayer(layer, dtype)
 
 
-def _foldable(layer: GINLayer) -> bool:
-    """LayerNorm depends on its input; floats as bond features have no table."""
+def _foldable(layer: nn.Module) -> TypeGuard[GINLayer]:
+    """LayerNorm depends on its input; floats as bond features have no table; layers of rivals may read more."""
+    if not isinstance(layer, GINLayer) or type(layer) not in (GINLayer, GINELayer):
+        return False
     if not isinstance(layer.norm.norm, nn.BatchNorm1d):
         return False
     embedding = layer.edge_embedding if isinstance(layer, GINELayer) else None
@@ -130,7 +135,7 @@ class FrozenStart(nn.Module):
     @staticmethod
     def can_be_made(encoder: Encoder, atoms: Tensor | None, bonds: Tensor | None) -> bool:
         layer = encoder.layers[0]
-        if not isinstance(layer, GINLayer) or not _foldable(layer) or encoder.config.jk == "sum":
+        if not _foldable(layer) or encoder.config.jk == "sum":
             return False
         if encoder.node_embedding is not None and atoms is None:
             return False

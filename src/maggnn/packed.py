@@ -277,3 +277,29 @@ def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor
 def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
     """The edges in order of (source, target), [E]."""
     return torch.argsort(source * total_nodes + target, stable=True)
+
+
+def batch_of_edges(
+    num_nodes: Tensor,
+    edge_index: Tensor,
+    x: Tensor | None = None,
+    edge_attr: Tensor | None = None,
+    structure: Tensor | None = None,
+    rings: Tensor | None = None,
+) -> GraphBatch:
+    """Graphs of `num_nodes` [B] nodes with edges [2, E] in the order of targets, ids of the batch; waits for a GPU."""
+    total = int(num_nodes.sum())
+    source, target = edge_index
+    return GraphBatch(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        in_degree=torch.bincount(target, minlength=total),
+        out_degree=torch.bincount(source, minlength=total),
+        by_source=edges_by_source(source, target, total),
+        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
+        total_nodes=total,
+        x=x,
+        edge_attr=edge_attr,
+        structure=structure,
+        rings=rings,
+    )

@@ -8,14 +8,46 @@ from __future__ import annotations
 
 import difflib
 
+from maggnn.baselines.cin import CIN
+from maggnn.baselines.dropgnn import DropGNN
+from maggnn.baselines.gine import GINE
+from maggnn.baselines.gnn_123 import GNN123
+from maggnn.baselines.gnn_ak import GNNAKPlus
+from maggnn.baselines.gsn import GSN
+from maggnn.baselines.i2gnn import I2GNN
+from maggnn.baselines.id_gnn import IDGNN
+from maggnn.baselines.k_osan import KOSAN
+from maggnn.baselines.kp_gnn import KPGNN
 from maggnn.baselines.ngnn import NGNN
+from maggnn.baselines.pf_gnn import PFGNN
+from maggnn.baselines.pna import PNA
+from maggnn.baselines.ppgn import PPGN
 from maggnn.baselines.rival import Rival
+from maggnn.baselines.rni import RNI
+from maggnn.baselines.sswl_plus import SSWLPlus
+from maggnn.baselines.sun import SUN
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 
 RIVALS: dict[str, type[Rival]] = {
+    "gine": GINE,
     "ngnn": NGNN,
+    "id-gnn": IDGNN,
+    "gnn-ak+": GNNAKPlus,
+    "sun": SUN,
+    "kp-gnn": KPGNN,
+    "sswl+": SSWLPlus,
+    "pna": PNA,
+    "rni": RNI,
+    "dropgnn": DropGNN,
+    "pf-gnn": PFGNN,
+    "k-osan": KOSAN,
+    "i2gnn": I2GNN,
+    "ppgn": PPGN,
+    "1-2-3-gnn": GNN123,
+    "gsn": GSN,
+    "cin": CIN,
 }
 """By the names that the ledger knows."""
 

@@ -6,10 +6,13 @@ batch of graphs of their own, so every encoder runs on them as it is, with the r
 
 The rows of the copies are pairs (root, node), in the order of roots and then of nodes:
 
-    sum_copy      over the nodes of a copy          [P, d] -> [R, d]
-    at_root       the row of a copy's own root      [P, d] -> [R, d]
-    sum_node      over the copies that hold a node  [P, d] -> [N, d]
-    transposed    the row (node, root) of each row (root, node)
+    sum_copy         over the nodes of a copy              [P, d] -> [R, d]
+    at_root          the row of a copy's own root          [P, d] -> [R, d]
+    mean_node        over the copies that hold a node      [P, d] -> [N, d]
+    sum_first_root   over the copies of a root, to nodes   [R, d] -> [N, d]
+    transposed       the row (node, root) of each row (root, node)
+
+Sums go by offsets, never by atomics, so that they repeat on a GPU.
 
 Shapes: B graphs, N nodes, E edges of the batch; R copies, P rows, Q edges of the copies; V the largest graph's nodes.
 """
@@ -24,7 +27,8 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs import GraphBatch
-from maggnn.packed import edges_by_source
+from maggnn.kernels.messages import sum_nodes
+from maggnn.packed import batch_of_edges
 from maggnn.structure import adjacency, either_way
 
 WHOLE_GRAPH = 0
@@ -37,7 +41,7 @@ class Copies:
 
     Attributes:
         base: the batch they are copies of.
-        graphs: the copies as a batch of R graphs; features are those of the nodes and edges they are copies of.
+        graphs: the copies as a batch of R graphs; features and structure are those of the nodes and edges copied.
         node: the batch's node that each row copies, [P].
         roots: the batch's nodes that each copy belongs to, [R, k].
         edge: the batch's edge that each edge copies, [Q].
@@ -63,35 +67,34 @@ class Copies:
         return (rows - self.graphs.first_node[:, None])[:, None]
 
     def _root_row(self, slot: int) -> Tensor:
-        """The row of each copy's root number `slot`, [R]."""
         is_root = self.node == self.roots[self.copy, slot]
         return is_root.nonzero()[:, 0]
 
-    def at_root(self, h: Tensor, slot: int = 0) -> Tensor:
-        """The rows of the copies' roots, [P, ...] -> [R, ...]."""
-        row = self.tuples[:, 0, slot] + self.graphs.first_node
-        return h[row]
+    @cached_property
+    def root_row(self) -> Tensor:
+        """The row of each copy's first root, [R]."""
+        return self.tuples[:, 0, 0] + self.graphs.first_node
+
+    def at_root(self, h: Tensor) -> Tensor:
+        """The rows of the copies' first roots, [P, ...] -> [R, ...]."""
+        return h.index_select(0, self.root_row)
 
     def sum_copy(self, h: Tensor) -> Tensor:
         """The sum of each copy's rows, [P, ...] -> [R, ...]."""
-        return h.new_zeros(len(self.roots), *h.shape[1:]).index_add(0, self.copy, h)
+        return sum_nodes(h, self.graphs)
 
     def mean_copy(self, h: Tensor) -> Tensor:
         """The mean of each copy's rows, [P, ...] -> [R, ...]."""
         return self.sum_copy(h) / self.graphs.num_nodes.reshape(-1, *[1] * (h.ndim - 1))
 
-    def sum_node(self, h: Tensor) -> Tensor:
-        """The sum over all copies that hold a node, [P, ...] -> [N, ...]."""
-        return h.new_zeros(self.base.total_nodes, *h.shape[1:]).index_add(0, self.node, h)
-
     def mean_node(self, h: Tensor) -> Tensor:
         """The mean over all copies that hold a node, [P, ...] -> [N, ...]; 0 for padding, which is in none."""
-        count = self.sum_node(torch.ones(len(h), dtype=h.dtype, device=h.device)).clamp(min=1)
-        return self.sum_node(h) / count.reshape(-1, *[1] * (h.ndim - 1))
+        return self.sum_first_root(self.mean_copy(h.index_select(0, self.transposed)))  # being near is mutual
 
     def sum_first_root(self, h: Tensor) -> Tensor:
         """The sum over all copies of a first root, [R, ...] -> [N, ...]; with one root each, its copy's own row."""
-        return h.new_zeros(self.base.total_nodes, *h.shape[1:]).index_add(0, self.roots[:, 0], h)
+        counts = torch.bincount(self.roots[:, 0], minlength=self.base.total_nodes)
+        return torch.segment_reduce(h, "sum", lengths=counts, initial=0.0)  # the copies of a root lie together
 
     @cached_property
     def transposed(self) -> Tensor:
@@ -142,7 +145,7 @@ def _around_nodes(graphs: GraphBatch, hops: int) -> Copies:
     node = local + graphs.first_node[graph]
     row_of = torch.full_like(table, -1)
     row_of[near] = torch.arange(len(node), device=node.device)
-    edge, row = _expanded(graphs.edge_offsets[:-1][node], graphs.in_degree[node])
+    edge, row = expanded(graphs.edge_offsets[:-1][node], graphs.in_degree[node])
     source = row_of[graph[row], root[row], graphs.local_id[graphs.edge_index[0, edge]]]
     inside = source >= 0  # the edge's other end is in the copy too
     edges = torch.stack([source, row])[:, inside]
@@ -156,11 +159,11 @@ def _around_edges(graphs: GraphBatch, hops: int) -> Copies:
     around = node_copies(graphs, hops)
     w, v = _real_edges(graphs)  # in the order of targets, so the copies of a node v lie together
     num_nodes = around.graphs.num_nodes[v]
-    row, copy = _expanded(around.graphs.first_node[v], num_nodes)  # [P]: rows of the copies around nodes
+    row, copy = expanded(around.graphs.first_node[v], num_nodes)  # [P]: rows of the copies around nodes
     node, second = around.node[row], w[copy]
     to_second = distances(graphs)[graphs.node_graph[node], graphs.local_id[second], graphs.local_id[node]]
     distance = torch.stack([around.distance[row, 0], to_second], dim=1)
-    inner, target = _expanded(around.graphs.edge_offsets[:-1][row], around.graphs.in_degree[row])  # [Q]
+    inner, target = expanded(around.graphs.edge_offsets[:-1][row], around.graphs.in_degree[row])  # [Q]
     shift = torch.arange(len(row), device=row.device) - row  # from a row around a node to its row here
     source = around.graphs.edge_index[0, inner] + shift[target]
     edges = torch.stack([source, target])
@@ -173,7 +176,7 @@ def _real_edges(graphs: GraphBatch) -> Tensor:
     return edges[:, edges[0] != edges[1]]
 
 
-def _expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+def expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     """The rows first, first + 1, ... of each owner, `counts` of them, and whose each is: [total] both."""
     owner = torch.repeat_interleave(counts)
     within = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
@@ -190,17 +193,12 @@ def _assembled(
     edge_index: Tensor,
 ) -> Copies:
     """The copies as a batch of their own."""
-    total = len(node)
-    source, target = edge_index
-    copies = GraphBatch(
-        num_nodes=num_nodes,
-        edge_index=edge_index,
-        in_degree=torch.bincount(target, minlength=total),
-        out_degree=torch.bincount(source, minlength=total),
-        by_source=edges_by_source(source, target, total),
-        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
-        total_nodes=total,
+    copies = batch_of_edges(
+        num_nodes,
+        edge_index,
         x=None if graphs.x is None else graphs.x[node],
         edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edge],
+        structure=None if graphs.structure is None else graphs.structure[node],
+        rings=None if graphs.rings is None else graphs.rings[edge],
     )
     return Copies(graphs, copies, node, roots, edge, distance)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch import nn
-
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.encoder import AnyEncoder, Encoder
 from maggnn.features import FeatureSpec
@@ -23,8 +21,6 @@ class Rival(AnyEncoder):
     """
 
     recordable = False
-    draws = False
-    """Whether answers are random, also in tests; draws come from torch's own generator, as those of dropout."""
 
     def __init__(
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
@@ -40,8 +36,3 @@ class Rival(AnyEncoder):
         config = self.config if num_layers is None else replace(self.config, num_layers=num_layers)
         features = self.node_features if node_features is None else node_features
         return Encoder(config, tuple_order, features, self.edge_features)
-
-
-def mlp(width: int, hidden: int) -> nn.Sequential:
-    """Two layers, as in GIN."""
-    return nn.Sequential(nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, hidden))

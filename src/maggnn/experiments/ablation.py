@@ -1,6 +1,6 @@
-"""What was tried on ZINC's validation part: base GNNs, structural encodings, readouts, starts and rewards.
+"""What was tried on validation parts: base GNNs, structural encodings, starts and rewards on ZINC, budgets elsewhere.
 
-Every variant is `configs/zinc.toml` with a few settings changed; the test part is not looked at.
+Every variant is the set's config with a few settings changed; the test part is not looked at.
 """
 
 from __future__ import annotations
@@ -8,16 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from maggnn.config import Config
-from maggnn.experiments.jobs import Job, run_jobs
+from maggnn.data.benchmarks import QM9_TARGETS
+from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
-from maggnn.experiments.molecules import method_config
+from maggnn.experiments.molecules import method_config, recipe_name
 from maggnn.experiments.summary import score_row
 
 FEATURES_ONLY = ("encoder.random_walk=0", "encoder.rings=false")
 """As in the paper: a network then needs its marks to see a ring."""
 
-VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
+Variants = dict[str, tuple[str, tuple[str, ...]]]
+"""By name: the method whose config it starts from, and what is set."""
+
+_ZINC: Variants = {
     "gin": ("gin", ()),
     "random marks": ("random-marks", ()),
     "PRE": ("mag-gnn-pre", ()),
@@ -33,36 +36,106 @@ VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "no dropout": ("random-marks", ("encoder.dropout=0.0",)),
     "rate 8e-3": ("random-marks", ("training.learning_rate=8e-3",)),
 }
-"""By name: the method whose config it starts from, and what is set."""
 
 
-def variant_config(name: str) -> Config:
-    """The config of one variant."""
-    method, settings = VARIANTS[name]
-    return method_config("zinc", method).with_settings(settings)
+def _short_runs(shared: Sequence[str], variants: dict[str, Sequence[str]]) -> Variants:
+    """Random marks with `shared` settings and a variant's own; a variant's come last, so they count."""
+    return {name: ("random-marks", (*shared, *settings)) for name, settings in variants.items()}
 
 
-def jobs(runs: int, names: Sequence[str] = tuple(VARIANTS)) -> list[Job]:
-    """One for each variant and run."""
+def _budget(steps: int, batch: int, rate: float, looks: int) -> tuple[str, ...]:
+    return (
+        f"training.predictor_steps={steps}",
+        f"training.batch_size={batch}",
+        f"training.learning_rate={rate}",
+        f"training.validate_every={looks}",
+    )
+
+
+def _ends(fixed_norms: float, weight_decay: float = 1e-4) -> tuple[str, ...]:
+    return f"training.fixed_norms={fixed_norms}", f"training.weight_decay={weight_decay}"
+
+
+_ZINC_FULL: Variants = {
+    **_short_runs(
+        _budget(8000, 1024, 4e-3, 2000),
+        {
+            "8k steps": _ends(0.0),
+            "8k steps, norms fixed for .3": _ends(0.3),
+            "8k steps, norms fixed for .5": _ends(0.5),
+            "8k steps, norms fixed for .3, wider": (*_ends(0.3), "encoder.hidden=256"),
+            "8k steps, norms fixed for .3, decay .03": _ends(0.3, 0.03),
+            "8k steps, norms fixed for .3, distances": (*_ends(0.3), "encoder.distances=true"),
+        },
+    ),
+    **_short_runs(_budget(16000, 512, 3e-3, 4000), {"16k steps of 512, norms fixed for .3": _ends(0.3)}),
+    **_short_runs(
+        _budget(10000, 512, 3e-3, 5000),
+        {
+            "10k steps of 512": _ends(0.0),
+            "10k steps of 512, norms fixed for .1": _ends(0.1),
+            "10k steps of 512, norms fixed for .1, decay .03": _ends(0.1, 0.03),
+            "10k steps of 512, norms fixed for .1, decay .1": _ends(0.1, 0.1),
+        },
+    ),
+    **_short_runs(_budget(20000, 256, 2e-3, 10000), {"20k steps of 256, norms fixed for .1": _ends(0.1)}),
+}
+_QM9: Variants = _short_runs(
+    (*_budget(12000, 512, 4e-3, 3000), "runtime.checkpoint_every=2500"),
+    {
+        "plain": _ends(0.3),
+        "dropout .1": (*_ends(0.3), "encoder.dropout=0.1"),
+        "dropout .2": (*_ends(0.3), "encoder.dropout=0.2"),
+        "decay .1": _ends(0.3, 0.1),
+        "decay .3": _ends(0.3, 0.3),
+        "decay .1, dropout .1": (*_ends(0.3, 0.1), "encoder.dropout=0.1"),
+    },
+)
+_QM9_R2: Variants = _short_runs(
+    (*_budget(9000, 512, 4e-3, 3000), "runtime.checkpoint_every=2500"), {"alone, decay .1": _ends(0.1, 0.1)}
+)
+
+VARIANTS: dict[str, Variants] = {"zinc": _ZINC, "zinc_full": _ZINC_FULL, "qm9": _QM9, "qm9_r2": _QM9_R2}
+"""By data set."""
+
+OUTPUTS = {"qm9": {"qm9_r2": QM9_TARGETS.index("r2"), "qm9_cv": QM9_TARGETS.index("cv")}}
+"""Rows of a set with several targets: those that were not reached."""
+
+
+def jobs(dataset: str, runs: int, names: Sequence[str] = ()) -> list[Job]:
+    """One for each variant (all where none is named) and run."""
     made = []
-    for name in names:
-        config = variant_config(name)
+    for name in names or VARIANTS[dataset]:
+        method, settings = VARIANTS[dataset][name]
+        config = method_config(dataset, method).with_settings(settings)
+        marked = config.agent.tuple_order > 0
         for run in range(runs):
             own = config.replaced(runtime={"seed": run})
-            marked = config.agent.tuple_order > 0
-            made.append(Job("zinc", own, config.agent.num_moves, 5 if marked else 1, keep_model=True, part="val"))
+            recipe = recipe_name(dataset)
+            made.append(Job(recipe, own, config.agent.num_moves, 5 if marked else 1, keep_model=True, part="val"))
     return made
 
 
-def reproduce(folder: Path, runs: int = 1, workers: int = 1) -> list[LedgerRow]:
+def reproduce(
+    folder: Path, runs: int = 1, workers: int = 1, datasets: Sequence[str] = tuple(VARIANTS)
+) -> list[LedgerRow]:
     """Run what is not in `folder` yet; one row a variant."""
-    results = run_jobs(jobs(runs), folder, workers)
     rows = []
-    for number, (name, (method, settings)) in enumerate(VARIANTS.items()):
-        own = results[number * runs : (number + 1) * runs]
-        moves = 0 if method in ("gin", "random-marks") else own[0]["config"]["agent"]["num_moves"]
-        steps = own[0]["config"]["training"]["predictor_steps"]
-        note = f"{name}; validation part, {steps} steps; {' '.join(settings)}"
-        dataset = "zinc_val:" + name.lower().replace(", ", ",").replace(" ", "-")
-        rows.append(score_row("ablation", method, own, moves, "last", note, dataset))
+    for dataset in datasets:
+        results = run_jobs(jobs(dataset, runs), folder, workers)
+        for number, name in enumerate(VARIANTS[dataset]):
+            rows += _rows(dataset, name, results[number * runs : (number + 1) * runs])
     return rows
+
+
+def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]:
+    method, settings = VARIANTS[dataset][name]
+    moves = 0 if method in ("gin", "random-marks") else results[0]["config"]["agent"]["num_moves"]
+    steps = results[0]["config"]["training"]["predictor_steps"]
+    note = f"{name}; validation part, {steps} steps; {' '.join(settings)}"
+    variant = name.lower().replace(", ", ",").replace(" ", "-")
+    outputs = OUTPUTS.get(dataset, {dataset: None})
+    return [
+        score_row("ablation", method, results, moves, "last", note, f"{row}_val:{variant}", output)
+        for row, output in outputs.items()
+    ]

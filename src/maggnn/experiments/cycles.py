@@ -24,6 +24,7 @@ from pathlib import Path
 
 from maggnn.config import Config
 from maggnn.data.benchmarks import CYCLES
+from maggnn.experiments import rivals
 from maggnn.experiments.jobs import Job, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import plain_gnn, recipe
@@ -36,6 +37,8 @@ NEIGHBOUR_SETS = tuple(f"{name}_neighbours" for name in NODE_SETS)
 LINK_SETS = ("links", "links_unmarked")
 EDGE_SETS = (*(f"{name}_edges" for name in NODE_SETS), *LINK_SETS)
 TESTS = 10
+"""From random starts; there is only one start on the neighbours of a root."""
+
 
 NODES_A_GRAPH = 19
 """Of the CYCLE graphs, on average (18.8): a mark tuple for each node is that many for each graph."""
@@ -54,8 +57,8 @@ def set_config(dataset: str) -> tuple[str, Config]:
 def agent_jobs(dataset: str, runs: int) -> list[Job]:
     """ORD: predictor, then agent."""
     name, config = set_config(dataset)
-    moves = config.agent.num_moves
-    return [Job(name, config.replaced(runtime={"seed": run}), moves, TESTS, keep_model=True) for run in range(runs)]
+    moves, tests = config.agent.num_moves, TESTS if config.agent.start == "random" else 1
+    return [Job(name, config.replaced(runtime={"seed": run}), moves, tests, keep_model=True) for run in range(runs)]
 
 
 def gin_jobs(dataset: str, runs: int) -> list[Job]:
@@ -79,7 +82,8 @@ def reproduce(
             rows.append(score_row(table, "gin", results, moves=0, dataset=dataset))
         if "mag-gnn" in methods:
             rows += _agent_rows(table, dataset, run_jobs(agent_jobs(dataset, runs), folder, workers))
-    return rows
+    node_sets = [dataset for dataset in datasets if dataset in NODE_SETS]  # a rival needs no root of its own
+    return rows + rivals.rows("cycles", node_sets, methods, runs, folder, workers)
 
 
 def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[LedgerRow]:

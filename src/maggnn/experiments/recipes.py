@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from maggnn import config as configs
 from maggnn.config import Config
@@ -11,6 +12,18 @@ from maggnn.config import Config
 def recipe(name: str) -> Config:
     """The config `configs/<name>.toml`."""
     return configs.load(config_folder() / f"{name}.toml")
+
+
+def rival_recipe(task: str, method: str) -> Config:
+    """A rival on a data set: `configs/rivals/<task>.toml`, and what `configs/rivals/<method>.toml` says beside it."""
+    folder = config_folder() / "rivals"
+    plain = {"agent": {"tuple_order": 0, "num_moves": 0}, "training": {"agent_steps": 0}}
+    layers = [plain, *(configs.read(folder / f"{name}.toml") for name in (task, method))]
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, entries in layer.items():
+            merged.setdefault(section, {}).update(entries)
+    return configs.from_dict(merged, origin=f"configs/rivals/{task}.toml + {method}.toml")
 
 
 def config_folder() -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maggnn.baselines import RIVALS
 from maggnn.errors import InputError
 from maggnn.experiments.jobs import MEAN, Result
 from maggnn.experiments.ledger import LedgerRow
@@ -22,6 +23,7 @@ RESULT_POLICY = {
     "mag-gnn-double-dqn": "mag-gnn",
     "mag-gnn-shared": "mag-gnn",
     "mag-gnn-pre": "mag-gnn",
+    **dict.fromkeys(RIVALS, "gin"),
 }
 """Which of a job's walks a method of the ledger reads."""
 
@@ -73,7 +75,7 @@ def score_row(
     scores = run_means(results, method, keep) if output is None else run_errors(results, method)[..., output]
     scores = scores[:, moves]
     agent = results[0]["config"]["agent"]
-    marked = method != "gin"
+    marked = RESULT_POLICY[method] != "gin"
     # Random marks have no agent; a mean over starts is several searches. What was timed is one search with the agent.
     no_agent, one_search = method == "random-marks", method != "random-marks" and keep != MEAN
     return LedgerRow(

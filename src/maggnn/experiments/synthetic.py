@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maggnn.data import registry
+from maggnn.experiments import rivals
 from maggnn.experiments.jobs import Job, Result, run_jobs
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.experiments.recipes import plain_gnn, recipe
@@ -62,7 +63,7 @@ def reproduce(
             rows.append(score_row("synthetic", "gin", results, moves=0))
         if "mag-gnn" in methods:
             rows += agent_rows(run_jobs(agent_jobs(dataset, runs), folder, workers))
-    return rows
+    return rows + rivals.rows("synthetic", datasets, methods, runs, folder, workers)
 
 
 def agent_rows(results: Sequence[Result]) -> list[LedgerRow]:

@@ -15,6 +15,7 @@ from maggnn.experiments import (
     molecules,
     motivation,
     moves,
+    rivals,
     synthetic,
     theorem1,
     theorem2,
@@ -72,12 +73,12 @@ def reproduce_table(
 
 def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
     choices = {
-        "synthetic": ("gin", "mag-gnn"),
+        "synthetic": ("gin", "mag-gnn", *rivals.METHODS),
         "moves": ("mag-gnn", *moves.VARIANTS),
         "brec": brec.METHODS,
-        "cycles": ("gin", "mag-gnn"),
+        "cycles": ("gin", "mag-gnn", *rivals.METHODS),
         "edges": ("gin", "mag-gnn"),
-        "molecules": (*molecules.METHODS, "mag-gnn-dqn"),
+        "molecules": (*molecules.METHODS, "mag-gnn-dqn", *rivals.METHODS),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
     }.get(name)
@@ -101,6 +102,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.DATASETS},
+        "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has a single row: leave --row out")

@@ -179,7 +179,7 @@ def _resume(
             raise InputError(f"{folder}: cannot make the run folder ({error})") from None
         return (0, 0), {}
     tensors, facts = checkpoint.load(path)
-    if facts["config"] != configs.to_dict(config):
+    if configs.from_dict(facts["config"], origin=str(path)) != config:  # a setting newer than the run has its default
         raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
     paradigm.load(tensors, facts["counters"])
     validation.load(tensors, facts["validation"])

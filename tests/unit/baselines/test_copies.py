@@ -55,10 +55,11 @@ def test_edge_copies(hops):
         own = copies.copy[target] == number
         found = {(int(copies.node[a]), int(copies.node[b])) for a, b in zip(source[own], target[own], strict=True)}
         assert len(found) == 2 * graph.subgraph(away).number_of_edges() == int(own.sum())
-    for slot in range(2):
-        assert (
-            copies.node[copies.at_root(torch.arange(len(copies.node)), slot)].tolist() == copies.roots[:, slot].tolist()
-        )
+    rows = copies.tuples[:, 0] + copies.graphs.first_node[:, None]
+    assert torch.equal(copies.node[rows], copies.roots)
+    assert torch.equal(copies.at_root(copies.node), copies.roots[:, 0])
+    degrees = [float(graph.degree(node)) for node in graph]
+    assert copies.sum_first_root(torch.ones(len(copies.roots), 1))[:, 0].tolist() == degrees
 
 
 def test_edges_lie_in_the_order_of_targets():
@@ -73,7 +74,9 @@ def test_pools():
     graph = whole()
     sizes = [1 + graph.degree(node) for node in graph]
     assert copies.sum_copy(ones)[:, 0].tolist() == sizes
-    assert copies.sum_node(ones)[:, 0].tolist() == sizes  # being near is mutual
+    number = torch.arange(len(copies.node)).double()[:, None]
+    sums = torch.zeros(len(graph), 1, dtype=torch.float64).index_add(0, copies.node, number)
+    assert torch.allclose(copies.mean_node(number)[:, 0], sums[:, 0] / torch.tensor(sizes))
     assert copies.mean_node(3 * ones).unique().tolist() == [3.0]
     assert copies.mean_copy(3 * ones).unique().tolist() == [3.0]
 

@@ -1,0 +1,170 @@
+"""What rivals with layers of their own are built from: atoms, bonds, sums over neighbours, perceptrons, distances.
+
+A layer over copies maps (h, copies) to the next h, whose rows are pairs of a root and a node, [P, 1, d], or nodes,
+[R, 1, d]. Rows of padding are in no copy and come back as zeros (`Copies.sum_first_root`).
+
+Shapes: R nodes of the batch that are no padding, which are the copies' roots; P pairs; d width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from maggnn.baselines.copies import Copies
+from maggnn.baselines.rival import Rival
+from maggnn.config import EncoderConfig
+from maggnn.encoder import MAX_KINDS, Encoder
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec, look_up
+from maggnn.graphs import GraphBatch
+from maggnn.kernels.messages import aggregate
+from maggnn.normalise import Norm
+from maggnn.rings import EdgeEmbedding
+
+FARTHEST = 8
+"""Distances that are told apart where `hops` sets no bound; farther nodes count as this far."""
+
+
+class Atoms(nn.Module):
+    """h^(0) of the nodes themselves, without marks, for a batch's R nodes: [R, 1, d]."""
+
+    def __init__(self, rival: Rival) -> None:
+        super().__init__()
+        config = replace(rival.config, num_layers=0, jk="none")
+        self.encoder = Encoder(config, 0, rival.node_features, rival.edge_features)
+
+    def forward(self, copies: Copies, tuples: Tensor) -> Tensor:
+        return self.encoder(copies.base, tuples[:, :1])[: len(copies.roots)]
+
+
+class Layers(nn.Module):
+    """Layers one after the other, then the config's jumping knowledge.
+
+    Args of a call:
+        more: what every layer gets beside h and the copies.
+    """
+
+    def __init__(self, config: EncoderConfig, layers: Iterable[nn.Module]) -> None:
+        super().__init__()
+        self.sum = config.jk == "sum"
+        self.layers = nn.ModuleList(layers)
+        self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
+
+    def forward(self, h: Tensor, copies: Copies, *more: Tensor) -> Tensor:
+        total = h
+        for layer in self.layers:
+            h = layer(h, copies, *more)
+            total = total + h if self.sum else h
+        return total if self.last is None else self.last(total)
+
+
+class NeighbourSum(nn.Module):
+    """GIN's sum, (1 + eps) h_v + sum of h_u over neighbours u; for gine, with bonds, of relu(h_u + e_uv)."""
+
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
+        super().__init__()
+        if config.conv not in ("gin", "gine"):
+            raise InputError(f"encoder.conv is {config.conv}, but this rival makes its own messages: use gin or gine")
+        self.eps = nn.Parameter(torch.zeros(1))
+        self.relu = config.conv == "gine"
+        self.edge_embedding = bond_embedding(config, edge_features) if self.relu else None
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        edges, kinds = self._edges(graphs)
+        return aggregate(h, 1 + self.eps, graphs, self.relu, edges, kinds)
+
+    def _edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
+        """As in `GINELayer`: a few kinds of bond share their embedding."""
+        embedding = self.edge_embedding
+        if embedding is None:
+            return None, None
+        if embedding.num_kinds is None or embedding.num_kinds > MAX_KINDS:
+            return embedding(embedding.of(graphs)), None
+        return embedding.table(), embedding.kinds_of(graphs)
+
+
+class Perceptron(nn.Module):
+    """Two linear maps with a norm and relu between them, [..., width] -> [..., d]; another norm is to follow."""
+
+    def __init__(self, config: EncoderConfig, width: int | None = None) -> None:
+        super().__init__()
+        d, bias = config.hidden, config.norm != "batch"  # BatchNorm, which follows both, takes a bias out again
+        self.first = nn.Linear(width or d, d, bias)
+        self.norm = Norm(config.norm, d)
+        self.second = nn.Linear(d, d, bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return self.second(self.norm.relu(self.first(h)))
+
+
+class Dense(nn.Module):
+    """relu(norm(W x)) over rows of any object, of which a batch may also have none, [rows, ..., width] -> [..., d].
+
+    Args of a call:
+        num_real: how many rows are rows and not padding; None: all are.
+    """
+
+    def __init__(self, width: int, config: EncoderConfig) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, config.hidden, bias=config.norm != "batch")  # BatchNorm takes a bias out again
+        self.norm = Norm(config.norm, config.hidden)
+
+    def forward(self, x: Tensor, num_real: Tensor | None = None) -> Tensor:
+        h = self.linear(x)
+        return self.norm.relu(h, num_real) if len(h) else h  # no rows have no statistics
+
+
+class Output(nn.Module):
+    """How every layer ends: norm, relu and the config's dropout, then the sum with the layer's input if residual."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.norm = Norm(config.norm, config.hidden)
+        self.residual, self.dropout = config.residual, config.dropout
+
+    def forward(self, total: Tensor, h: Tensor) -> Tensor:
+        out = functional.dropout(self.norm.relu(total), self.dropout, self.training)
+        return h + out if self.residual else out
+
+
+class Distance(nn.Module):
+    """A learned row for each distance between a root and a node, [P, 1, d]."""
+
+    def __init__(self, hops: int, hidden: int) -> None:
+        super().__init__()
+        self.farthest = farthest(hops)
+        self.table = nn.Parameter(torch.randn(self.farthest + 1, hidden))
+
+    def forward(self, copies: Copies) -> Tensor:
+        return look_up(self.table, copies.distance[:, 0].clamp(max=self.farthest))[:, None]
+
+
+def farthest(hops: int) -> int:
+    """How many distances from 1 up are told apart."""
+    return hops or FARTHEST
+
+
+def plain(config: EncoderConfig) -> nn.Linear:
+    """A linear map of one term of a sum that a norm follows."""
+    return nn.Linear(config.hidden, config.hidden, bias=False)
+
+
+def at_nodes(h: Tensor, copies: Copies) -> Tensor:
+    """The nodes' rows at each of their copies, [R, ...] -> [P, ...]."""
+    return h.index_select(0, copies.node)
+
+
+def bond_embedding(config: EncoderConfig, edge_features: FeatureSpec) -> EdgeEmbedding | None:
+    """What is known of each edge to [E, d]; None: nothing is."""
+    known = config.rings or not edge_features.empty
+    return EdgeEmbedding(edge_features, config.rings, config.hidden) if known else None
+
+
+def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
+    """Entries [a, b] of a table [B, V, V], for nodes of one graph by their ids in the batch, of any one shape."""
+    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

@@ -1,0 +1,89 @@
+"""PF-GNN: particles that individualise one node after another and refine with a GNN in between.
+
+    H_1 = g(G);   v ~ P(V | H_t);   H_{t+1} = g( H_t with MLP(h_v) at v );   w_{t+1} ~ f_obs(H_{t+1}) w_t
+
+Dupty, Dong and Lee, "PF-GNN: Differentiable Particle Filtering based Approximation of Universal Graph
+Representations", ICLR 2022.
+
+After every step but the last, particles are drawn anew by weight; the answer reads the weighted mean of the last H.
+The networks are those of `particles`, where the construction of Theorem 3 is.
+
+Neither draw has a derivative. Both learn by the score function, through weights that keep their value:
+
+    w_t is multiplied by P(v) / [P(v)],  and after a draw it is w / [w] / M,   with [.] taken as constants
+
+so the derivative of the weighted mean is that of its expectation, and normalising the weights subtracts a baseline.
+
+Departures: the authors learn the policy by REINFORCE with the loss as its reward, which an encoder does not see, and
+draw particles from a mixture of the weights and 1 / M; their code has a GNN for each step and reads the embeddings of
+all steps. One g serves all steps here (Eqs. 14-16 of the MAG-GNN paper), with LayerNorm in place of the config's norm:
+the running statistics of a BatchNorm are a mixture over the steps that fits none of them, and networks that had
+learned CSL(8) with it answered at random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from maggnn.baselines.rival import Rival
+from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.encoder import Encoder
+from maggnn.features import FeatureSpec
+from maggnn.graphs import GraphBatch
+from maggnn.particles import ParticleFilter, gumbel
+
+STEPS = 2
+"""T: nodes that a particle individualises."""
+
+
+class PFGNN(Rival):
+    """Particles as copies, their weights folded into the embeddings.
+
+    Shapes: B graphs, N nodes, M particles.
+    """
+
+    draws = True
+
+    def __init__(
+        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+    ) -> None:
+        super().__init__(rival, config, node_features, edge_features)
+        encoder = Encoder(replace(config, norm="layer"), 0, node_features, edge_features)
+        self.filter = ParticleFilter(encoder, STEPS)
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        particles = self.rival.copies
+        h = self.filter.refined(graphs, 1).expand(-1, particles, -1)  # [N, M, d]: all alike
+        weights = h.new_full((graphs.num_graphs, particles), 1 / particles)
+        for number in range(STEPS):
+            if number:
+                h, weights = _resampled(h, weights, graphs)
+            node, chance = self._individualised(h, graphs)
+            h = self.filter.step(h, graphs, node)
+            weights = self.filter.weights(h, graphs, weights * chance)
+        return particles * weights[graphs.node_graph][..., None] * h  # whose mean over particles is the weighted one
+
+    def _individualised(self, h: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """A node of each particle, drawn from the policy, and P(v) / [P(v)]: [B, M] both."""
+        log_policy = self.filter.log_policy(h, graphs)  # [N, M]
+        perturbed = log_policy.detach() + gumbel(tuple(log_policy.shape), h.device)
+        node = graphs.padded(perturbed, float("-inf")).argmax(dim=1)
+        chosen = log_policy.gather(0, node + graphs.first_node[:, None])
+        return node, (chosen - chosen.detach()).exp()
+
+
+def _resampled(h: Tensor, weights: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+    """Particles drawn by weight, with replacement, and their weights, 1 / M each: [N, M, d] and [B, M]."""
+    particles = weights.shape[1]
+    noise = gumbel((len(weights), particles, particles), h.device)
+    ancestor = (weights.detach().log()[:, None] + noise).argmax(dim=-1)  # [B, M]
+    drawn = weights.gather(1, ancestor)
+    return _particles(h, ancestor[graphs.node_graph]), drawn / drawn.detach() / particles
+
+
+def _particles(h: Tensor, number: Tensor) -> Tensor:
+    """Particle number [N, M] of each node, [N, M, d]."""
+    return torch.take_along_dim(h, number[..., None], dim=1)

@@ -1,0 +1,62 @@
+"""The rivals in the paper's tables: jobs and rows of any of `maggnn.baselines` on any of its data sets.
+
+A rival is trained and tested as MAG-GNN is; its settings are `configs/rivals/<data set>.toml`, the budget that all
+rivals share, and `configs/rivals/<method>.toml`, its own width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from maggnn.baselines import RIVALS
+from maggnn.data import registry
+from maggnn.data.benchmarks import CYCLES
+from maggnn.errors import InputError
+from maggnn.experiments.jobs import Job, run_jobs
+from maggnn.experiments.ledger import LedgerRow
+from maggnn.experiments.recipes import rival_recipe
+from maggnn.experiments.summary import score_row
+
+METHODS = tuple(RIVALS)
+TASKS = {"exp": "exp", "csl": "csl", "sr25": "sr25", "zinc": "zinc", **{f"cycle{length}": "cycle" for length in CYCLES}}
+"""Data sets that rivals have settings for, and whose file has them."""
+
+TESTS = 10
+"""Of methods that draw; the others answer the same every time."""
+
+
+def jobs(dataset: str, method: str, runs: int) -> list[Job]:
+    """One job for each run and fold."""
+    if dataset not in TASKS:
+        raise InputError(f"rivals have no settings for {dataset}: there are {', '.join(TASKS)}")
+    task = TASKS[dataset]
+    config = rival_recipe(task, method).replaced(data={"name": dataset})
+    folds = len(registry.load(dataset).splits(0))
+    tests = TESTS if RIVALS[method].draws else 1
+    return [
+        Job(
+            f"rivals/{task}.toml + configs/rivals/{method}",
+            config.replaced(data={"fold": fold, "split_seed": run}, runtime={"seed": run}),
+            max_moves=0,
+            tests=tests,
+            keep_model=folds == 1,
+        )
+        for run in range(runs)
+        for fold in range(folds)
+    ]
+
+
+def rows(
+    table: str, datasets: Sequence[str], methods: Sequence[str], runs: int, folder: Path, workers: int
+) -> list[LedgerRow]:
+    """Run what is not in `folder` yet; a row for each data set and each of `methods` that is a rival."""
+    wanted = {(dataset, method): jobs(dataset, method, runs) for dataset in datasets for method in rivals_of(methods)}
+    results = iter(run_jobs([job for own in wanted.values() for job in own], folder, workers))
+    found = {key: [next(results) for _ in own] for key, own in wanted.items()}
+    return [score_row(table, method, own, moves=0) for (_, method), own in found.items()]
+
+
+def rivals_of(methods: Sequence[str]) -> list[str]:
+    """Those of `methods` that are rivals."""
+    return [method for method in methods if method in METHODS]

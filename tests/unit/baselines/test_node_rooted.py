@@ -1,0 +1,228 @@
+"""The node-rooted rivals: what they can tell apart and what not; that numbering, padding and odd graphs are fine."""
+
+import itertools
+
+import networkx as nx
+import pytest
+import torch
+
+from maggnn.baselines import RIVALS
+from maggnn.baselines.copies import node_copies
+from maggnn.baselines.kp_gnn import REACH, peripheral_counts
+from maggnn.baselines.parts import NeighbourSum
+from maggnn.baselines.sswl_plus import across_copies
+from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.conversions import pack_networkx
+from maggnn.data import registry
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec
+from maggnn.graphs import GraphBatch
+from maggnn.kernels.messages import sum_nodes
+from maggnn.packed import PackedGraphs
+
+NAMES = ["id-gnn", "gnn-ak+", "sun", "kp-gnn", "sswl+"]
+D = 12
+
+
+def featured(graph: nx.Graph, seed: int = 0) -> nx.Graph:
+    """The graph with categories at nodes and edges."""
+    generator = torch.Generator().manual_seed(seed)
+    graph = nx.Graph(graph)
+    for values in graph.nodes.values():
+        values["x"] = [int(torch.randint(3, (), generator=generator))]
+    for values in graph.edges.values():
+        values["edge_attr"] = [int(torch.randint(2, (), generator=generator))]
+    return graph
+
+
+GRAPHS = [
+    featured(graph, seed)
+    for seed, graph in enumerate(
+        [nx.gnp_random_graph(8, 0.5, seed=3), nx.path_graph(1), nx.cycle_graph(6), nx.empty_graph(3), nx.star_graph(4)]
+    )
+]
+
+
+def batch_of(packed: PackedGraphs) -> GraphBatch:
+    return packed[torch.arange(len(packed))]
+
+
+def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
+    """A rival in double precision with random weights, its norms settled on the graphs it is for."""
+    torch.manual_seed(0)
+    config = EncoderConfig(conv=conv, num_layers=3, hidden=hidden, **settings)
+    features = FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr)
+    rival = RIVALS[name](RivalConfig(name=name, hops=hops), config, *features).double()
+    with torch.no_grad():
+        for _ in range(5):
+            answer(rival.train(), batch_of(packed))
+    return rival.eval()
+
+
+def answer(rival, graphs):
+    return rival(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
+
+
+def pooled(rival, packed):
+    """The sum over each graph's nodes, [B, d]."""
+    graphs = batch_of(packed)
+    with torch.no_grad():
+        return sum_nodes(answer(rival, graphs), graphs)[:, 0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"residual": True, "jk": "sum"}, {"norm": "layer", "jk": "last"}])
+@pytest.mark.parametrize("hops", [0, 1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_shape(name, hops, settings):
+    packed = pack_networkx(GRAPHS)
+    rival = make(name, packed, hops, **settings)
+    h = answer(rival, batch_of(packed))
+    assert h.shape == (sum(len(graph) for graph in GRAPHS), 1, D)
+    assert bool(h.isfinite().all()) and float(h.detach().abs().sum()) > 0
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+@pytest.mark.parametrize("name", NAMES)
+def test_relabelled_nodes_give_relabelled_answers(name, hops):
+    packed = pack_networkx(GRAPHS)
+    rival = make(name, packed, hops)
+    order = [torch.randperm(len(graph), generator=torch.Generator().manual_seed(7)).tolist() for graph in GRAPHS]
+    relabelled = []
+    for graph, nodes in zip(GRAPHS, order, strict=True):
+        other = nx.Graph()
+        other.add_nodes_from((node, graph.nodes[node]) for node in nodes)  # nodes keep the order of this list
+        other.add_edges_from(graph.edges(data=True))
+        relabelled.append(other)
+    h, other = answer(rival, batch_of(packed)), answer(rival, batch_of(pack_networkx(relabelled)))
+    first = list(itertools.accumulate((len(graph) for graph in GRAPHS), initial=0))
+    there = [start + node for start, nodes in zip(first, order, strict=False) for node in nodes]
+    assert torch.allclose(h[there], other, atol=1e-4)
+    assert not torch.allclose(h, other, atol=1e-2)  # it did change the order
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_reach_all_parameters(name):
+    packed = pack_networkx(GRAPHS)  # with a graph of one node and one without edges
+    rival = make(name, packed, hops=2).train()
+    h = answer(rival, batch_of(packed))
+    weights = torch.randn(h.shape, dtype=h.dtype, generator=torch.Generator().manual_seed(1))
+    (h * weights).sum().backward()
+    parameters = dict(rival.named_parameters())
+    assert all(value.grad is not None for value in parameters.values())
+    # What is zero but for rounding would be a parameter that a norm takes out again.
+    assert [key for key, value in parameters.items() if float(value.grad.abs().max()) < 1e-9] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_graphs_without_edges_alone(name):
+    packed = pack_networkx([nx.path_graph(1), nx.empty_graph(2)])
+    rival = make(name, packed, hops=2)
+    for graphs in (batch_of(packed), packed[torch.tensor([0])]):
+        h = answer(rival, graphs)
+        assert bool(h.isfinite().all())
+        assert torch.allclose(h, h[:1].expand_as(h))  # nothing tells these nodes apart
+    assert bool(answer(rival.train(), packed[torch.tensor([0])]).isfinite().all())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_twins_of_colour_refinement_are_told_apart(name):
+    packed = pack_networkx([nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))])
+    for hops in (0, 3):
+        hexagon, triangles = pooled(make(name, packed, hops), packed)
+        assert float((hexagon - triangles).abs().max()) > 1e-4
+
+
+@pytest.mark.parametrize("name", [*NAMES, "ngnn"])
+def test_strongly_regular_graphs(name):
+    """Shrikhande's graph and the 4 x 4 rook's, srg(16, 6, 2, 2).
+
+    What depends on pairs of nodes alone, refined along edges, is the same in both (2-FWL cannot tell them apart), so no
+    method whose copies have one root can. KP-GNN's peripheral subgraphs are objects of more than two nodes: around a
+    node there is a hexagon in one graph and two triangles in the other. Counting their edges is not enough, there are
+    six in both; how far their nodes are from each other is.
+    """
+    packed = registry.load("shrikhande_rook").graphs
+    shrikhande, rook = pooled(make(name, packed, hops=0, conv="gin"), packed)
+    difference = float((shrikhande - rook).abs().max() / shrikhande.abs().max())
+    if name == "kp-gnn":
+        assert difference > 1e-4
+    else:
+        assert difference < 1e-5
+
+
+def test_counts_of_peripheral_edges_do_not_split_strongly_regular_graphs():
+    copies = node_copies(batch_of(registry.load("shrikhande_rook").graphs))
+    counts = peripheral_counts(copies)
+    kinds = []
+    for graph in (0, 1):
+        rows = (copies.base.node_graph[copies.node] == graph) & (copies.distance[:, 0] == 1)
+        kinds += counts[rows].unique(dim=0).tolist()
+    # A hexagon's nodes and a triangle's: alike in the first count, which is that of the edges.
+    assert kinds == [[2, 0, 2, 0, 1, 0], [2, 2, 0, 0, 0, 0]]
+
+
+def test_sr25_is_told_apart_by_peripheral_subgraphs():
+    packed = registry.load("sr25").graphs
+    h = pooled(make("kp-gnn", packed, hops=0, conv="gin", hidden=96), packed)
+    assert float((torch.cdist(h, h) + torch.eye(len(h))).min()) > 1e-4
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+def test_peripheral_counts(hops):
+    graph = nx.gnp_random_graph(12, 0.3, seed=4)
+    copies = node_copies(batch_of(pack_networkx([graph, nx.path_graph(3)])), hops)
+    counts = peripheral_counts(copies)
+    for row in (copies.copy < len(graph)).nonzero()[:, 0].tolist():
+        root, node = int(copies.copy[row]), int(copies.node[row])
+        away = nx.single_source_shortest_path_length(graph, root)
+        ring = graph.subgraph([other for other in away if away[other] == away[node]])
+        apart = nx.single_source_shortest_path_length(ring, node, cutoff=REACH)
+        there = [ring.subgraph([a for a in apart if apart[a] == step]) for step in range(1, REACH + 1)]
+        expected = [(len(part), 2 * part.number_of_edges()) for part in there]
+        assert counts[row].tolist() == list(itertools.chain.from_iterable(expected))
+
+
+@pytest.mark.parametrize("hops", [0, 1])
+def test_sums_across_copies(hops):
+    graph = nx.gnp_random_graph(7, 0.4, seed=2)
+    copies = node_copies(batch_of(pack_networkx([nx.path_graph(2), graph])), hops)
+    h = torch.randn(len(copies.node), 1, 3, dtype=torch.float64)
+    pairs = list(zip(copies.roots[copies.copy, 0].tolist(), copies.node.tolist(), strict=True))
+    row = {pair: number for number, pair in enumerate(pairs)}
+    total = NeighbourSum(EncoderConfig(conv="gin", hidden=3), FeatureSpec()).double()
+    found = across_copies(total, h, copies)
+    whole = nx.disjoint_union(nx.path_graph(2), graph)
+    for (v, u), number in row.items():
+        expected = h[number] + sum(h[row[w, u]] for w in whole[v] if (w, u) in row)
+        assert torch.allclose(found[number], expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bonds_change_the_answer(name):
+    packed = pack_networkx(GRAPHS)
+    rival = make(name, packed, hops=2)
+    graphs, before = [nx.Graph(graph) for graph in GRAPHS], answer(rival, batch_of(packed))
+    edge = next(iter(graphs[2].edges))
+    graphs[2].edges[edge]["edge_attr"] = [1 - GRAPHS[2].edges[edge]["edge_attr"][0]]
+    after = answer(rival, batch_of(pack_networkx(graphs)))
+    changed = (before - after).abs().amax(dim=(1, 2)) > 1e-4
+    own = torch.zeros(len(changed), dtype=torch.bool)
+    own[9:15] = True  # the hexagon's nodes, after 8 + 1 others
+    assert bool(changed[own].any()) and not bool(changed[~own].any())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_changes_nothing(name):
+    packed = pack_networkx(GRAPHS)
+    rival = make(name, packed, hops=2).train()
+    ids = torch.tensor([0, 2, 4, 1])
+    exact, padded = packed[ids], packed.gather(ids, packed.rounded_size(ids))
+    assert padded.total_nodes > exact.total_nodes
+    h = answer(rival, padded)
+    assert torch.allclose(answer(rival, exact), h[: exact.total_nodes])
+    assert not bool(h[exact.total_nodes :].any())
+
+
+def test_messages_of_their_own_need_gin_or_gine():
+    with pytest.raises(InputError, match="use gin or gine"):
+        make("sun", pack_networkx(GRAPHS), conv="GATConv")

@@ -1,0 +1,178 @@
+"""A model for data of one's own: settings that need no knowledge of m, k and t, and the folder that it lives in.
+
+    model.safetensors   weights and config, as every model of this package
+    fitted.json         what reading new data takes: where it came from, its columns, its classes
+
+Whoever fits (`MagClassifier`, `maggnn fit`) makes a `Dataset` and calls `fit_model`; whoever predicts loads the folder
+and asks `FittedModel.predict` about packed graphs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from maggnn.config import Config
+from maggnn.data.dataset import Dataset
+from maggnn.engine import Engine
+from maggnn.errors import InputError
+from maggnn.features import FeatureSpec
+from maggnn.graphs import Task
+from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
+from maggnn.training.checkpoint import load_model, save_model
+from maggnn.training.run import train
+
+FACTS = "fitted.json"
+MODEL = "model.safetensors"
+
+EPOCHS = 60
+"""Times that every training graph is seen, within the bounds below."""
+
+FEWEST_STEPS, MOST_STEPS = 300, 20_000
+LOOKS = 12
+"""Looks at the validation part; the best one's weights are kept."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a model was fitted to.
+
+    Attributes:
+        source: SMILES, from which `features` ("ogb") are made, or graphs as they are.
+        smiles_column: of the table; empty where there was none.
+        targets: names of the columns to predict, one an output of a regression, one in all for classes.
+        classes: what the outputs of a classifier stand for, in their order; empty for numbers.
+        metric: accuracy, auroc or mae.
+        rows: how many graphs each part has.
+        scores: the metric on each part that has targets and was not learned from.
+    """
+
+    source: Literal["smiles", "graphs"]
+    task: Task
+    features: str = ""
+    smiles_column: str = ""
+    targets: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    metric: str = ""
+    rows: dict[str, int] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A trained model and what it was fitted to."""
+
+    model: MagGNN
+    config: Config
+    facts: Facts
+
+    def predict(
+        self, packed: PackedGraphs, seed: int = 0, memory_mb: float = 200.0, done: Callable[[int], None] | None = None
+    ) -> Tensor:
+        """Probabilities of the classes, or values in the targets' own units: [G, outputs].
+
+        Args:
+            seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
+            done: is told after each chunk how many graphs have been answered so far.
+        """
+        self._check(packed)
+        engine = Engine(self.model, packed, memory_mb, seed=seed)
+        answers = engine.predict(torch.arange(len(packed)), done)
+        return answers.double().softmax(dim=-1).float() if self.facts.task == "classification" else answers
+
+    def _check(self, packed: PackedGraphs) -> None:
+        for name, values, spec in (
+            ("node", packed.x, self.model.node_features),
+            ("edge", packed.edge_attr, self.model.edge_features),
+        ):
+            if FeatureSpec.of(values).empty and not spec.empty and len(packed):
+                if name == "edge" and not int(packed.num_edges.sum()):
+                    continue  # no edges, no features of edges
+                raise InputError(f"the model was fitted to graphs with {name} features, these have none")
+
+    def save(self, folder: Path) -> None:
+        """Write the folder's two files, each under another name first: what is there stays whole."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            save_model(folder / MODEL, self.model, self.config)
+            waiting = folder / f"{FACTS}.tmp"
+            waiting.write_text(json.dumps(asdict(self.facts), indent=1) + "\n", encoding="utf-8")
+            waiting.replace(folder / FACTS)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be written ({error})") from error
+
+    @classmethod
+    def load(cls, folder: Path) -> FittedModel:
+        """The model of a folder that `save` wrote."""
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such model folder; `maggnn fit` makes one")
+        model, config = load_model(folder / MODEL)
+        try:
+            values = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+            facts = Facts(**{**values, "targets": tuple(values["targets"]), "classes": tuple(values["classes"])})
+        except FileNotFoundError:
+            raise InputError(f"{folder}: has no {FACTS}: a training run, not a model that `maggnn fit` made") from None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{folder / FACTS}: damaged ({error})") from error
+        return cls(model, config, facts)
+
+
+def fit_model(
+    dataset: Dataset, facts: Facts, config: Config | None = None, folder: Path | None = None, quiet: bool = True
+) -> FittedModel:
+    """Train on a data set of one's own, whose split has a validation part (or none: then the last weights count).
+
+    Args:
+        config: settings, if not `own_config`'s.
+        folder: keep logs and checkpoints there, and go on from one that is there.
+    """
+    config = own_config(dataset) if config is None else config
+    trained = train(config, folder, quiet=quiet, dataset=dataset)
+    return FittedModel(trained.model.eval(), config, facts)
+
+
+def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
+    """Settings for graphs of any kind, from their number and features alone.
+
+    Marks are moved by the agent that comes with the package, which sees edges and marks only (PRE), so nothing has to
+    be learned but the predictor.
+
+    Args:
+        training: settings of that section which are to be others.
+    """
+    split = dataset.split(0, 0)
+    batch = max(4, min(64, len(split.train) // 8))
+    steps = max(FEWEST_STEPS, min(MOST_STEPS, EPOCHS * -(-len(split.train) // batch)))
+    bonds = not FeatureSpec.of(dataset.graphs.edge_attr).empty
+    return Config().replaced(
+        data={"name": dataset.name},
+        encoder={
+            "conv": "gine" if bonds else "gin",
+            "num_layers": 4,
+            "hidden": 64,
+            "residual": True,
+            "random_walk": 12,
+            "rings": bonds,
+            "dropout": 0.1,
+        },
+        predictor={"pooling": "sum" if dataset.task == "regression" else "mean"},
+        agent={"num_tuples": 1, "tuple_order": 2, "num_moves": 1, "pretrained": "cycles6"},
+        training={
+            "paradigm": "pre",
+            "agent_steps": 0,
+            "predictor_steps": steps,
+            "batch_size": batch,
+            "learning_rate": 3e-3,
+            "weight_decay": 0.1,
+            "validate_every": max(1, steps // LOOKS) if len(split.val) else 0,
+            **training,
+        },
+        runtime={"seed": seed, "log_every": 50, "checkpoint_every": 500},
+    )

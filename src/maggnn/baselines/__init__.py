@@ -65,5 +65,5 @@ def rival_type(name: str) -> type[Rival]:
     """The class of a rival's name."""
     if name not in RIVALS:
         nearest = difflib.get_close_matches(name, RIVALS, n=1, cutoff=0.0)[0]
-        raise InputError(f"rival.name is {name!r}, did you mean {nearest}? There are {', '.join(RIVALS)}")
+        raise InputError(f"no rival {name!r}: did you mean {nearest}? There are {', '.join(RIVALS)}")
     return RIVALS[name]

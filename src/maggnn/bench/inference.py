@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from maggnn.bench.floor import feature_bytes, products
+from maggnn.bench.rivals import time_rival
 from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import PygGNN, Workload, load_workload
 from maggnn.config import Precision
@@ -30,10 +31,12 @@ def bench(
     memory_mb: float = 1000.0,
     repeats: int = 9,
     tell: Callable[[str], None] = print,
+    methods: Sequence[str] = (),
 ) -> list[LedgerRow]:
     """Rows of every set: PyG with its loader, PyG resident, our MPNN, MAG-GNN in each precision, and the floor.
 
     Args:
+        methods: rivals to be timed as well.
         limit: take only that many graphs of each test set.
         memory_mb: the engine's budget; the paper allows 1 GB.
         tell: is given one line a measurement.
@@ -41,10 +44,25 @@ def bench(
     rows = []
     for name in datasets:
         workload = load_workload(name, device, limit)
-        for row in _measure(workload, memory_mb, repeats):
+        for row in _all_rows(workload, memory_mb, repeats, methods):
             tell(f"{row.dataset:18} {row.method:18} {row.mean:10.3f} ms  {row.note or ''}")
             rows.append(row)
     return rows
+
+
+def _all_rows(workload: Workload, memory_mb: float, repeats: int, methods: Sequence[str]) -> Iterator[LedgerRow]:
+    """MAG-GNN's rows, then the rivals', each with how many times MAG-GNN's time it takes."""
+    own = _measure(workload, memory_mb, repeats)
+    yield from own
+    (ours,) = (row.infer_ms for row in own if row.method == "mag-gnn" and row.dataset == workload.name)
+    assert ours is not None
+    for method in methods:
+        time = time_rival(workload, method, memory_mb)
+        note = (
+            f"{len(workload.graphs)} graphs in chunks of {time.chunk}, float32; {time.ms / ours:.1f} x mag-gnn; "
+            f"{time.from_graphs_ms:.1f} ms with what the graphs determine (subgraphs, distances, cycles)"
+        )
+        yield _row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
 
 
 def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerRow]:

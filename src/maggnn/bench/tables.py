@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from maggnn.baselines import rival_type
 from maggnn.bench import floor, inference, scaling, train
 from maggnn.errors import InputError
 from maggnn.experiments.ledger import LedgerRow
@@ -14,17 +15,26 @@ BENCHES = ("inference", "floor", "train", "scaling")
 
 
 def run_bench(
-    name: str, device: str, limit: int | None, memory_mb: float, tell: Callable[[str], None] = print
+    name: str,
+    device: str,
+    limit: int | None,
+    memory_mb: float,
+    tell: Callable[[str], None] = print,
+    methods: Sequence[str] = (),
 ) -> list[LedgerRow]:
-    """Measure bench `name`; `tell` is given a line as soon as it is there."""
+    """Measure bench `name`, `inference` with rivals `methods` too; `tell` is given a line as soon as it is there."""
     if name not in BENCHES:
         nearest = difflib.get_close_matches(name, BENCHES, n=1, cutoff=0.0)[0]
         raise InputError(f"no bench {name!r}: did you mean {nearest}? There are {', '.join(BENCHES)}")
     if limit is not None and name not in ("inference", "floor"):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
+    if methods and name != "inference":
+        raise InputError(f"bench {name} has no rivals: leave --methods out")
+    for method in methods:
+        rival_type(method)  # says what is wrong with a name before anything is measured
     place = pick_device(device)
     if name == "inference":
-        return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell)
+        return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell, methods=methods)
     if name == "floor":
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
     if name == "train":

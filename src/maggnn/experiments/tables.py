@@ -75,7 +75,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
     choices = {
         "synthetic": ("gin", "mag-gnn", *rivals.METHODS),
         "moves": ("mag-gnn", *moves.VARIANTS),
-        "brec": brec.METHODS,
+        "brec": (*brec.METHODS, *rivals.METHODS),
         "cycles": ("gin", "mag-gnn", *rivals.METHODS),
         "edges": ("gin", "mag-gnn"),
         "molecules": (*molecules.METHODS, "mag-gnn-dqn", *rivals.METHODS),

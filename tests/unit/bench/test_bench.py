@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from maggnn.baselines import RIVALS
 from maggnn.bench import floor, inference, scaling, train
+from maggnn.bench.rivals import time_rival
 from maggnn.bench.scaling import Axis, exponent, regular_graphs
 from maggnn.bench.tables import run_bench
 from maggnn.bench.timing import median_ms, peak_mb, side_by_side
@@ -93,3 +95,26 @@ def test_the_pyg_gnn_answers_for_the_same_graphs(name):
 def test_mistakes_are_named(name, limit, message):
     with pytest.raises(InputError, match=message):
         run_bench(name, "cpu", limit, 1000.0)
+
+
+@needs("cycle")
+def test_rivals_are_timed_beside(monkeypatch):
+    monkeypatch.setattr("maggnn.bench.rivals.CHUNK_ON_CPU", 8)
+    rows = inference.bench(["cycle"], CPU, limit=12, repeats=1, tell=quiet, methods=["ngnn", "ppgn"])
+    assert [row.method for row in rows[-2:]] == ["ngnn", "ppgn"]
+    for row in rows[-2:]:
+        assert row.mean > 0 and row.note is not None and "x mag-gnn" in row.note and "chunks of 8" in row.note
+
+
+@needs("cycle")
+@pytest.mark.parametrize("name", RIVALS)
+def test_every_rival_can_be_timed(name):
+    time = time_rival(load_workload("cycle", CPU, 4), name, 1000.0, repeats=1)
+    assert time.ms > 0 and time.from_graphs_ms > 0 and time.chunk == 4 and time.params > 10_000
+
+
+def test_wrong_rivals_are_named():
+    with pytest.raises(InputError, match="did you mean ngnn"):
+        run_bench("inference", "cpu", 1, 1000.0, methods=["ngn"])
+    with pytest.raises(InputError, match="leave --methods out"):
+        run_bench("floor", "cpu", 1, 1000.0, methods=["ngnn"])

@@ -89,6 +89,10 @@ class Pairs:
         """Some graphs of every pair."""
         return replace(self, adjacency=self.adjacency[:, chosen])
 
+    def some_pairs(self, chosen: slice) -> Pairs:
+        """All graphs of some pairs."""
+        return Pairs(self.adjacency[chosen], self.num_nodes[chosen])
+
     def relabelled(self, copies: int, generator: torch.Generator) -> Pairs:
         """Each graph in `copies` random numberings of its nodes, G * copies graphs a pair."""
         repeated = self.adjacency.repeat_interleave(copies, dim=1)

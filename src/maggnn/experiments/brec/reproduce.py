@@ -26,22 +26,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maggnn.baselines import RIVALS
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.experiments.brec.agent import AgentSettings
 from maggnn.experiments.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
 from maggnn.experiments.brec.paper_test import PaperSettings, paper_test
-from maggnn.experiments.brec.rpc import RELABELLINGS, RpcSettings, distinguished, rpc, unreliable
+from maggnn.experiments.brec.rival_test import RivalSettings, rival_rpc
+from maggnn.experiments.brec.rpc import RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
 from maggnn.experiments.jobs import peak_mb
 from maggnn.experiments.ledger import LedgerRow, commit_name, hardware_name, torch_version
 from maggnn.experiments.side_by_side import Result, run_all
 from maggnn.runtime import pick_device
 
+Settings = RpcSettings | PaperSettings | RivalSettings
+
 DATASETS = tuple(CATEGORIES)
 """Rows; one test of a category alone is, for example, `basic:paper`."""
 
 METHODS = ("gin", "mag-gnn")
-"""What can be chosen; the controls random-marks and random-moves come along with mag-gnn."""
+"""What runs if nothing is chosen; the controls random-marks and random-moves come along with mag-gnn. Rivals of
+`maggnn.baselines` can be chosen too: they have the official test `rpc` alone."""
 
 PIECES = {name: kinds[0] for name, kinds in CATEGORIES.items() if len(kinds) == 1}
 """The ledger's name of each of the file's seven categories."""
@@ -95,7 +100,7 @@ class BrecJob:
     test: str
     category: str
     pairs: tuple[int, ...]
-    settings: RpcSettings | PaperSettings
+    settings: Settings
     seed: int
 
     @property
@@ -114,12 +119,17 @@ def reproduce(
 ) -> list[LedgerRow]:
     """Run what is not in `folder` yet and return the rows of all `datasets`, such as `basic` or `basic:paper`."""
     chosen = [(name, test) for dataset in datasets for name, test in _tests_of(dataset)]
-    unknown = [method for method in methods if method not in METHODS]
+    unknown = [method for method in methods if method not in (*METHODS, *RIVALS)]
     if unknown:
-        raise InputError(f"BREC has no method {unknown[0]!r}: there are {', '.join(METHODS)}")
+        raise InputError(f"BREC has no method {unknown[0]!r}: there are {', '.join((*METHODS, *RIVALS))}")
     if runs < 1:
         raise InputError(f"{runs} runs: give 1 or more")
-    wanted = [(make_jobs(test, method, _pieces(name), runs), name, test) for name, test in chosen for method in methods]
+    wanted = [
+        (make_jobs(test, method, _pieces(name), runs), name, test)
+        for name, test in chosen
+        for method in methods
+        if method in METHODS or test == "rpc"
+    ]
     todo = list(dict.fromkeys(job for jobs, _, _ in wanted for job in jobs))
     results = dict(zip(todo, run_jobs(todo, folder, workers), strict=True))
     rows = []
@@ -156,8 +166,10 @@ def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> l
     return jobs
 
 
-def settings_for(test: str, method: str, category: str) -> RpcSettings | PaperSettings:
+def settings_for(test: str, method: str, category: str) -> Settings:
     """A plain GNN is the same model with k = 0; its copies are all alike, so one is enough."""
+    if method in RIVALS:
+        return RivalSettings(method)
     settings = replace(TESTS[test], **HARDER.get(category, {}).get(test, {}))
     if method != "gin":
         return settings
@@ -176,8 +188,8 @@ def run_job(job: BrecJob, folder: Path) -> Result:
     device = pick_device("auto")
     graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs)).to(device)
     began = time.monotonic()
-    if isinstance(job.settings, RpcSettings):
-        tested = rpc(graphs, job.settings, job.seed)
+    if not isinstance(job.settings, PaperSettings):
+        tested = _official(graphs, job.settings, job.seed)
         found = {
             method: {"t_square": tested.t_square[method].tolist(), "control": tested.control[method].tolist()}
             for method in tested.t_square
@@ -199,6 +211,10 @@ def run_job(job: BrecJob, folder: Path) -> Result:
     }
 
 
+def _official(graphs: Pairs, settings: RpcSettings | RivalSettings, seed: int) -> RpcResult:
+    return rpc(graphs, settings, seed) if isinstance(settings, RpcSettings) else rival_rpc(graphs, settings, seed)
+
+
 def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABELLINGS) -> Tensor:
     """Which pairs a job's method distinguished, [P]; `factor` as in `rpc.distinguished`."""
     found = {name: torch.tensor(values) for name, values in result["found"][method].items()}
@@ -212,7 +228,8 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
     first_job, first = next(iter(results.items()))
     counts = _by_seed(results, lambda job, result: float(told_apart(job, result, method).sum()))
     seconds = _by_seed(results, lambda _, result: result["seconds"])
-    settings, marked = first_job.settings, method != "gin"
+    settings = first_job.settings
+    marked = not isinstance(settings, RivalSettings) and method != "gin"
     return LedgerRow(
         table=TABLE[test],
         dataset=f"{dataset}:{test}" if test in ("nodes", "all") else dataset,
@@ -224,7 +241,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         tests_per_run=settings.starts if isinstance(settings, PaperSettings) else RELABELLINGS,
         m=_num_tuples(settings) if marked else None,
         k=settings.tuple_order if marked else None,
-        t=(0 if method == "random-marks" else settings.num_moves) if marked else None,
+        t=_moves(settings, method),
         keep="last" if marked else None,
         params=max(result["params"] for result in results.values()),
         train_s=round(float(seconds.mean()), 1),
@@ -237,18 +254,25 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
     )
 
 
-def _num_tuples(settings: RpcSettings | PaperSettings) -> int | None:
+def _moves(settings: Settings, method: str) -> int | None:
+    if isinstance(settings, RivalSettings) or method == "gin":
+        return None
+    return 0 if method == "random-marks" else settings.num_moves
+
+
+def _num_tuples(settings: Settings) -> int | None:
     """m where it is one number; from `nodes` it is |V|, from `all` |V|^2."""
     if isinstance(settings, PaperSettings):
         return 1
-    return settings.num_tuples if settings.start == "random" else None
+    return settings.num_tuples if isinstance(settings, RpcSettings) and settings.start == "random" else None
 
 
 def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     """What else a reader must know: how many pairs there are, and for RPC the other rule and the controls."""
     asked = sum(len(job.pairs) for job in results) // len({job.seed for job in results})
     note = f"of {asked} pairs; train_s is training and test of all of them, for all methods of this k; params: the most"
-    note += " of a model, with its agent" if method != "gin" and test != "all" else " of a model"
+    has_agent = method not in ("gin", *RIVALS) and test != "all"
+    note += " of a model, with its agent" if has_agent else " of a model"
     if test == "paper":
         return f"{note}; a start is right if both graphs are"
     other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
@@ -286,7 +310,10 @@ def _described(results: dict[BrecJob, Result]) -> str:
     return " | ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
 
 
-def _in_short(settings: RpcSettings | PaperSettings) -> str:
+def _in_short(settings: Settings) -> str:
+    if isinstance(settings, RivalSettings):
+        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}"
+        return f"{settings.method} {settings.num_layers} x {settings.hidden}, residual; {budget}; whole graphs"
     agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"
     sines = f", sin({settings.frequency:g} h)" if settings.frequency else ""
     shape = f"GIN {settings.num_layers} x {settings.hidden}, residual{sines}"

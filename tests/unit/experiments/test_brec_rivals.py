@@ -1,0 +1,65 @@
+"""The official BREC test of rivals: what each must and must not tell apart, and its rows."""
+
+import pytest
+import torch
+
+from maggnn.conversions import pack_networkx
+from maggnn.data import registry
+from maggnn.data.sources import data_root
+from maggnn.experiments.brec import reproduce
+from maggnn.experiments.brec.pairs import Pairs
+from maggnn.experiments.brec.reproduce import BrecJob
+from maggnn.experiments.brec.rival_test import RivalSettings, graphs_of, rival_rpc
+from maggnn.experiments.brec.rpc import unreliable
+from maggnn.experiments.tables import reproduce_table
+
+torch.set_num_threads(1)
+ONE = torch.tensor([0])
+
+
+def hexagon_pair() -> Pairs:
+    import networkx as nx
+
+    twice = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
+    return Pairs.of(pack_networkx([nx.cycle_graph(6), twice]), ONE)
+
+
+def small(method: str) -> RivalSettings:
+    return RivalSettings(method, hidden=16, num_layers=3, largest_ring=4)
+
+
+@pytest.mark.parametrize(("method", "tells"), [("gine", False), ("ngnn", True), ("ppgn", True), ("gsn", True)])
+def test_hexagon_and_triangles(method, tells):
+    tested = rival_rpc(hexagon_pair(), small(method), seed=0)
+    assert tested.distinguished(method).tolist() == [tells]
+    assert not unreliable(tested.control[method]).any()
+
+
+@pytest.mark.parametrize(("method", "tells"), [("ngnn", False), ("ppgn", False), ("i2gnn", True)])
+def test_shrikhande_and_rook(method, tells):
+    tested = rival_rpc(Pairs.of(registry.load("shrikhande_rook").graphs, ONE), small(method), seed=0)
+    assert tested.distinguished(method).tolist() == [tells]
+
+
+def test_graphs_of_a_pair():
+    pair = hexagon_pair()
+    batch = graphs_of(pair, [1, 0])
+    assert batch.num_nodes.tolist() == [6, 6] and batch.edge_index.shape == (2, 24)
+    assert bool((batch.edge_index[1, 1:] >= batch.edge_index[1, :-1]).all())
+    first = batch.node_graph[batch.edge_index[0]] == 0
+    near = batch.edge_index[:, first]
+    assert bool((near[0] // 3 == near[1] // 3).all())  # the triangles
+
+
+@pytest.mark.skipif(not (data_root() / "brec.npz").is_file(), reason=f"brec not under the data root {data_root()}")
+def test_rows(tmp_path, monkeypatch):
+    def few_jobs(test: str, method: str, categories: list[str], runs: int) -> list[BrecJob]:
+        return [BrecJob(test, categories[0], (0, 1), small(method), seed) for seed in range(runs)]
+
+    monkeypatch.setattr(reproduce, "make_jobs", few_jobs)
+    rows = reproduce_table("brec", tmp_path, 2, 1, ["basic"], ["ngnn"])
+    assert [(row.table, row.dataset, row.method, row.mean, row.runs) for row in rows] == [
+        ("brec_rpc", "basic", "ngnn", 2.0, 2)
+    ]
+    assert (rows[0].m, rows[0].k, rows[0].t, rows[0].keep) == (None, None, None, None)
+    assert "ngnn 3 x 16" in (rows[0].config or "") and "with its agent" not in (rows[0].note or "")

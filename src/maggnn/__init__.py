@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from maggnn.apps.estimator import MagClassifier, MagRegressor
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
     from maggnn.engine import Engine
     from maggnn.errors import InputError
@@ -30,7 +31,9 @@ __all__ = [
     "FeatureSpec",
     "GraphBatch",
     "InputError",
+    "MagClassifier",
     "MagGNN",
+    "MagRegressor",
     "PackedGraphs",
     "PredictorConfig",
     "load_model",
@@ -46,7 +49,9 @@ _HOMES = {
     "FeatureSpec": "features",
     "GraphBatch": "graphs",
     "InputError": "errors",
+    "MagClassifier": "apps.estimator",
     "MagGNN": "model",
+    "MagRegressor": "apps.estimator",
     "PackedGraphs": "packed",
     "PredictorConfig": "config",
     "load_model": "training.checkpoint",

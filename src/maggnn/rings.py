@@ -17,7 +17,7 @@ from maggnn.errors import InputError
 from maggnn.features import FeatureEmbedding, FeatureSpec
 from maggnn.graphs import GraphBatch
 from maggnn.packed import PackedGraphs
-from maggnn.structure import CELLS_A_CHUNK, adjacency, either_way
+from maggnn.structure import CELLS_A_CHUNK, adjacency, cells_at_once, either_way
 
 LARGEST = 8
 """Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
@@ -42,7 +42,7 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     first = 0
     while first < len(by_size):
         cells = max(int(packed.num_edges[by_size[first]]), packed.largest_graph) * packed.largest_graph
-        chunk = by_size[first : first + max(1, CELLS_A_CHUNK // max(cells, 1))]
+        chunk = by_size[first : first + max(1, cells_at_once(CELLS_A_CHUNK, packed.device) // max(cells, 1))]
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
         _, graph, place = _places(batch)

@@ -104,7 +104,7 @@ def test_every_part_has_its_place_in_the_line():
 def test_imports_point_backwards(path):
     part = part_of(path)
     used = own_parts(path) - {part}
-    if not part:  # the package's __init__ only gathers the public names of the core
+    if not part:  # the package's __init__ gathers public names and imports what has them only when one is used
         assert not used & {"experiments", "apps"}
         return
     assert used <= RANK.keys(), f"{show(path)} imports {sorted(used - RANK.keys())} from the package itself"
@@ -136,8 +136,21 @@ def test_triton_is_needed_only_where_there_is_a_gpu(path):
 def test_command_line_starts_without_torch():
     if not (PACKAGE / "apps" / "cli.py").exists():
         pytest.skip("no command line yet")
-    heavy = ("torch", "torch_geometric", "numpy", "matplotlib", "networkx", "scipy")
+    heavy = ("torch", "torch_geometric", "numpy", "matplotlib", "networkx", "scipy", "sklearn")
     program = f"import maggnn.apps.cli, sys; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]", "`maggnn --help` must not wait for these"
+
+
+def test_public_names_of_the_core_do_not_load_the_apps():
+    program = "import maggnn, sys; maggnn.MagGNN; maggnn.train; print({'sklearn', 'maggnn.apps'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "set()", "only MagClassifier and MagRegressor need scikit-learn and the apps"
+
+
+def test_every_public_name_has_its_home():
+    import maggnn
+
+    assert all(hasattr(maggnn, name) for name in maggnn.__all__)

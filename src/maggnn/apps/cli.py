@@ -26,6 +26,10 @@ data_app = typer.Typer(help="Data sets: what there is, and whether it is as it s
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
+SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
+Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
+Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
 AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
 
 
@@ -33,6 +37,8 @@ def main() -> None:
     """Entry point of the `maggnn` command."""
     # Idle OpenMP threads that spin slow everything down where cores are shared; read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # oneDNN keeps what it prepared for a thousand shapes, and batches of graphs never have the same one twice.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     try:
         app(standalone_mode=False)
     except UsageError as error:
@@ -62,14 +68,75 @@ def train(
 
 @app.command()
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="a run folder or its model.safetensors")],
-    tests: Annotated[int, typer.Option(help="tests, each from fresh random tuples", min=1)] = 10,
+    model: Annotated[Path, typer.Argument(help="a run folder or its model.safetensors; with a table, a fitted model")],
+    table: Annotated[Path | None, typer.Argument(help="a CSV table to test a model of `maggnn fit` on")] = None,
+    target: Targets = [],  # noqa: B006
+    smiles: SmilesColumn = None,
+    workers: Workers = 2,
+    tests: Annotated[int | None, typer.Option(help="tests, each from fresh random tuples (10)", min=1)] = None,
     moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test a trained model on its test split after 0, 1, ..., t moves, beside random moves."""
+    """Test a model on its test split after 0, 1, ..., t moves, beside random moves; or a fitted one on a table."""
+    if table is not None:
+        if tests is not None or moves is not None:
+            raise InputError("--tests and --moves are for a run folder, not for a table")
+        _show_table_evaluation(model, table, target, smiles, workers, as_json)
+        return
+    if (model / "fitted.json").is_file():
+        raise InputError(f"{model}: a model of `maggnn fit`: give a table to test it on")
     path = model / "model.safetensors" if model.is_dir() else model
-    _show_evaluation(path, tests, moves, as_json, {})
+    _show_evaluation(path, tests or 10, moves, as_json, {})
+
+
+@app.command()
+def fit(
+    table: Annotated[Path, typer.Argument(help="a CSV table with a header")],
+    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
+    target: Annotated[list[str], typer.Option(help="a column to predict; numbers may have several", metavar="COL")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
+    task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
+    split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
+    seed: Annotated[int, typer.Option(help="of the split and of training")] = 0,
+    steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
+    workers: Workers = 2,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a model to a table of your own and write its folder, with a card that compares it with two cheap rivals."""
+    from maggnn.apps.fitting import fit_table
+
+    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite)
+    if as_json:
+        print(json.dumps(result))
+        return
+    rows = [
+        [name, f"{entry['value']:.4g}", "{:.4g} to {:.4g}".format(*entry["interval"])]
+        for name, entry in result["test_scores"].items()
+    ]
+    _table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
+    print(result["verdict"])
+    print(f"{result['left_out']} of {result['rows']} rows left out; {result['seconds']['all']:.0f} s; {out}/README.md")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
+    table: Annotated[Path, typer.Argument(help="molecules: a .csv, .smi or .parquet")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the answers, a .csv or .parquet; killed, it resumes")],
+    smiles: SmilesColumn = None,
+    workers: Workers = 2,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add predictions to a table of any length; rows that cannot be used say why and have none."""
+    from maggnn.apps.predicting import predict_table
+
+    result = predict_table(model, table, out, smiles, workers, overwrite)
+    if as_json:
+        print(json.dumps(result))
+        return
+    print(f"{result['rows']} rows, {result['without']} without a prediction; {result['seconds']:.0f} s; {out}")
 
 
 @app.command()
@@ -219,6 +286,7 @@ def bench(
     what: Annotated[str, typer.Argument(help="inference, floor, train or scaling")],
     limit: Annotated[int | None, typer.Option(min=1, help="only that many graphs of a set (inference, floor)")] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
+    methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
     out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
@@ -228,7 +296,7 @@ def bench(
     from maggnn.bench.tables import run_bench
     from maggnn.experiments.ledger import append
 
-    rows = run_bench(what, device, limit, memory_mb, tell=lambda line: print(line, file=sys.stderr, flush=True))
+    rows = run_bench(what, device, limit, memory_mb, _tell, methods)
     append(rows, ledger)
     if what == "scaling":
         from maggnn.experiments.figures.scaling import draw_scaling
@@ -285,6 +353,10 @@ def demo(
     print(f"{result['seconds']:.0f} s; marks moving: {result['picture']}")
 
 
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
     from maggnn.training.evaluate import evaluate_model
 
@@ -297,6 +369,21 @@ def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, s
     rows = [[name, *(f"{value:.{digits}f}" for value in values)] for name, values in result[result["metric"]].items()]
     _table([f"{result['metric']}, {tests} tests on {result['graphs']} graphs", *columns], rows)
     print(f"model: {path}")
+
+
+def _show_table_evaluation(
+    model: Path, table: Path, targets: list[str], smiles: str | None, workers: int, as_json: bool
+) -> None:
+    from maggnn.apps.evaluating import evaluate_table
+
+    result = evaluate_table(model, table, targets, smiles, workers)
+    if as_json:
+        print(json.dumps(result))
+        return
+    low, high = result["interval"]
+    used = result["rows"] - result["left_out"]
+    print(f"{result['metric']} {result[result['metric']]:.4g} (95 % interval {low:.4g} to {high:.4g}) on {used} rows")
+    print(f"{result['left_out']} of {result['rows']} rows left out")
 
 
 def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:

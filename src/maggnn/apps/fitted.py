@@ -10,8 +10,9 @@ and asks `FittedModel.predict` about packed graphs.
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,12 +33,19 @@ from maggnn.training.run import train
 FACTS = "fitted.json"
 MODEL = "model.safetensors"
 
-EPOCHS = 60
+EPOCHS = 40
 """Times that every training graph is seen, within the bounds below."""
 
 FEWEST_STEPS, MOST_STEPS = 300, 20_000
 LOOKS = 12
 """Looks at the validation part; the best one's weights are kept."""
+
+Seen = tuple[tuple[int, ...], ...]
+"""Categories of each integer column that training saw, the commonest first; empty for floats."""
+
+
+class UnseenWarning(UserWarning):
+    """Graphs to answer for hold an element, a bond or another category that training never saw."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,7 @@ class Facts:
         metric: accuracy, auroc or mae.
         rows: how many graphs each part has.
         scores: the metric on each part that has targets and was not learned from.
+        seen_nodes, seen_edges: what the features of training held; `fit_model` fills them in.
     """
 
     source: Literal["smiles", "graphs"]
@@ -63,6 +72,8 @@ class Facts:
     metric: str = ""
     rows: dict[str, int] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
+    seen_nodes: Seen = ()
+    seen_edges: Seen = ()
 
 
 @dataclass(frozen=True)
@@ -78,12 +89,14 @@ class FittedModel:
     ) -> Tensor:
         """Probabilities of the classes, or values in the targets' own units: [G, outputs].
 
+        A category that training never saw has no weights; it is taken for the commonest one, with a warning.
+
         Args:
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             done: is told after each chunk how many graphs have been answered so far.
         """
         self._check(packed)
-        engine = Engine(self.model, packed, memory_mb, seed=seed)
+        engine = Engine(self.model, self._familiar(packed), memory_mb, seed=seed)
         answers = engine.predict(torch.arange(len(packed)), done)
         return answers.double().softmax(dim=-1).float() if self.facts.task == "classification" else answers
 
@@ -96,6 +109,23 @@ class FittedModel:
                 if name == "edge" and not int(packed.num_edges.sum()):
                     continue  # no edges, no features of edges
                 raise InputError(f"the model was fitted to graphs with {name} features, these have none")
+
+    def _familiar(self, packed: PackedGraphs) -> PackedGraphs:
+        """The graphs with every category one that training saw."""
+        x, strange_nodes = _familiar(packed.x, self.facts.seen_nodes, "node")
+        edge_attr, strange_edges = _familiar(packed.edge_attr, self.facts.seen_edges, "edge")
+        spec = self.model.edge_features
+        if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
+            dtype = torch.float32 if spec.width else torch.long
+            edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
+        if strange_nodes or strange_edges:
+            warnings.warn(
+                f"{strange_nodes} nodes and {strange_edges} directed edges have a category that training never saw: "
+                "it is taken for the commonest one",
+                UnseenWarning,
+                stacklevel=3,
+            )
+        return replace(packed, x=x, edge_attr=edge_attr)
 
     def save(self, folder: Path) -> None:
         """Write the folder's two files, each under another name first: what is there stays whole."""
@@ -116,7 +146,9 @@ class FittedModel:
         model, config = load_model(folder / MODEL)
         try:
             values = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-            facts = Facts(**{**values, "targets": tuple(values["targets"]), "classes": tuple(values["classes"])})
+            seen = {name: tuple(map(tuple, values.get(name, ()))) for name in ("seen_nodes", "seen_edges")}
+            names = {name: tuple(values[name]) for name in ("targets", "classes")}
+            facts = Facts(**{**values, **names, **seen})
         except FileNotFoundError:
             raise InputError(f"{folder}: has no {FACTS}: a training run, not a model that `maggnn fit` made") from None
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -134,8 +166,38 @@ def fit_model(
         folder: keep logs and checkpoints there, and go on from one that is there.
     """
     config = own_config(dataset) if config is None else config
-    trained = train(config, folder, quiet=quiet, dataset=dataset)
-    return FittedModel(trained.model.eval(), config, facts)
+    with warnings.catch_warnings():
+        # Which agent moves the marks is our choice, so how it learned is no news for whoever fits.
+        warnings.filterwarnings("ignore", message="agent .* learned with")
+        trained = train(config, folder, quiet=quiet, dataset=dataset)
+    learned = dataset.graphs.select(trained.split.train)
+    facts = replace(facts, seen_nodes=_seen(learned.x), seen_edges=_seen(learned.edge_attr))
+    # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
+    return FittedModel(trained.model.eval().cpu(), config, facts)
+
+
+def _seen(values: Tensor | None) -> Seen:
+    """The categories of each column of [rows, F], the commonest first."""
+    if not FeatureSpec.of(values).categories:
+        return ()
+    assert values is not None
+    counts = (column.unique(return_counts=True) for column in values.cpu().T)
+    return tuple(tuple(found[count.argsort(descending=True, stable=True)].tolist()) for found, count in counts)
+
+
+def _familiar(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
+    """Features [rows, F] without categories that were never seen, and how many rows had one."""
+    if values is None or not seen or not values.numel():
+        return values, 0
+    if values.is_floating_point() or values.shape[1] != len(seen):
+        raise InputError(
+            f"the model was fitted to {name} features of {len(seen)} integer columns, "
+            f"these are {values.shape[1]} of {str(values.dtype).removeprefix('torch.')}"
+        )
+    known = [torch.isin(column, column.new_tensor(found)) for column, found in zip(values.T, seen, strict=True)]
+    strange = ~torch.stack(known, dim=1)  # [rows, F]
+    commonest = values.new_tensor([found[0] for found in seen])
+    return torch.where(strange, commonest, values), int(strange.any(dim=1).sum())
 
 
 def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
@@ -145,11 +207,12 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
     be learned but the predictor.
 
     Args:
-        training: settings of that section which are to be others.
+        training: settings of that section which are to be others; looks are spread over its `predictor_steps`.
     """
     split = dataset.split(0, 0)
     batch = max(4, min(64, len(split.train) // 8))
-    steps = max(FEWEST_STEPS, min(MOST_STEPS, EPOCHS * -(-len(split.train) // batch)))
+    enough = max(FEWEST_STEPS, min(MOST_STEPS, EPOCHS * -(-len(split.train) // batch)))
+    steps = training.get("predictor_steps", enough)
     bonds = not FeatureSpec.of(dataset.graphs.edge_attr).empty
     return Config().replaced(
         data={"name": dataset.name},
@@ -163,7 +226,8 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
             "dropout": 0.1,
         },
         predictor={"pooling": "sum" if dataset.task == "regression" else "mean"},
-        agent={"num_tuples": 1, "tuple_order": 2, "num_moves": 1, "pretrained": "cycles6"},
+        # From random starts, equal graphs would have answers that differ by where in a table they stand.
+        agent={"num_tuples": 1, "tuple_order": 2, "num_moves": 1, "start": "central", "pretrained": "cycles6"},
         training={
             "paradigm": "pre",
             "agent_steps": 0,

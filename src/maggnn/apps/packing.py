@@ -32,11 +32,11 @@ def pack_table(
 ) -> dict[str, Any]:
     """Pack `table` into `out`, all rows left out into `<out>.errors.csv`, and return what there is to say."""
     check_name(out)
-    with warnings.catch_warnings(), _shown(count_lines(table) - 1) as on_row:
+    with warnings.catch_warnings(), shown(count_lines(table) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # said in the result
         packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, regression)
     save_packed(out, packed.arrays)
-    _write_errors(out.with_suffix(".errors.csv"), packed.errors)
+    write_errors(out.with_suffix(".errors.csv"), packed.errors)
     return {
         "file": str(out),
         "rows": packed.num_rows,
@@ -51,7 +51,7 @@ def pack_table(
 
 
 @contextmanager
-def _shown(total: int) -> Iterator[Callable[[int], None]]:
+def shown(total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar (or lines, where there is no terminal) that is told the number of rows done."""
     progress, began = Progress(), time.monotonic()
 
@@ -66,7 +66,7 @@ def _shown(total: int) -> Iterator[Callable[[int], None]]:
         progress.close()
 
 
-def _write_errors(path: Path, errors: list[RowError]) -> None:
+def write_errors(path: Path, errors: list[RowError]) -> None:
     """All rows left out; where there are none, a file of an earlier attempt goes."""
     if not errors:
         path.unlink(missing_ok=True)

@@ -1,9 +1,18 @@
-"""Data sets: the visible table (`registry`), graphs made by code (`expressivity`), `sources` and `splits`."""
+"""Data sets: the visible table (`registry`), graphs made by code (`expressivity`), `sources` and `splits`.
 
-from maggnn.data.dataset import Dataset, DatasetEntry
-from maggnn.data.registry import DATASETS, check, dataset_entry, load
-from maggnn.data.sources import data_root, load_packed_file
-from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
+Names are loaded when they are first used: a process that only featurises molecules need not wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from maggnn.data.dataset import Dataset, DatasetEntry
+    from maggnn.data.registry import DATASETS, check, dataset_entry, load
+    from maggnn.data.sources import data_root, load_packed_file
+    from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 
 __all__ = [
     "DATASETS",
@@ -19,3 +28,24 @@ __all__ = [
     "load_packed_file",
     "stratified_folds",
 ]
+
+_HOMES = {
+    "DATASETS": "registry",
+    "Dataset": "dataset",
+    "DatasetEntry": "dataset",
+    "Split": "splits",
+    "all_in_all": "splits",
+    "check": "registry",
+    "data_root": "sources",
+    "dataset_entry": "registry",
+    "held_out_classes": "splits",
+    "load": "registry",
+    "load_packed_file": "sources",
+    "stratified_folds": "splits",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

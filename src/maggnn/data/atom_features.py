@@ -10,7 +10,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from maggnn.errors import InputError
 
@@ -68,12 +69,12 @@ def _ogb(mol: Mol) -> tuple[Rows, Rows]:
 def _ogb_atom(atom: Atom) -> tuple[int, ...]:
     return (
         _within(atom.GetAtomicNum() - 1, OGB_LAST_ELEMENT - 1),
-        _position(str(atom.GetChiralTag()), OGB_CHIRALITY),
+        _chirality(atom.GetChiralTag()),
         _within(atom.GetTotalDegree(), OGB_MOST_NEIGHBOURS),
         _within(atom.GetFormalCharge() + OGB_MOST_CHARGE, 2 * OGB_MOST_CHARGE),
         _within(atom.GetTotalNumHs(), OGB_MOST_HYDROGENS),
         _within(atom.GetNumRadicalElectrons(), OGB_MOST_RADICALS),
-        _position(str(atom.GetHybridization()), OGB_HYBRIDISATION),
+        _hybridisation(atom.GetHybridization()),
         int(atom.GetIsAromatic()),
         int(atom.IsInRing()),
     )
@@ -83,10 +84,34 @@ def _ogb_bond(bond: Bond) -> tuple[int, ...]:
     return (
         bond.GetBeginAtomIdx(),
         bond.GetEndAtomIdx(),
-        _position(str(bond.GetBondType()), OGB_BOND),
-        _position(str(bond.GetStereo()), OGB_STEREO),
+        _bond_type(bond.GetBondType()),
+        _stereo(bond.GetStereo()),
         int(bond.GetIsConjugated()),
     )
+
+
+# RDKit's enums are slow to turn into text, so each value's number is looked up once. Values of different enums may be
+# equal, hence a function each.
+
+
+@cache
+def _chirality(value: Any) -> int:
+    return _position(str(value), OGB_CHIRALITY)
+
+
+@cache
+def _hybridisation(value: Any) -> int:
+    return _position(str(value), OGB_HYBRIDISATION)
+
+
+@cache
+def _bond_type(value: Any) -> int:
+    return _position(str(value), OGB_BOND)
+
+
+@cache
+def _stereo(value: Any) -> int:
+    return _position(str(value), OGB_STEREO)
 
 
 def _within(value: int, most: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import difflib
 import math
-from collections import deque
+import re
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ MOST_CLASSES = 20
 
 LARGEST = float(np.finfo(np.float32).max)
 
+_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
+
 
 @dataclass(frozen=True)
 class PackedTable:
@@ -43,12 +46,14 @@ class PackedTable:
         errors: rows left out, in order.
         num_rows: how many rows the table has.
         shared: canonical SMILES of molecules in more than one part of the split.
+        canonical: canonical SMILES of the molecules that are packed, in their order.
     """
 
     arrays: Arrays
     errors: list[RowError]
     num_rows: int
     shared: list[str]
+    canonical: list[str]
 
 
 def read_table(
@@ -61,6 +66,8 @@ def read_table(
     workers: int = 1,
     on_row: Callable[[int], None] | None = None,
     regression: bool = False,
+    classes: Sequence[str] | None = None,
+    deal: Callable[[Sequence[str]], list[str]] | None = None,
 ) -> PackedTable:
     """Featurise and pack a CSV table with a header.
 
@@ -77,21 +84,58 @@ def read_table(
         workers: processes that featurise.
         on_row: told the number of rows dealt with.
         regression: whole numbers are numbers too, not classes.
+        classes: the target column holds these labels, as `label_of` writes them; y is the place of each among them.
+        deal: the part of each molecule from their canonical SMILES, instead of a random split.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file)
-            reading = _Reading(path, reader, _columns(path, reader, smiles_column, target_columns, split_column))
+            columns = _columns(path, reader, smiles_column, target_columns, split_column)
+            reading = _Reading(path, reader, replace(columns, classes=None if classes is None else tuple(classes)))
             stream = featurise_all(reading.smiles(), features, workers)
             arrays = pack(reading.molecules(stream, on_row or (lambda _: None)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
-    parts = _random_parts(len(reading.targets), seed) if split_column is None else reading.parts
+    if split_column is not None:
+        parts = reading.parts
+    else:
+        parts = _random_parts(len(reading.targets), seed) if deal is None else deal(reading.canonical)
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
-    arrays |= smallest({"y": _y(np.array(reading.targets), regression), **ids})
+    arrays |= smallest({"y": _y(np.array(reading.targets), regression, classes is not None), **ids})
     arrays |= {"target_names": np.array(list(reading.columns.targets)), "features": np.array(features)}
-    return PackedTable(arrays, sorted(reading.errors, key=lambda error: error.row), reading.num_rows, shared)
+    errors = sorted(reading.errors, key=lambda error: error.row)
+    return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical)
+
+
+def column_labels(path: Path, column: str) -> Counter[str]:
+    """How often each label stands in a column of a CSV table, without those that are missing."""
+    found: Counter[str] = Counter()
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            place = column_place(path, next(reader, []), column)
+            found.update(label_of(record[place]) for record in reader if place < len(record))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+    del found[""]
+    return found
+
+
+def label_of(text: str) -> str:
+    """A class label as it is compared: without blanks around it, and 1.0 is 1."""
+    label = text.strip()
+    return str(int(float(label))) if _WHOLE.fullmatch(label) else label
+
+
+def column_place(path: Path, header: Sequence[str], name: str) -> int:
+    """Where a column stands in a header."""
+    if not header:
+        raise InputError(f"{path}: the table has no header")
+    if name in header:
+        return list(header).index(name)
+    nearest = difflib.get_close_matches(name, header, n=1, cutoff=0.0)[0]
+    raise InputError(f"{path}: no column {name!r}: did you mean {nearest!r}?")
 
 
 def count_lines(path: Path) -> int:
@@ -110,6 +154,7 @@ class _Columns:
     smiles: int
     targets: dict[str, int]
     split: int | None
+    classes: tuple[str, ...] | None = None
 
 
 class _Reading:
@@ -172,19 +217,12 @@ def _columns(
     path: Path, reader: Reader, smiles_column: str, target_columns: Sequence[str], split_column: str | None
 ) -> _Columns:
     header = next(reader, [])
-    if not header or not target_columns:
-        raise InputError(f"{path}: " + ("name at least one target column" if header else "the table has no header"))
-
-    def place(name: str) -> int:
-        if name in header:
-            return header.index(name)
-        nearest = difflib.get_close_matches(name, header, n=1, cutoff=0.0)[0]
-        raise InputError(f"{path}: no column {name!r}: did you mean {nearest!r}?")
-
+    if header and not target_columns:
+        raise InputError(f"{path}: name at least one target column")
     return _Columns(
-        smiles=place(smiles_column),
-        targets={name: place(name) for name in target_columns},
-        split=None if split_column is None else place(split_column),
+        smiles=column_place(path, header, smiles_column),
+        targets={name: column_place(path, header, name) for name in target_columns},
+        split=None if split_column is None else column_place(path, header, split_column),
     )
 
 
@@ -192,14 +230,16 @@ def _row(record: list[str], line: int, columns: _Columns) -> _Row:
     needed = max(columns.smiles, *columns.targets.values(), columns.split or 0) + 1
     if len(record) < needed:
         raise InputError(f"{len(record)} columns where {needed} are needed")
-    targets = tuple(_target(name, record[place]) for name, place in columns.targets.items())
+    targets = tuple(_target(name, record[place], columns.classes) for name, place in columns.targets.items())
     part = "" if columns.split is None else _part(record[columns.split])
     return _Row(line, record[columns.smiles], targets, part)
 
 
-def _target(name: str, text: str) -> float:
+def _target(name: str, text: str, classes: tuple[str, ...] | None) -> float:
     if not text.strip():
         raise InputError(f"target {name!r} is missing")
+    if classes is not None:
+        return _class(name, text, classes)
     try:
         value = float(text)
     except ValueError:
@@ -207,6 +247,13 @@ def _target(name: str, text: str) -> float:
     if not abs(value) <= LARGEST:  # neither is NaN
         raise InputError(f"target {name!r} is {text!r}, not a number")
     return value
+
+
+def _class(name: str, text: str, classes: tuple[str, ...]) -> float:
+    label = label_of(text)
+    if label not in classes:
+        raise InputError(f"target {name!r} is {text!r}, not one of the classes {', '.join(classes[:MOST_CLASSES])}")
+    return float(classes.index(label))
 
 
 def _part(text: str) -> str:
@@ -224,8 +271,10 @@ def _random_parts(count: int, seed: int) -> list[str]:
     return [dealt[place] for place in order]
 
 
-def _y(targets: np.ndarray, regression: bool) -> np.ndarray:
+def _y(targets: np.ndarray, regression: bool, classes: bool) -> np.ndarray:
     """Targets [G, columns] as y: one column loses its axis, classes become integers."""
+    if classes:
+        return targets[:, 0].astype(np.int64)
     if targets.shape[1] > 1:
         return targets
     y = targets[:, 0]

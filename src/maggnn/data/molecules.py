@@ -40,7 +40,7 @@ class Molecule:
     """One featurised molecule.
 
     Attributes:
-        canonical: RDKit's canonical SMILES; equal for equal molecules.
+        canonical: RDKit's canonical SMILES, equal for equal molecules; empty where nobody asked for it.
 
     Shapes:
         x: [n, F], uint8; edge_index: [2, E], each bond once, int32; edge_attr: [E, F], uint8
@@ -68,6 +68,11 @@ def featurise(smiles: str, features: str) -> Molecule:
         return _featurised(smiles, features)
     except InputError as error:
         raise InputError(f"SMILES {smiles!r}: {error}") from error
+
+
+def featurise_rows(lines: Iterable[str], features: str) -> list[Molecule | RowError]:
+    """Featurise a few SMILES in this process, without their canonical form: for answers, which do not need it."""
+    return [_molecule_or_error(row, smiles, features, False) for row, smiles in enumerate(lines, start=1)]
 
 
 def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iterator[Molecule | RowError]:
@@ -109,14 +114,14 @@ def _featurise_chunk(chunk: list[tuple[int, str]], features: str) -> list[Molecu
     return [_molecule_or_error(row, smiles, features) for row, smiles in chunk]
 
 
-def _molecule_or_error(row: int, smiles: str, features: str) -> Molecule | RowError:
+def _molecule_or_error(row: int, smiles: str, features: str, canonical: bool = True) -> Molecule | RowError:
     try:
-        return _featurised(smiles, features)
+        return _featurised(smiles, features, canonical)
     except InputError as error:
         return RowError(row, smiles, str(error))
 
 
-def _featurised(smiles: str, features: str) -> Molecule:
+def _featurised(smiles: str, features: str, canonical: bool = True) -> Molecule:
     """The molecule, or an `InputError` that gives the reason alone."""
     from rdkit import Chem
     from rdkit.rdBase import BlockLogs
@@ -124,22 +129,22 @@ def _featurised(smiles: str, features: str) -> Molecule:
     chosen = feature_set(features)
     try:
         with BlockLogs():
-            mol = _parsed(smiles.strip())
-            canonical = Chem.MolToSmiles(mol)
+            mol = parsed(smiles.strip())
+            name = Chem.MolToSmiles(mol) if canonical else ""
             atoms, bonds = chosen.describe(mol)
     except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
         raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
     bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
     return Molecule(
-        canonical=canonical,
+        canonical=name,
         x=np.array(atoms, dtype=np.uint8).reshape(len(atoms), chosen.node_columns),
         edge_index=np.ascontiguousarray(bond_table[:, :2].T),
         edge_attr=bond_table[:, 2:].astype(np.uint8),
     )
 
 
-def _parsed(smiles: str) -> Mol:
-    """A sanitised molecule."""
+def parsed(smiles: str) -> Mol:
+    """A sanitised molecule, or an `InputError`."""
     from rdkit import Chem
 
     mol = Chem.MolFromSmiles(smiles)

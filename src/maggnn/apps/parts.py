@@ -1,0 +1,115 @@
+"""Long work that may be killed at any point: its result grows as parts in a folder beside it.
+
+    out.csv.parts/run.json        what is being worked on: another run does not mix its parts in
+    out.csv.parts/part-000000     one chunk each, written under another name and renamed
+    out.csv.parts/joined          all of them, on its way to become out.csv
+
+Started again, a run makes the parts that are missing. `out` itself is only ever replaced by a whole file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maggnn.errors import InputError
+
+RUN, JOINED, FINISHED = "run.json", "joined", "finished"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of the file `out`."""
+
+    out: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.out.with_name(f"{self.out.name}.parts")
+
+    def begin(self, identity: dict[str, Any], overwrite: bool) -> bool:
+        """Make the folder, or go on with what is there; False where `out` was finished and only tidying was left.
+
+        Args:
+            identity: what the result depends on, as plain values.
+            overwrite: replace `out`, and parts of another run.
+        """
+        known = self._known()
+        if known == identity and (self.folder / FINISHED).exists() and not (self.folder / JOINED).exists():
+            self._tidy()
+            return False
+        if self.out.is_dir():
+            raise InputError(f"{self.out}: is a folder, and the answers need a file")
+        if self.out.exists() and not overwrite:
+            raise InputError(f"{self.out}: exists already; choose another name, or --overwrite to replace it")
+        if known is not None and known != identity and not overwrite:
+            raise InputError(f"{self.folder}: holds parts of another run; remove it, or --overwrite to begin anew")
+        self._prepare(identity, keep=known == identity)
+        return True
+
+    def has(self, number: int) -> bool:
+        return self._path(number).exists()
+
+    def add(self, number: int, write: Callable[[Path], None]) -> None:
+        """Write part `number`, all or nothing."""
+        self._whole(self._path(number), write)
+
+    def finish(self, count: int, join: Callable[[list[Path], Path], None]) -> None:
+        """Join `count` parts into `out`, and remove them."""
+        joined = self.folder / JOINED
+        self._whole(joined, lambda path: join([self._path(number) for number in range(count)], path))
+        self._whole(self.folder / FINISHED, lambda path: path.touch())
+        try:
+            joined.replace(self.out)
+        except OSError as error:
+            raise InputError(f"{self.out}: cannot be written ({error.strerror}); its parts are kept") from error
+        self._tidy()
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"part-{number:06d}"
+
+    def _known(self) -> dict[str, Any] | None:
+        """What the parts that are there belong to, if that can be told."""
+        try:
+            return json.loads((self.folder / RUN).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def _prepare(self, identity: dict[str, Any], keep: bool) -> None:
+        if not keep:
+            self._tidy()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.out}: cannot be written ({error.strerror})") from error
+        if not keep:
+            self._whole(self.folder / RUN, lambda path: _write_json(path, identity))
+
+    def _whole(self, path: Path, write: Callable[[Path], None]) -> None:
+        """Write under another name, flush to the disk, rename."""
+        waiting = path.with_name(f"{path.name}.tmp")
+        try:
+            write(waiting)
+            with waiting.open("rb") as written:
+                os.fsync(written.fileno())
+            waiting.replace(path)
+        except OSError as error:
+            raise InputError(
+                f"{self.out}: cannot be written ({error.strerror or error}); what is there is kept"
+            ) from error
+
+    def _tidy(self) -> None:
+        """Remove the folder; what names its run goes first, so that half a folder is nobody's."""
+        with contextlib.suppress(OSError):
+            (self.folder / RUN).unlink()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _write_json(path: Path, values: dict[str, Any]) -> None:
+    path.write_text(json.dumps(values), encoding="utf-8")

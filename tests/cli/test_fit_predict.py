@@ -1,0 +1,317 @@
+"""`maggnn fit`, `predict` and `evaluate` on tables: what they write, how they resume, how they fail."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maggnn.apps import cli, predicting
+from maggnn.apps.featurised_chunks import featurised_chunk
+from maggnn.apps.fitted import FittedModel
+from maggnn.apps.own_table import graphs_of
+
+MAGGNN = Path(sys.executable).parent / "maggnn"
+FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1")
+
+
+def started(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [str(MAGGNN), *map(str, arguments)]
+    return subprocess.Popen(
+        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def run(*arguments: str | Path, cwd: Path) -> str:
+    process = started(*arguments, cwd=cwd)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out
+
+
+def molecule(rng: random.Random) -> str:
+    return "".join(rng.choice("CCCO") for _ in range(rng.randint(3, 8))) + rng.choice(["", "", "c1ccccc1"])
+
+
+def table_text(rows: int, seed: int = 0) -> str:
+    """A target of each kind: a number, 0 or 1, a word; and a column that says which row trains."""
+    rng = random.Random(seed)
+    lines = ["id,smiles,y,ring,kind,set,one"]
+    for number in range(rows):
+        smiles = molecule(rng)
+        ring = int("c1" in smiles)
+        kind = ["chain", "ring", "acid, strong"][ring + (number % 7 == 0 and ring)]
+        part = "test" if number % 5 == 0 else "val" if number % 5 == 1 else "train"
+        lines.append(f'{number},{smiles},{10 + 3 * smiles.count("O")}.5,{ring},"{kind}",{part},same')
+    return "\n".join([*lines, "broken,C(,1.5,1,ring,train,same", "missing,CC,,1,,train,same"]) + "\n"
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table, a model of numbers and one of words."""
+    folder = tmp_path_factory.mktemp("fit")
+    (folder / "mine.csv").write_text(table_text(100))
+    numbers = json.loads(run(*FIT, "--target", "y", "-o", "numbers", "--json", cwd=folder).splitlines()[-1])
+    assert (numbers["task"], numbers["metric"], numbers["rows"], numbers["left_out"]) == ("regression", "mae", 102, 2)
+    words = ("--target", "kind", "--split", "column:set")
+    said = run(*FIT, *words, "-o", "words", cwd=folder)
+    assert "Best here:" in said and "random forest" in said and "gradient boosting" in said
+    return folder
+
+
+def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):
+    card = (folder / "numbers" / "README.md").read_text()
+    for words in ("mine.csv", "102 rows", "train 80, val 10, test 10", "this model", "random forest", "Best here"):
+        assert words in card
+    assert (folder / "numbers" / "test.png").read_bytes().startswith(b"\x89PNG")
+    assert [row["reason"] for row in read(folder / "numbers" / "left_out.csv")] == [
+        "not a SMILES string", "target 'y' is missing",
+    ]  # fmt: skip
+    assert not list((folder / "numbers").glob("training-*"))
+    facts = json.loads((folder / "words" / "fitted.json").read_text())
+    assert facts["classes"] == ["acid, strong", "chain", "ring"] and facts["rows"]["test"] == 20
+    assert (folder / "words" / "test.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_predictions_are_those_of_the_fitted_model(folder):
+    for name, columns in (("numbers", ["predicted_y"]), ("words", ["p_acid, strong", "p_chain", "p_ring"])):
+        run("predict", name, "mine.csv", "-o", f"{name}.csv", "--workers", "1", cwd=folder)
+        rows = read(folder / f"{name}.csv")
+        assert [row["id"] for row in rows] == [row["id"] for row in read(folder / "mine.csv")]
+        usable = [row for row in rows if row["smiles"] != "C("]
+        molecules = featurised_chunk([row["smiles"] for row in usable], "ogb")
+        assert molecules.arrays is not None
+        expected = FittedModel.load(folder / name).predict(graphs_of(molecules.arrays), seed=0).numpy()
+        found = np.array([[row[column] for column in columns] for row in usable], dtype=np.float32)
+        assert np.array_equal(found, expected)
+        (broken,) = (row for row in rows if row["smiles"] == "C(")
+        assert broken["reason"] == "not a SMILES string" and not any(broken[column] for column in columns)
+    assert all(row["predicted_kind"] in ("acid, strong", "chain", "ring", "") for row in rows)
+    assert not list(folder.glob("*.parts"))
+
+
+def test_evaluate_on_a_table(folder, capsys):
+    result = json.loads(called(capsys, "evaluate", "numbers", "mine.csv", "--workers", "1", "--json", cwd=folder)[1])
+    assert result["rows"] == 102 and result["left_out"] == 2
+    rows = [row for row in read(folder / "numbers.csv") if row["y"] and row["predicted_y"]]
+    mae = np.mean([abs(float(row["y"]) - float(row["predicted_y"])) for row in rows])
+    assert result["mae"] == pytest.approx(mae, abs=0.2)  # other starts of the marks
+    assert result["interval"][0] < result["mae"] < result["interval"][1]
+    line = called(capsys, "evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder)[1]
+    assert line.startswith("accuracy ") and "95 % interval" in line and "on 100 rows" in line
+
+
+def test_killed_and_started_again_gives_the_same_bytes(folder):
+    rng = random.Random(1)
+    lines = [f"{number},{molecule(rng) if number % 1000 else 'C('}" for number in range(3 * predicting.ROWS + 7)]
+    (folder / "long.csv").write_text("\n".join(["id,smiles", *lines]) + "\n")
+    run("predict", "numbers", "long.csv", "-o", "whole.csv", cwd=folder)
+    process = started("predict", "numbers", "long.csv", "-o", "killed.csv", cwd=folder)
+    while process.poll() is None and not (folder / "killed.csv.parts" / "part-000000").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL and not (folder / "killed.csv").exists()
+    run("predict", "numbers", "long.csv", "-o", "killed.csv", "--workers", "1", cwd=folder)
+    assert (folder / "killed.csv").read_bytes() == (folder / "whole.csv").read_bytes()
+    assert len(read(folder / "whole.csv")) == len(lines) and not (folder / "killed.csv.parts").exists()
+
+
+def called(capsys: pytest.CaptureFixture[str], *arguments: str, cwd: Path) -> tuple[int, str, str]:
+    """The command in this process, where torch is loaded already: exit code, standard output, standard error."""
+    before, code = (sys.argv, Path.cwd()), 0
+    capsys.readouterr()
+    try:
+        sys.argv = ["maggnn", *arguments]
+        os.chdir(cwd)
+        cli.main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    finally:
+        sys.argv = before[0]
+        os.chdir(before[1])
+    written = capsys.readouterr()
+    return code, written.out, written.err
+
+
+def test_odd_tables_keep_every_row_and_cell(folder, capsys):
+    text = (
+        '\ufeffsmiles,note\r\nCCO,"a, ""b"""\r\n\r\nCCO,"two\r\nlines"\r\n"CCC",\r\n  \r\n'
+        "CC,long,er\r\n,empty\r\n[U]CC,strange\r\n"
+    )
+    (folder / "odd.csv").write_bytes(text.encode())
+    code, _, err = called(capsys, "predict", "numbers", "odd.csv", "-o", "odd_out.csv", "--workers", "1", cwd=folder)
+    assert code == 0, err
+    rows = read(folder / "odd_out.csv")
+    assert [(row["smiles"], row["note"]) for row in rows] == [
+        ("CCO", 'a, "b"'), ("CCO", "two\r\nlines"), ("CCC", ""), ("  ", ""), ("CC", "long"), ("", "empty"),
+        ("[U]CC", "strange"),
+    ]  # fmt: skip
+    assert [bool(row["predicted_y"]) for row in rows] == [True, True, True, False, False, False, True]
+    assert rows[4]["reason"] == "3 columns where the header has 2" and "no atoms" in rows[5]["reason"]
+    assert "training never saw" in rows[6]["reason"]
+
+
+def test_parquet_and_lists_of_smiles_give_the_same_answers(folder, capsys):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    smiles = ["CCO", "C(", "CCCC"]
+    parquet.write_table(arrow.table({"smiles": smiles, "n": [1, None, 3]}), folder / "few.parquet")
+    (folder / "few.smi").write_text("CCO ethanol\n\nC(\nCCCC n butane\n")
+    for name, out in (("few.parquet", "few_out.parquet"), ("few.smi", "few_smi.csv"), ("few.parquet", "few_out.csv")):
+        code, _, err = called(capsys, "predict", "words", name, "-o", out, "--workers", "1", cwd=folder)
+        assert code == 0, err
+    kept = parquet.read_table(folder / "few_out.parquet")
+    assert kept["n"].to_pylist() == [1, None, 3] and kept.schema.field("p_ring").type == arrow.float32()
+    listed, texts = read(folder / "few_smi.csv"), read(folder / "few_out.csv")
+    assert [row["name"] for row in listed] == ["ethanol", "", "n butane"]
+    for place in (0, 2):
+        number = np.float32(kept["p_ring"][place].as_py())
+        assert np.float32(listed[place]["p_ring"]) == np.float32(texts[place]["p_ring"]) == number
+    assert kept["p_ring"][1].as_py() is None and kept["reason"][1].as_py() == "not a SMILES string"
+
+
+def test_scaffolds_stay_whole(folder, capsys):
+    rings = [
+        "C1CC1",
+        "C1CCC1",
+        "C1CCCC1",
+        "C1CCCCC1",
+        "c1ccccc1",
+        "c1ccncc1",
+        "C1CCNC1",
+        "c1ccoc1",
+        "c1ccsc1",
+        "C1CCOC1",
+    ]
+    lines = [f"{'C' * (1 + number // 10)}{rings[number % 10]},{number % 3}.5" for number in range(60)]
+    (folder / "rings.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
+    arguments = ("--smiles", "smiles", "--target", "y", "--split", "scaffold", "--steps", "2", "--workers", "1")
+    code, out, err = called(capsys, "fit", "rings.csv", *arguments, "-o", "rings", "--json", cwd=folder)
+    assert code == 0, err
+    result = json.loads(out.splitlines()[-1])
+    assert (result["train"], result["val"], result["test"]) == (48, 6, 6)
+
+
+TO = ("--smiles", "smiles", "--target", "y", "--workers", "1", "-o", "new")
+MISTAKES = {
+    "no such table": (("fit", "absent.csv", *TO), ["absent.csv", "No such file"]),
+    "empty file": (("fit", "empty.csv", *TO), ["empty.csv", "no header"]),
+    "no rows": (("fit", "header.csv", *TO), ["header.csv", "no rows below the header"]),
+    "no header": (("fit", "bare.csv", *TO), ["bare.csv", "no column 'y'"]),
+    "unknown column": (("fit", "mine.csv", *TO[:3], "kin", "-o", "new"), ["mine.csv", "'kin'", "did you mean 'kind'?"]),
+    "unknown SMILES column": (("fit", "mine.csv", "--smiles", "smile", *TO[2:]), ["'smile'", "did you mean 'smiles'?"]),
+    "unknown split": (("fit", "mine.csv", *TO, "--split", "rnd"), ["--split", "'rnd'", "column:NAME"]),
+    "split without a column": (("fit", "mine.csv", *TO, "--split", "column:"), ["column:NAME"]),
+    "unknown split column": (("fit", "mine.csv", *TO, "--split", "column:sets"), ["did you mean 'set'?"]),
+    "unknown part": (("fit", "mine.csv", *TO, "--split", "column:kind"), ["none of the 102 rows", "split 'chain'"]),
+    "words as numbers": (
+        ("fit", "mine.csv", *TO[:3], "kind", "--task", "regression", *TO[4:]), ["'kind'", "not a number"]),
+    "all rows broken": (("fit", "broken.csv", *TO), ["broken.csv", "none of the 2 rows", "row 2", "not a SMILES"]),
+    "NaN": (("fit", "nan.csv", *TO), ["nan.csv", "'nan', not a number"]),
+    "only one class": (("fit", "mine.csv", *TO[:3], "one", *TO[4:]), ["'one'", "only one class", "'same'"]),
+    "too many classes": (
+        ("fit", "mine.csv", *TO[:3], "id", "--task", "classification", *TO[4:]), ["'id'", "102 classes"]),
+    "two columns of classes": (
+        ("fit", "mine.csv", *TO, "--target", "kind", "--task", "classification"), ["2 target columns"]),
+    "a target twice": (("fit", "mine.csv", *TO, "--target", "y"), ["'y' is given twice"]),
+    "unknown task": (("fit", "mine.csv", *TO, "--task", "guess"), ["--task", "'guess'", "regression"]),
+    "no steps": (("fit", "mine.csv", *TO, "--steps", "0"), ["--steps"]),
+    "no workers": (("fit", "mine.csv", *TO, "--workers", "0"), ["--workers"]),
+    "too few rows": (("fit", "few.csv", *TO), ["few.csv", "too few rows", "train needs at least 8"]),
+    "one scaffold": (("fit", "chains.csv", *TO, "--split", "scaffold"), ["too few rows for the split", "scaffold"]),
+    "not UTF-8": (("fit", "latin.csv", *TO), ["latin.csv", "UTF-8"]),
+    "folder is a file": (("fit", "mine.csv", *TO[:-1], "empty.csv"), ["empty.csv", "is a file"]),
+    "folder below a file": (("fit", "mine.csv", *TO[:-1], "/dev/full/x"), ["/dev/full/x", "cannot be written"]),
+    "model is there": (("fit", "mine.csv", *TO[:-1], "numbers"), ["numbers", "--overwrite"]),
+    "no such model": (("predict", "absent", "mine.csv", "-o", "new.csv"), ["absent", "no such model folder"]),
+    "truncated model": (("predict", "cut", "mine.csv", "-o", "new.csv"), ["cut/model.safetensors", "truncated"]),
+    "no facts": (("predict", "run", "mine.csv", "-o", "new.csv"), ["run", "no fitted.json"]),
+    "damaged facts": (("predict", "facts", "mine.csv", "-o", "new.csv"), ["facts/fitted.json", "damaged"]),
+    "nothing to predict": (("predict", "numbers", "header.csv", "-o", "new.csv"), ["header.csv", "no rows"]),
+    "no table to predict": (("predict", "numbers", "absent.csv", "-o", "new.csv"), ["absent.csv", "no such file"]),
+    "unknown input": (("predict", "numbers", "mine.xlsx", "-o", "new.csv"), ["mine.xlsx", ".parquet"]),
+    "unknown output": (("predict", "numbers", "mine.csv", "-o", "new.txt"), ["new.txt", ".csv"]),
+    "output is there": (("predict", "numbers", "mine.csv", "-o", "there.csv"), ["there.csv", "--overwrite"]),
+    "output is a folder": (("predict", "numbers", "mine.csv", "-o", "folder.csv"), ["folder.csv", "is a folder"]),
+    "parts of another run": (("predict", "numbers", "mine.csv", "-o", "other.csv"), ["other.csv.parts", "another run"]),
+    "output below a file": (("predict", "numbers", "mine.csv", "-o", "empty.csv/x.csv"), ["cannot be written"]),
+    "column is there": (("predict", "numbers", "predicted.csv", "-o", "new.csv"), ["'predicted_y'", "rename"]),
+    "not Parquet": (("predict", "numbers", "not.parquet", "-o", "new.csv"), ["not.parquet", "Parquet"]),
+    "model without a table": (("evaluate", "numbers"), ["numbers", "give a table"]),
+    "moves on a table": (("evaluate", "numbers", "mine.csv", "--moves", "2"), ["--moves"]),
+    "targets that differ": (
+        ("evaluate", "numbers", "mine.csv", "--target", "y", "--target", "ring"), ["1 target", "2 columns"]),
+    "unknown classes": (
+        ("evaluate", "words", "mine.csv", "--target", "set", "--workers", "1"), ["none of the 102", "not one of"]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mistaken(folder: Path) -> Path:
+    """What the mistakes above need."""
+    files = {
+        "empty.csv": "",
+        "header.csv": "smiles,y\n",
+        "bare.csv": "smiles,1.5\nCCC,2.5\n",
+        "broken.csv": "smiles,y\nC(,1\nC1,2\n",
+        "nan.csv": "smiles,y\nCC,nan\nCCC,NaN\n",
+        "few.csv": "smiles,y\n" + "CCO,1.5\nCC,2.5\n" * 4,
+        "chains.csv": "smiles,y\n" + "CCO,1.5\nCC,2.5\n" * 40,
+        "there.csv": "of another run",
+        "predicted.csv": "smiles,predicted_y\nCC,1\n",
+        "not.parquet": "PAR0",
+        "mine.xlsx": "",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (folder / "latin.csv").write_bytes("smiles,y,é\nCC,1,é\n".encode("latin-1"))
+    (folder / "folder.csv").mkdir()
+    (folder / "other.csv.parts").mkdir()
+    (folder / "other.csv.parts" / "run.json").write_text("{}")
+    whole = (folder / "numbers" / "model.safetensors").read_bytes()
+    facts = (folder / "numbers" / "fitted.json").read_text()
+    for name, model, text in (("cut", whole[:-50], facts), ("run", whole, ""), ("facts", whole, facts[:40])):
+        (folder / name).mkdir()
+        (folder / name / "model.safetensors").write_bytes(model)
+        if text:
+            (folder / name / "fitted.json").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_get_one_line_and_lose_nothing(mistaken, capsys, arguments, expected):
+    before = {path: path.read_bytes() for name in ("numbers", "words") for path in (mistaken / name).iterdir()}
+    code, _, err = called(capsys, *arguments, cwd=mistaken)
+    lines = err.strip().splitlines()
+    assert (code, len(lines)) == (2, 1), err
+    assert lines[0].startswith("maggnn: ") and all(part in lines[0] for part in expected), lines[0]
+    assert {path: path.read_bytes() for path in before} == before
+    assert (mistaken / "there.csv").read_text() == "of another run"
+    assert not (mistaken / "new").exists() and not list(mistaken.glob("new.*"))
+
+
+def test_a_mistake_in_a_process_of_its_own(mistaken):
+    process = started("predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, len(err.splitlines())) == (2, "", 1) and err.startswith("maggnn: there.csv")
+
+
+def test_overwrite_replaces(mistaken, capsys):
+    (mistaken / "old.csv").write_text("old")
+    arguments = ("predict", "numbers", "mine.csv", "-o", "old.csv", "--workers", "1", "--overwrite")
+    code, _, err = called(capsys, *arguments, cwd=mistaken)
+    assert code == 0, err
+    assert len(read(mistaken / "old.csv")) == 102

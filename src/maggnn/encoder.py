@@ -22,9 +22,6 @@ from maggnn.normalise import Norm
 from maggnn.rings import EdgeEmbedding
 from maggnn.structure import FARTHEST, distances_and_walks, random_walk
 
-MAX_KINDS = 256
-"""Combinations of bond categories up to which a layer embeds the kinds and not the bonds."""
-
 
 class GINLayer(nn.Module):
     """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1], normalised, then relu."""
@@ -65,12 +62,7 @@ class GINELayer(GINLayer):
 
     def edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
         """Edge embeddings and each edge's row of them: a few kinds of bond share theirs."""
-        embedding = self.edge_embedding
-        if embedding is None:
-            return None, None
-        if embedding.num_kinds is None or embedding.num_kinds > MAX_KINDS:
-            return embedding(embedding.of(graphs)), None
-        return embedding.table(), embedding.kinds_of(graphs)
+        return (None, None) if self.edge_embedding is None else self.edge_embedding.rows(graphs)
 
 
 class PygLayer(nn.Module):

@@ -22,6 +22,9 @@ from maggnn.structure import CELLS_A_CHUNK, adjacency, cells_at_once, either_way
 LARGEST = 8
 """Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
 
+MAX_KINDS = 256
+"""Combinations of bond categories up to which a layer embeds the kinds and not the bonds."""
+
 NUM_CATEGORIES = LARGEST - 1
 """No ring, then sizes 3, 4, ..., LARGEST."""
 
@@ -81,6 +84,12 @@ class EdgeEmbedding(FeatureEmbedding):
     def kinds_of(self, graphs: GraphBatch) -> Tensor:
         """The combination of categories that each edge has, [E]."""
         return graphs.derived(f"edge kinds, {self.bonds}, {self.rings}", lambda: self.kinds(self.of(graphs)))
+
+    def rows(self, graphs: GraphBatch) -> tuple[Tensor, Tensor | None]:
+        """Embeddings, and each edge's row of them; None: edge i has row i."""
+        if self.num_kinds is None or self.num_kinds > MAX_KINDS:
+            return self(self.of(graphs)), None
+        return self.table(), self.kinds_of(graphs)
 
     def _beside(self, edge_attr: Tensor | None, rings: Tensor) -> Tensor:
         if self.bonds.empty or edge_attr is None:

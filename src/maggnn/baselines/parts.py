@@ -18,7 +18,7 @@ from torch.nn import functional
 from maggnn.baselines.copies import Copies
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig
-from maggnn.encoder import MAX_KINDS, Encoder
+from maggnn.encoder import Encoder
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec, look_up
 from maggnn.graphs import GraphBatch
@@ -75,17 +75,8 @@ class NeighbourSum(nn.Module):
         self.edge_embedding = bond_embedding(config, edge_features) if self.relu else None
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        edges, kinds = self._edges(graphs)
+        edges, kinds = (None, None) if self.edge_embedding is None else self.edge_embedding.rows(graphs)
         return aggregate(h, 1 + self.eps, graphs, self.relu, edges, kinds)
-
-    def _edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
-        """As in `GINELayer`: a few kinds of bond share their embedding."""
-        embedding = self.edge_embedding
-        if embedding is None:
-            return None, None
-        if embedding.num_kinds is None or embedding.num_kinds > MAX_KINDS:
-            return embedding(embedding.of(graphs)), None
-        return embedding.table(), embedding.kinds_of(graphs)
 
 
 class Perceptron(nn.Module):

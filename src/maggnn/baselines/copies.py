@@ -161,7 +161,8 @@ def _around_edges(graphs: GraphBatch, hops: int) -> Copies:
     num_nodes = around.graphs.num_nodes[v]
     row, copy = expanded(around.graphs.first_node[v], num_nodes)  # [P]: rows of the copies around nodes
     node, second = around.node[row], w[copy]
-    to_second = distances(graphs)[graphs.node_graph[node], graphs.local_id[second], graphs.local_id[node]]
+    table = distances(graphs, hops + 1 if hops else WHOLE_GRAPH)  # w is one edge from v: no node of the copy is farther
+    to_second = table[graphs.node_graph[node], graphs.local_id[second], graphs.local_id[node]]
     distance = torch.stack([around.distance[row, 0], to_second], dim=1)
     inner, target = expanded(around.graphs.edge_offsets[:-1][row], around.graphs.in_degree[row])  # [Q]
     shift = torch.arange(len(row), device=row.device) - row  # from a row around a node to its row here

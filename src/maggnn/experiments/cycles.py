@@ -39,7 +39,6 @@ EDGE_SETS = (*(f"{name}_edges" for name in NODE_SETS), *LINK_SETS)
 TESTS = 10
 """From random starts; there is only one start on the neighbours of a root."""
 
-
 NODES_A_GRAPH = 19
 """Of the CYCLE graphs, on average (18.8): a mark tuple for each node is that many for each graph."""
 

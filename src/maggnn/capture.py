@@ -7,7 +7,9 @@ is recorded once. On a CPU nothing is recorded and the function is just called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+import gc
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -82,6 +84,19 @@ class Captured(Generic[Shape]):
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
-        with torch.cuda.graph(graph, stream=self._stream):
+        with _no_collection(), torch.cuda.graph(graph, stream=self._stream):
             output = self.function(shape, *static)
         return _Recording(graph, static, output)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collector waits: an earlier model's recording that it takes away meanwhile spoils the one being made."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

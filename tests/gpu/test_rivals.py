@@ -42,7 +42,7 @@ def test_a_rival_answers_as_on_the_cpu(name):
     ids = torch.arange(len(packed))
     exact = model.double().predictor(packed[ids], model.starts(packed[ids]))
     model.float().cuda()
-    graphs = packed.to("cuda")[ids.cuda()]
+    graphs = packed.to("cuda")[ids]
     answers = model.predictor(graphs, model.starts(graphs)).cpu()
     assert float((answers - exact).abs().max() / exact.abs().max()) < 1e-4
 
@@ -50,7 +50,7 @@ def test_a_rival_answers_as_on_the_cpu(name):
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_learns(name):
     model, packed = make_model(name).cuda(), make_packed().to("cuda")
-    graphs = packed[torch.arange(len(packed)).cuda()]
+    graphs = packed[torch.arange(len(packed))]
     target = torch.stack([graphs.num_nodes, graphs.num_nodes.square()], dim=1).float()
     target = (target - target.mean(0)) / target.std(0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)

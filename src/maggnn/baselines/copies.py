@@ -123,7 +123,7 @@ def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
     for step in range(1, (hops or max(size - 1, 0)) + 1):
         wider = ((near @ edges + near) > 0).float()
         reached = (wider > near) & is_node[:, None] & is_node[:, :, None]
-        if not bool(reached.any()):
+        if not hops and not bool(reached.any()):  # a bound is near, and looking would wait for the device
             break
         table = torch.where(reached, step, table)
         near = wider

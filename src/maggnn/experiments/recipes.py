@@ -15,15 +15,15 @@ def recipe(name: str) -> Config:
 
 
 def rival_recipe(task: str, method: str) -> Config:
-    """A rival on a data set: `configs/rivals/<task>.toml`, and what `configs/rivals/<method>.toml` says beside it."""
+    """A rival on a data set: `configs/rivals/<method>.toml`, and over it what `configs/rivals/<task>.toml` says."""
     folder = config_folder() / "rivals"
     plain = {"agent": {"tuple_order": 0, "num_moves": 0}, "training": {"agent_steps": 0}}
-    layers = [plain, *(configs.read(folder / f"{name}.toml") for name in (task, method))]
+    layers = [plain, *(configs.read(folder / f"{name}.toml") for name in (method, task))]
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, entries in layer.items():
             merged.setdefault(section, {}).update(entries)
-    return configs.from_dict(merged, origin=f"configs/rivals/{task}.toml + {method}.toml")
+    return configs.from_dict(merged, origin=f"configs/rivals/{method}.toml + {task}.toml")
 
 
 def config_folder() -> Path:

@@ -73,7 +73,7 @@ def reproduce_table(
 
 def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
     choices = {
-        "synthetic": ("gin", "mag-gnn", *rivals.METHODS),
+        "synthetic": ("gin", "random-marks", "mag-gnn", *rivals.METHODS),
         "moves": ("mag-gnn", *moves.VARIANTS),
         "brec": (*brec.METHODS, *rivals.METHODS),
         "cycles": ("gin", "mag-gnn", *rivals.METHODS),

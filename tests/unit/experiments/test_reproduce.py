@@ -81,6 +81,8 @@ def test_synthetic(dataset, runs, folds, tmp_path, monkeypatch):
     last, sure = ([(name, 4, keep) for name in ("random-moves", "mag-gnn")] for keep in ("last", "confident"))
     assert measured == [("gin", None, None), ("random-marks", 0, "last"), *last, *sure]
     assert {row.runs for row in rows} == {runs} and {row.table for row in rows} == {"synthetic"}
+    (many,) = synthetic.reproduce(tmp_path / "jobs", runs, datasets=[dataset], methods=["random-marks"])
+    assert (many.method, many.m, many.t) == ("random-marks", synthetic.MANY_TUPLES[dataset], 0)
     assert repeated(monkeypatch, reproduce) == rows
     only = synthetic.reproduce(tmp_path / "jobs", runs, datasets=[dataset], methods=["gin"])
     assert [row.method for row in only] == ["gin"]

@@ -41,9 +41,12 @@ def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs
     """
     dtype = torch.bfloat16 if precision == "bfloat16" else next(model.parameters()).dtype
     answering = copy.deepcopy(model).eval().requires_grad_(False)
+    q_encoder = None if answering.q_network is None else answering.q_network.encoder
     for module in answering.modules():
         if isinstance(module, Encoder):
-            _freeze(module, dtype, graphs)
+            # What a rival's own encoders read may know more than the graphs do, such as distances.
+            reads_graphs = module in (answering.predictor.encoder, q_encoder)
+            _freeze(module, dtype, graphs if reads_graphs else None)
     return answering
 
 

@@ -23,6 +23,7 @@ class RNI(Rival):
     """The base GNN on copies of a graph that differ in half of their nodes' features."""
 
     draws = True
+    recordable = True
 
     def __init__(
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec

@@ -97,6 +97,20 @@ def test_the_engine_answers_as_the_model_does(name):
 
 
 @pytest.mark.parametrize("name", RIVALS)
+def test_the_engine_answers_for_atoms_and_bonds(name):
+    generator = torch.Generator().manual_seed(0)
+    graphs = registry.load("csl8").graphs.select(torch.arange(2))
+    x = torch.randint(5, (int(graphs.num_nodes.sum()), 1), generator=generator)
+    graphs = replace(graphs, x=x, edge_attr=torch.ones(int(graphs.num_edges.sum()), 1, dtype=torch.long))
+    config, atoms, bonds = small(name), FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)
+    g_p = make_encoder(config.rival, config.encoder, atoms, bonds)
+    model = MagGNN(3, atoms, bonds, config.encoder, config.predictor, config.agent, g_p=g_p).eval()
+    answers = Engine(model, graphs).predict(torch.arange(2))
+    if not RIVALS[name].draws:
+        assert torch.allclose(answers, model(graphs[torch.arange(2)]), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", RIVALS)
 def test_targets_of_nodes(name):
     dataset = registry.load("shrikhande_rook")
     y = torch.from_numpy(np.random.default_rng(0).normal(size=(32, 1))).float()

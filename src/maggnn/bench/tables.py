@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Callable, Sequence
 
 from maggnn.baselines import rival_type
-from maggnn.bench import floor, inference, scaling, train
+from maggnn.bench import floor, inference, people, scaling, train
 from maggnn.errors import InputError
 from maggnn.experiments.ledger import LedgerRow
 from maggnn.runtime import pick_device
 
-BENCHES = ("inference", "floor", "train", "scaling")
+BENCHES = ("inference", "floor", "train", "scaling", "people")
 
 
 def run_bench(
@@ -26,7 +26,7 @@ def run_bench(
     if name not in BENCHES:
         nearest = difflib.get_close_matches(name, BENCHES, n=1, cutoff=0.0)[0]
         raise InputError(f"no bench {name!r}: did you mean {nearest}? There are {', '.join(BENCHES)}")
-    if limit is not None and name not in ("inference", "floor"):
+    if limit is not None and name not in ("inference", "floor", "people"):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if methods and name != "inference":
         raise InputError(f"bench {name} has no rivals: leave --methods out")
@@ -37,6 +37,8 @@ def run_bench(
         return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell, methods=methods)
     if name == "floor":
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
+    if name == "people":
+        return people.bench(limit, tell)
     if name == "train":
         return train.bench(device=place, tell=tell)
     return scaling.bench(place, memory_mb=memory_mb, tell=tell)

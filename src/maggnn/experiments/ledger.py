@@ -81,6 +81,9 @@ METHODS = (
 BENCH_METHODS = ("mpnn", "pyg-gin+loader", "pyg-gin+resident", "floor")
 """Further methods that only tables whose name begins with `bench_` may use."""
 
+PEOPLE_METHODS = ("fingerprint-forest", "descriptor-boosting")
+"""The cheap rivals of a model's card, in table `people` alone."""
+
 METRICS = ("accuracy", "auroc", "mae", "pairs", "ms", "mb", "score", "moves")
 """What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves;
 further `exponent_<what>`."""
@@ -105,7 +108,7 @@ class LedgerRow:
     dataset: str
     """Lower case; `sr25>zinc` for a transfer."""
     method: str
-    """One of `METHODS`, in a bench also of `BENCH_METHODS`."""
+    """One of `METHODS`, in a bench also of `BENCH_METHODS`, in table `people` of `PEOPLE_METHODS`."""
     metric: str
     """One of `METRICS`, or `exponent_<what>`."""
     mean: float | None
@@ -147,8 +150,8 @@ class LedgerRow:
         for name, annotation in _field_types().items():
             _check_type(name, getattr(self, name), annotation)
         _check_allowed("table", self.table, TABLES)
-        bench = BENCH_METHODS if self.table.startswith("bench_") else ()
-        _check_allowed("method", self.method, METHODS + bench)
+        more = BENCH_METHODS if self.table.startswith("bench_") else PEOPLE_METHODS if self.table == "people" else ()
+        _check_allowed("method", self.method, METHODS + more)
         if not (self.metric.startswith(EXPONENT_PREFIX) and len(self.metric) > len(EXPONENT_PREFIX)):
             _check_allowed("metric", self.metric, METRICS)
         if not self.dataset or self.dataset != self.dataset.lower() or any(c.isspace() for c in self.dataset):

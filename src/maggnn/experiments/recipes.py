@@ -15,10 +15,14 @@ def recipe(name: str) -> Config:
 
 
 def rival_recipe(task: str, method: str) -> Config:
-    """A rival on a data set: `configs/rivals/<method>.toml`, and over it what `configs/rivals/<task>.toml` says."""
+    """A rival on a data set: `configs/rivals/<method>.toml`, and over it what `configs/rivals/<task>.toml` says.
+
+    Where a method needs something else on one data set, `configs/rivals/<task>_<method>.toml` says so.
+    """
     folder = config_folder() / "rivals"
     plain = {"agent": {"tuple_order": 0, "num_moves": 0}, "training": {"agent_steps": 0}}
-    layers = [plain, *(configs.read(folder / f"{name}.toml") for name in (method, task))]
+    own = [f"{task}_{method}"] if (folder / f"{task}_{method}.toml").is_file() else []
+    layers = [plain, *(configs.read(folder / f"{name}.toml") for name in (method, task, *own))]
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, entries in layer.items():

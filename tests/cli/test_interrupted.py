@@ -1,0 +1,89 @@
+"""Commands that are killed or run out of disk: one line, nothing lost, and the same command goes on."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+MAGGNN = Path(sys.executable).parent / "maggnn"
+TABLE = ("--smiles", "smiles", "--target", "y", "--workers", "1")
+CHAINS = [("C" * (1 + number % 9) + "O" * (number % 3), number % 3) for number in range(60)]
+
+
+def started(*arguments: str, cwd: Path, largest_file: int | None = None) -> subprocess.Popen[str]:
+    def full_disk() -> None:
+        """A file that grows past this fails with an OSError, as on a disk without room."""
+        if largest_file is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+    return subprocess.Popen(
+        [str(MAGGNN), *arguments], cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, preexec_fn=full_disk, start_new_session=True,
+    )  # fmt: skip
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, err = process.communicate(timeout=200)
+    return process.returncode, err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("interrupted")
+    (folder / "mine.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS))
+    (folder / "long.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS * 40))
+    code, err = ended(started("fit", "mine.csv", *TABLE, "--steps", "520", "-o", "whole", cwd=folder))
+    assert code == 0, err
+    return folder
+
+
+def test_a_killed_fit_goes_on_to_the_same_model(folder):
+    command = ("fit", "mine.csv", *TABLE, "--steps", "520", "-o", "killed")
+    process = started(*command, cwd=folder)
+    while not list((folder / "killed").glob("training-*/checkpoint.safetensors")):
+        assert process.poll() is None, "it ended before its first checkpoint"
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "killed" / "fitted.json").exists(), "killed too late to say anything"
+    code, err = ended(started(*command, cwd=folder))
+    assert code == 0, err
+    whole, resumed = ((folder / name / "model.safetensors").read_bytes() for name in ("whole", "killed"))
+    assert whole == resumed
+
+
+def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder):
+    before = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
+    command = ("fit", "mine.csv", *TABLE, "--steps", "3", "-o", "whole", "--overwrite")
+    code, err = ended(started(*command, cwd=folder, largest_file=20_000))
+    assert code == 2 and "Traceback" not in err
+    assert err.strip().splitlines()[-1].startswith("maggnn: whole")
+    after = {path.name: path.read_bytes() for path in (folder / "whole").iterdir() if path.is_file()}
+    assert {name: after[name] for name in before} == before
+
+
+def test_predictions_without_room_leave_the_old_file_alone(folder):
+    (folder / "out.csv").write_text("what was there\n")
+    command = ("predict", "whole", "long.csv", "-o", "out.csv", "--overwrite", "--workers", "1")
+    code, err = ended(started(*command, cwd=folder, largest_file=4_000))
+    assert code == 2 and "Traceback" not in err
+    assert err.strip().splitlines()[-1].startswith("maggnn: out.csv")
+    assert (folder / "out.csv").read_text() == "what was there\n"
+    code, err = ended(started(*command, cwd=folder))
+    assert code == 0, err
+    assert len((folder / "out.csv").read_text().splitlines()) == 1 + 40 * len(CHAINS)
+
+
+def test_training_without_room_says_so(folder):
+    (folder / "tiny.toml").write_text(
+        '[data]\nname = "shrikhande_rook"\n[training]\npredictor_steps = 4\nagent_steps = 4\n'
+        "batch_size = 2\n[runtime]\nlog_every = 2\ncheckpoint_every = 2\ntests = 1\n"
+    )
+    code, err = ended(started("train", "tiny.toml", "-o", "run", cwd=folder, largest_file=10_000))
+    assert code == 2 and "Traceback" not in err
+    assert err.strip().splitlines()[-1].startswith("maggnn: run/")

@@ -67,6 +67,11 @@ class Randomness:
 
     def load_state(self, state: dict[str, torch.Tensor]) -> None:
         for name, generator in self._generators().items():
+            if state[name].shape != generator.get_state().shape:
+                raise InputError(
+                    "the run was begun on another kind of device, whose generator cannot go on here: "
+                    "resume it there, or choose another folder"
+                )
             generator.set_state(state[name])
 
     def _generators(self) -> dict[str, torch.Generator]:

@@ -71,13 +71,13 @@ class Copies:
         return is_root.nonzero()[:, 0]
 
     @cached_property
-    def root_row(self) -> Tensor:
-        """The row of each copy's first root, [R]."""
-        return self.tuples[:, 0, 0] + self.graphs.first_node
+    def root_rows(self) -> Tensor:
+        """The rows of each copy's roots, [R, k]."""
+        return self.tuples[:, 0] + self.graphs.first_node[:, None]
 
-    def at_root(self, h: Tensor) -> Tensor:
-        """The rows of the copies' first roots, [P, ...] -> [R, ...]."""
-        return h.index_select(0, self.root_row)
+    def at_root(self, h: Tensor, slot: int = 0) -> Tensor:
+        """The rows of the copies' roots, the first of each or another one, [P, ...] -> [R, ...]."""
+        return h.index_select(0, self.root_rows[:, slot])
 
     def sum_copy(self, h: Tensor) -> Tensor:
         """The sum of each copy's rows, [P, ...] -> [R, ...]."""

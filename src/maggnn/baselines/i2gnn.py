@@ -2,8 +2,9 @@
 
 Huang, Peng, Ma and Zhang, "Boosting the Cycle Counting Power of Graph Neural Networks with I2-GNNs", ICLR 2023.
 
-    h_vw = mean over u of g( G_v^h, marks at v and at w )_u       G_v^h the subgraph within h edges of v
-    h_v  = x_v + sum over neighbours w of h_vw
+    x(vw, .) = g( G_v^h, marks at v and at w )                          G_v^h the subgraph within h edges of v
+    h_vw     = W [ mean over u of x(vw, u), x(vw, v), x(vw, w) ]
+    h_v      = x_v + sum over neighbours w of h_vw
 
 How far each node is from v and from w comes as two more categories of its own, as in the paper.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from maggnn.baselines.copies import Copies, edge_copies
@@ -37,6 +38,7 @@ class I2GNN(Rival):
         self.farthest = rival.hops + 1 if rival.hops else FARTHEST  # a neighbour of the root is one edge farther
         self.g = self.inner(tuple_order=2, node_features=_with_distances(node_features, self.farthest + 1))
         self.own = self.inner(num_layers=0)
+        self.read = nn.Linear(3 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         own = self.own(graphs, tuples[:, :1])  # [N, 1, d]
@@ -44,7 +46,8 @@ class I2GNN(Rival):
         if not len(copies.roots):
             return own
         h = self.g(self._described(copies), copies.tuples)  # [P, 1, d]
-        return own + copies.sum_first_root(copies.mean_copy(h))
+        three = torch.cat([copies.mean_copy(h), copies.at_root(h, 0), copies.at_root(h, 1)], dim=-1)  # [R, 1, 3d]
+        return own + copies.sum_first_root(self.read(three))
 
     def _described(self, copies: Copies) -> GraphBatch:
         """The copies with distances among their nodes' features."""

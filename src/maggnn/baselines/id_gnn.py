@@ -47,5 +47,5 @@ class _Layer(nn.Module):
         self.output = Output(config)
 
     def forward(self, h: Tensor, copies: Copies) -> Tensor:
-        sent = self.any(h).index_add(0, copies.root_row, self.root(copies.at_root(h)))  # [P, 1, d]
+        sent = self.any(h).index_add(0, copies.root_rows[:, 0], self.root(copies.at_root(h)))  # [P, 1, d]
         return self.output(self.perceptron(self.neighbours(sent, copies.graphs)), h)

@@ -1,14 +1,17 @@
 """NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a node is what a GNN says of its neighbourhood.
 
-    h_v = R( g( G_v^h, mark at v ) ),   G_v^h the subgraph within h edges of v;   the graph: sum of h_v
+    x(v, .) = g( G_v^h, mark at v ),                 G_v^h the subgraph within h edges of v
+    h_v     = W [ mean over u of x(v, u), x(v, v) ],  the graph: sum of h_v
 
 Departures: distances to the root enter as the mark alone (the paper's optional DE features are not used); the outer GNN
-that the paper allows after the pooling is left out, as in its own experiments on molecules.
+that the paper allows after the pooling is left out, as in its own experiments on molecules; the root's own row is
+read beside the mean (its code has either), without which a count has to be told from a mean.
 """
 
 from __future__ import annotations
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from maggnn.baselines.copies import node_copies
 from maggnn.baselines.rival import Rival
@@ -25,8 +28,10 @@ class NGNN(Rival):
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
         self.g = self.inner(tuple_order=1)
+        self.read = nn.Linear(2 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         copies = node_copies(graphs, self.rival.hops)
         h = self.g(copies.graphs, copies.tuples)  # [P, 1, d]
-        return copies.sum_first_root(copies.mean_copy(h))  # [N, 1, d]
+        both = torch.cat([copies.mean_copy(h), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
+        return copies.sum_first_root(self.read(both))  # [N, 1, d]

@@ -43,7 +43,7 @@ class SUN(Rival):
         copies = node_copies(graphs, self.rival.hops)
         h = at_nodes(self.atoms(copies, tuples), copies)  # [P, 1, d]
         marked = self.mark.weight[None].expand(len(copies.roots), -1, -1)
-        h = self.layers(h.index_add(0, copies.root_row, marked), copies)
+        h = self.layers(h.index_add(0, copies.root_rows[:, 0], marked), copies)
         return copies.sum_first_root(copies.mean_copy(h))  # [N, 1, d]
 
 
@@ -65,7 +65,7 @@ class _Layer(nn.Module):
         of_copy, of_node = of_copy + self.root(roots), of_node + self.twin(roots)
         total = of_pair + spread_to_nodes(of_copy, copies.graphs) + at_nodes(of_node, copies)
         of_root = sum(self.own(copies.at_root(near), roots, pooled, everywhere))
-        return self.output(total.index_copy(0, copies.root_row, of_root), h)
+        return self.output(total.index_copy(0, copies.root_rows[:, 0], of_root), h)
 
 
 class _Terms(nn.Module):

@@ -5,6 +5,7 @@ import torch
 
 from maggnn.config import Config
 from maggnn.errors import InputError
+from maggnn.runtime import Randomness
 from maggnn.training import run
 from maggnn.training.paradigms import Ord
 from maggnn.training.progress import read_log
@@ -95,3 +96,10 @@ def test_logged_scalars_are_means_since_the_last_line(tmp_path):
 def test_a_fold_that_is_not_there():
     with pytest.raises(InputError, match=r"data\.fold is 99, but csl8 has"):
         train(CONFIG.replaced(data={"fold": 99}), quiet=True)
+
+
+def test_a_run_of_another_kind_of_device_is_named():
+    random = Randomness(0, torch.device("cpu"))
+    state = random.state() | {"device": torch.zeros(16, dtype=torch.uint8)}  # as long as a GPU's
+    with pytest.raises(InputError, match="begun on another kind of device"):
+        random.load_state(state)

@@ -88,6 +88,7 @@ class AgentConfig:
     state: Literal["q_network", "predictor"] = option(
         "q_network", "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's"
     )
+    caution: float = option(0.0, "a mark moves only where Q promises more than this beyond what staying promises")
     history: Literal["zero", "mean", "lstm"] = option("zero", "f_W: the update of the state matrix W")
     start: Literal["random", "central", "neighbours"] = option(
         "random",
@@ -312,6 +313,7 @@ _AT_LEAST: dict[str, float] = {
     "num_tuples": 1,
     "tuple_order": 0,
     "num_moves": 0,
+    "caution": 0,
     "capacity": 1,
     "warmup": 1,
     "walk_length": 1,

@@ -23,6 +23,7 @@ from maggnn.environment import graph_mean
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.graphs import GraphBatch, Level, Task
+from maggnn.marking import marks
 from maggnn.packed import PackedGraphs
 from maggnn.predictor import Predictor
 from maggnn.q_network import AgentShape, QNetwork
@@ -158,10 +159,12 @@ class MagGNN(nn.Module):
         if answers is not None and h is not None:
             pooled = self.predictor.pool(h, state.graphs, state.tuples)
             answers.append(self.predictor.read(pooled, state.graphs))
-        result = self.q_network(state, embeddings, h)
+        q_table, history = self.q_network(state, embeddings, h)
+        if self.agent.caution:  # staying is worth that much more
+            q_table = q_table + marks(state.graphs, state.tuples, self.agent.caution, 0.0, q_table.dtype)
         if learning:
             self.train()
-        return result
+        return q_table, history
 
     @property
     def recordable(self) -> bool:
@@ -174,6 +177,15 @@ class MagGNN(nn.Module):
     @property
     def history_width(self) -> int:
         return 0 if self.q_network is None else self.q_network.update_history.width
+
+    def extra_repr(self) -> str:
+        """One line above the modules: m, k, t, the answer, and the size."""
+        agent, order = self.agent, self.agent.tuple_order
+        marks = f"m={agent.num_tuples}, k={order}, t={agent.num_moves}" if order else "no marks (k=0)"
+        outputs = f"{self.num_outputs} {'classes' if self.task == 'classification' else 'targets'}"
+        parameters = list(self.parameters())
+        count, device = sum(weight.numel() for weight in parameters), parameters[0].device
+        return f"{marks}, {outputs} ({self.predictor.level} level), {count:,} parameters, on {device}"
 
 
 def _target_scale(

@@ -196,3 +196,28 @@ def test_tuples_outside_the_graph_are_refused(tuples):
     packed = PackedGraphs.build(torch.tensor([4]), torch.tensor([1]), torch.tensor([[0], [1]]))
     with pytest.raises(InputError, match="tuples"):
         MagGNN(2).eval()(packed[torch.tensor([0])], tuples)
+
+
+def test_a_cautious_agent_moves_only_for_more_than_staying_promises():
+    graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
+    free = make_model(num_tuples=2, tuple_order=2, num_moves=3).eval()
+    tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(1))
+    table, _ = free.scores(State.start(graphs, tuples, 0))
+
+    def after(caution):
+        free.agent = replace(free.agent, caution=caution)
+        return free.walk(graphs, tuples, generator=torch.Generator().manual_seed(2))[1].tuples
+
+    assert not torch.equal(after(0.0), tuples)
+    assert torch.equal(after(2 * float(table.max() - table.min())), tuples)
+    little = after(0.5 * float(table.max() - table.min()))
+    for graph, tuple_ in ((graph, number) for graph in range(len(SIZES)) for number in range(2)):
+        own = table[graphs.node_graph == graph, tuple_]  # [V, k]
+        gains = own - own.gather(0, tuples[graph, tuple_][None])  # beyond staying, of each slot's moves
+        if float(gains.max()) < 0.2 * float(table.max() - table.min()):
+            assert torch.equal(little[graph, tuple_], tuples[graph, tuple_])
+
+
+def test_caution_is_not_negative():
+    with pytest.raises(InputError, match=r"caution is -1\.0, must be at least 0"):
+        make_model(caution=-1.0)

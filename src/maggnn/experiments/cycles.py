@@ -39,6 +39,9 @@ EDGE_SETS = (*(f"{name}_edges" for name in NODE_SETS), *LINK_SETS)
 TESTS = 10
 """From random starts; there is only one start on the neighbours of a root."""
 
+CAUTIONS = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""In units of the spread of a state's rewards, for marks that start where they tell most already."""
+
 NODES_A_GRAPH = 19
 """Of the CYCLE graphs, on average (18.8): a mark tuple for each node is that many for each graph."""
 
@@ -57,12 +60,16 @@ def agent_jobs(dataset: str, runs: int) -> list[Job]:
     """ORD: predictor, then agent."""
     name, config = set_config(dataset)
     moves, tests = config.agent.num_moves, TESTS if config.agent.start == "random" else 1
-    return [Job(name, config.replaced(runtime={"seed": run}), moves, tests, keep_model=True) for run in range(runs)]
+    cautions = CAUTIONS if dataset in NEIGHBOUR_SETS else ()
+    return [
+        Job(name, config.replaced(runtime={"seed": run}), moves, tests, keep_model=True, cautions=cautions)
+        for run in range(runs)
+    ]
 
 
 def gin_jobs(dataset: str, runs: int) -> list[Job]:
     """The same predictor without marks: a plain GNN, or on rooted graphs one that knows its root."""
-    return [Job(job.recipe, plain_gnn(job.config), 0, 1) for job in agent_jobs(dataset, runs)]
+    return [Job(job.recipe, plain_gnn(job.config), 0, 1) for job in agent_jobs(dataset, runs)]  # nobody to be cautious
 
 
 def reproduce(
@@ -90,6 +97,9 @@ def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[Led
     moves = results[0]["config"]["agent"]["num_moves"]
     agent, random = (run_means(results, method, "last")[:, moves] for method in ("mag-gnn", "random-moves"))
     note = f"against random moves {paired_note(agent, random)}"
+    if dataset in NEIGHBOUR_SETS:
+        cautions = ", ".join(f"{result['config']['agent']['caution']:g}" for result in results)
+        note += f"; caution {cautions}, chosen on the validation part"
     return [
         score_row(table, "random-marks", results, moves=0, dataset=dataset),
         score_row(table, "random-moves", results, moves, dataset=dataset),

@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -26,13 +26,16 @@ from maggnn.experiments.side_by_side import Result, run_all
 from maggnn.model import MagGNN
 from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator, pick_device
-from maggnn.training.checkpoint import load_model
+from maggnn.training.checkpoint import load_model, save_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
 from maggnn.training.pretrained import agent_digest
 from maggnn.training.run import Trained, count_parameters, train
 
 LONGEST_S = 30.0
 """After which no further time is taken of an answer."""
+
+CAUTION_GRAPHS = 2000
+"""Of the validation part, that a caution is chosen by."""
 
 MEAN = "mean"
 """The keep rule of answers that are averaged over several starts, each from its last state."""
@@ -51,6 +54,8 @@ class Job:
     """Also test answers averaged over that many starts."""
     part: Literal["test", "val"] = "test"
     """Which part of the split is tested: choices between settings are made on `val`."""
+    cautions: tuple[float, ...] = ()
+    """Test with the one of these cautions that does best on the validation part."""
     predictor_of: Job | None = None
     """Take the predictor of that job's kept model instead of training one: same environment, another agent. Not part
     of the name: the predictor of equal settings is meant, wherever it was trained."""
@@ -61,6 +66,7 @@ class Job:
         settings = f"{configs.to_json(self.config)} {self.max_moves} {self.tests}"
         settings += f" {self.starts}" if self.starts > 1 else ""
         settings += f" {self.part}" if self.part != "test" else ""
+        settings += f" {self.cautions}" if self.cautions else ""
         settings += f" {agent_digest(self.config.agent.pretrained)}" if self.config.agent.pretrained else ""
         data, agent, runtime = self.config.data, self.config.agent, self.config.runtime
         shape = f"m{agent.num_tuples}k{agent.tuple_order}"
@@ -86,6 +92,11 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
     trained = train(config, kept, quiet=True, predictor=predictor)
     phase_s = {**trained.seconds, **phase_s}
     packed = trained.model.prepared(trained.dataset.graphs.to(device))
+    if job.cautions:
+        config = config.replaced(agent={"caution": choose_caution(job, trained, packed)})
+        trained.model.agent = config.agent
+        if kept is not None:
+            save_model(kept / "model.safetensors", trained.model, config)
     return {
         "name": job.name,
         "recipe": job.recipe,
@@ -107,6 +118,20 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
 
 def _tested_ids(job: Job, trained: Trained) -> torch.Tensor:
     return trained.split.test if job.part == "test" else trained.split.val
+
+
+def choose_caution(job: Job, trained: Trained, packed: PackedGraphs) -> float:
+    """Of `job.cautions`, the one with the least loss on (some of) the validation part after all moves."""
+    model, dataset, ids = trained.model, trained.dataset, trained.split.val[:CAUTION_GRAPHS]
+    losses = []
+    for caution in job.cautions:
+        model.agent = replace(model.agent, caution=caution)
+        generator = make_generator(TEST_SEED + job.config.runtime.seed, packed.device)
+        seen = evaluate(
+            model, packed, ids, dataset.task, job.max_moves, 1, 0.0, generator, metric=dataset.metric, starts=1
+        )
+        losses.append(float(seen.loss[0, -1]))
+    return job.cautions[losses.index(min(losses))]
 
 
 def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:

@@ -189,6 +189,7 @@ def test_cycles_of_nodes_and_edges(dataset, tmp_path):
     ]
     assert {(row.table, row.dataset, row.metric, row.runs) for row in rows} == {(table, dataset, "mae", 2)}
     assert rows[-1].note.startswith("against random moves ")
+    assert ("chosen on the validation part" in rows[-1].note) == (dataset == "cycle6_neighbours")
 
 
 def test_credit_compares_rewards_at_one_budget(tmp_path, monkeypatch):

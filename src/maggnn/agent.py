@@ -7,6 +7,7 @@ whose turn it is, or the one tuple whose best move promises most.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,18 +18,21 @@ from maggnn.state import Move, State
 TIE = 1e-5
 """Q-values closer than this are ties: on a regular graph symmetric nodes differ only by rounding."""
 
+Ties = Literal["random", "first"]
+"""Which of equally promising moves is made."""
+
 Scores = Callable[[State], tuple[Tensor, Tensor]]
 """State -> (Q-table [N, m, k], updated history [B, m, w]); a Q-network or anything that acts like one."""
 
 
 def best_move(
-    q_table: Tensor, state: State, actions: str, generator: torch.Generator | None = None
+    q_table: Tensor, state: State, actions: str, generator: torch.Generator | None = None, ties: Ties = "random"
 ) -> tuple[Tensor, Move]:
-    """Eq. 10 for each tuple, ties broken at random; also the best Q-values [B, m]."""
+    """Eq. 10 for each tuple; also the best Q-values [B, m]. Of ties one is drawn, or the first node and slot taken."""
     rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
-    choice = _random_argmax(rows, generator)  # [B, m]
+    choice = _argmax(rows, generator, ties)  # [B, m]
     best = rows.gather(-1, choice[..., None])[..., 0]
-    moved = _who_moves(state, actions, lambda: _random_argmax(best, generator))
+    moved = _who_moves(state, actions, lambda: _argmax(best, generator, ties))
     return best, _as_move(choice, q_table.shape[-1], moved)
 
 
@@ -43,7 +47,12 @@ def random_move(state: State, actions: str, generator: torch.Generator | None = 
 
 
 def epsilon_greedy(
-    scores: Scores, state: State, actions: str, epsilon: float | Tensor, generator: torch.Generator | None = None
+    scores: Scores,
+    state: State,
+    actions: str,
+    epsilon: float | Tensor,
+    generator: torch.Generator | None = None,
+    ties: Ties = "random",
 ) -> tuple[Move, State]:
     """A move and the next state.
 
@@ -51,12 +60,12 @@ def epsilon_greedy(
     """
     if not isinstance(epsilon, Tensor) and epsilon == 0.0:
         q_table, history = scores(state)
-        _, greedy = best_move(q_table, state, actions, generator)
+        _, greedy = best_move(q_table, state, actions, generator, ties)
         return greedy, state.after(greedy, history)
     move, history = random_move(state, actions, generator), state.history
     if isinstance(epsilon, Tensor) or epsilon < 1.0 or history.shape[-1]:
         q_table, history = scores(state)
-        _, greedy = best_move(q_table, state, actions, generator)
+        _, greedy = best_move(q_table, state, actions, generator, ties)
         explore = torch.rand(len(state.turn), device=state.turn.device, generator=generator) < epsilon
         move = _where(explore[:, None], move, greedy)
     return move, state.after(move, history)
@@ -71,11 +80,13 @@ def _as_move(choice: Tensor, tuple_order: int, moved: Tensor) -> Move:
     return Move(slot=choice % tuple_order, node=choice // tuple_order, moved=moved)
 
 
-def _random_argmax(values: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Index of the largest value along the last dimension, uniform over ties."""
-    ties = values >= values.amax(dim=-1, keepdim=True) - TIE
+def _argmax(values: Tensor, generator: torch.Generator | None, ties: Ties) -> Tensor:
+    """Index of the largest value along the last dimension; uniform over ties, or the first of them."""
+    tied = values >= values.amax(dim=-1, keepdim=True) - TIE
+    if ties == "first":
+        return tied.to(torch.uint8).argmax(dim=-1)  # of equals, argmax takes the first
     noise = torch.rand(values.shape, device=values.device, generator=generator)
-    return noise.masked_fill(~ties, -1.0).argmax(dim=-1)
+    return noise.masked_fill(~tied, -1.0).argmax(dim=-1)
 
 
 def _who_moves(state: State, actions: str, most_promising: Callable[[], Tensor]) -> Tensor:
@@ -102,11 +113,12 @@ def search(
     actions: str,
     epsilon: float = 0.0,
     generator: torch.Generator | None = None,
+    ties: Ties = "random",
 ) -> list[State]:
     """The t + 1 states of a walk, the start first."""
     states = [state]
     for _ in range(num_moves):
-        states.append(epsilon_greedy(scores, states[-1], actions, epsilon, generator)[1])
+        states.append(epsilon_greedy(scores, states[-1], actions, epsilon, generator, ties)[1])
     return states
 
 

@@ -137,11 +137,26 @@ class GraphBatch:
     def to(self, device: torch.device | str) -> Self:
         return replace(self, **tensors_on(self, device))
 
+    def __repr__(self) -> str:
+        size = [f"graphs={self.num_graphs}", f"nodes={self.total_nodes}{' with padding' if self.padding else ''}"]
+        return f"GraphBatch({', '.join([*size, *shapes_of(self)])})"
+
 
 def tensors_on(record: Any, device: torch.device | str) -> dict[str, Tensor]:
     """The tensors among a dataclass's fields, on `device`."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}
     return {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
+
+
+def shapes_of(record: Any) -> list[str]:
+    """What a batch or a set holds, for its repr: directed edges, the optional tensors that are there, the device."""
+    values = {name: getattr(record, name) for name in ("x", "edge_attr", "y", "structure", "rings", "roots")}
+    optional = [
+        f"{name}={list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+        for name, value in values.items()
+        if value is not None
+    ]
+    return [f"edges={record.edge_index.shape[1]}", *optional, f"device={record.device}"]
 
 
 def offsets_of(counts: Tensor) -> Tensor:

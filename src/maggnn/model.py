@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maggnn.agent import kept_state, search
+from maggnn.agent import Ties, kept_state, search
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig, check_section
 from maggnn.conversions import batch_from_pyg
 from maggnn.encoder import AnyEncoder, Encoder, PygLayer
@@ -126,7 +126,12 @@ class MagGNN(nn.Module):
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         scores = self.scores if answers is None else partial(self.scores, answers=answers)
-        return search(scores, start, moves, self.agent.actions, epsilon, generator)
+        return search(scores, start, moves, self.agent.actions, epsilon, generator, self.ties)
+
+    @property
+    def ties(self) -> Ties:
+        """Drawn where starts are drawn; else nothing is, so that a graph has one answer wherever it stands."""
+        return "random" if self.agent.start == "random" else "first"
 
     def starts(self, graphs: GraphBatch, generator: torch.Generator | None = None, count: int = 1) -> Tensor:
         """`count` sets U for each graph before their first move, side by side: [B, count * m, k]."""

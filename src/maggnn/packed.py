@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from maggnn.checks import check_edges, check_sizes
-from maggnn.graphs import BatchSize, GraphBatch, Level, offsets_of, owner_of, tensors_on
+from maggnn.graphs import BatchSize, GraphBatch, Level, offsets_of, owner_of, shapes_of, tensors_on
 
 ROUNDING = 16
 """Padding in parts of an average batch: little of it, and batches of random graphs need two or three sizes."""
@@ -265,6 +265,12 @@ class PackedGraphs:
         moved = tensors_on(self, device)
         moved |= {"node_offsets": self.node_offsets, "edge_offsets": self.edge_offsets}
         return replace(self, **moved)
+
+    def __repr__(self) -> str:
+        least, most = (int(self.num_nodes.min()), self.largest_graph) if len(self) else (0, 0)
+        each = f"{least} a graph" if least == most else f"{least} to {most} a graph"
+        size = [f"graphs={len(self)}", f"nodes={len(self.in_degree)} ({each})"]
+        return f"PackedGraphs({', '.join([*size, *shapes_of(self)])})"
 
 
 def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:

@@ -64,7 +64,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_help_names_the_commands(tmp_path):
     text = stdout_of("--help", cwd=tmp_path)
-    for command in ("train", "evaluate", "reproduce", "data", "settings", "figure", "report", "demo"):
+    own = ("fit", "predict", "explain", "show", "export", "tune")
+    for command in ("train", "evaluate", "reproduce", "data", "settings", "figure", "report", "demo", *own):
         assert f"\n  {command} " in text
 
 

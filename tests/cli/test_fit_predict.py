@@ -81,6 +81,7 @@ def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):
         "not a SMILES string", "target 'y' is missing",
     ]  # fmt: skip
     assert not list((folder / "numbers").glob("training-*"))
+    assert (folder / "numbers" / "metrics.jsonl").is_file()
     facts = json.loads((folder / "words" / "fitted.json").read_text())
     assert facts["classes"] == ["acid, strong", "chain", "ring"] and facts["rows"]["test"] == 20
     assert (folder / "words" / "test.png").read_bytes().startswith(b"\x89PNG")
@@ -101,6 +102,14 @@ def test_predictions_are_those_of_the_fitted_model(folder):
         assert broken["reason"] == "not a SMILES string" and not any(broken[column] for column in columns)
     assert all(row["predicted_kind"] in ("acid, strong", "chain", "ring", "") for row in rows)
     assert not list(folder.glob("*.parts"))
+
+
+def test_equal_rows_have_equal_answers_wherever_they_stand(folder, capsys):
+    acids = ["CC(=O)O", "OC(=O)CC(=O)O", "c1ccccc1", "CC(C)(C)C"]  # with atoms that no agent can tell apart
+    (folder / "twice.smi").write_text("\n".join([*acids, *["CCO"] * 700, *acids]) + "\n")
+    assert called(capsys, "predict", "numbers", "twice.smi", "-o", "twice.csv", "--workers", "1", cwd=folder)[0] == 0
+    answers = [row["predicted_y"] for row in read(folder / "twice.csv")]
+    assert answers[:4] == answers[-4:] and len(set(answers[4:-4])) == 1
 
 
 def test_evaluate_on_a_table(folder, capsys):

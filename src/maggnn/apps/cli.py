@@ -99,6 +99,7 @@ def fit(
     split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
     seed: Annotated[int, typer.Option(help="of the split and of training")] = 0,
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
+    config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -106,7 +107,7 @@ def fit(
     """Fit a model to a table of your own and write its folder, with a card that compares it with two cheap rivals."""
     from maggnn.apps.fitting import fit_table
 
-    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite)
+    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config)
     if as_json:
         print(json.dumps(result))
         return
@@ -137,6 +138,67 @@ def predict(
         print(json.dumps(result))
         return
     print(f"{result['rows']} rows, {result['without']} without a prediction; {result['seconds']:.0f} s; {out}")
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` or `maggnn train` wrote")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the program: a .pt2, or a .onnx")],
+    kind: Annotated[str, typer.Option("--format", help="torch, aoti (compiled, needs g++) or onnx")] = "torch",
+    as_json: AsJson = False,
+) -> None:
+    """Write a model's whole search as one program for serving, which needs torch (or onnxruntime) but not maggnn."""
+    from maggnn.apps.exporting import export_model
+
+    result = export_model(model, out, kind)
+    if as_json:
+        print(json.dumps(result))
+        return
+    tensors = {**result["inputs"], "answers": result["output"]}
+    _table(["tensor", "shape", "type", "what"], [
+        [name, " x ".join(map(str, entry["shape"])), entry["dtype"], entry["what"]] for name, entry in tensors.items()
+    ])  # fmt: skip
+    print(f"{result['bytes'] / 1e6:.1f} MB; {out}")
+
+
+@app.command()
+def tune(
+    source: Annotated[Path, typer.Argument(help="a CSV table with a header, or a data set's config (TOML)")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; started again, it goes on")],
+    smiles: Annotated[str | None, typer.Option(help="of a table: the column of SMILES", metavar="COL")] = None,
+    target: Annotated[list[str], typer.Option(help="of a table: a column to predict", metavar="COL")] = [],  # noqa: B006
+    trials: Annotated[int, typer.Option(help="trials in all, earlier runs included", min=1)] = 20,
+    minutes: Annotated[float | None, typer.Option(help="stop at the next look after so many", min=0.01)] = None,
+    steps: Annotated[int | None, typer.Option(help="of a trial's training, if not as usual", min=1)] = None,
+    task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
+    split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
+    seed: Annotated[int | None, typer.Option(help="of split, trials and training", min=0)] = None,
+    settings: Settings = [],  # noqa: B006
+    workers: Workers = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Search m, k, t, the width and a few more settings on the validation part; the test part is never looked at."""
+    from maggnn.apps import tuning
+
+    if source.suffix == ".toml":
+        if smiles is not None or target:
+            raise InputError(f"{source}: --smiles and --target are for a table, not for a config")
+        problem = tuning.config_problem(source, settings, seed, steps)
+    elif smiles is None or not target:
+        raise InputError(f"{source}: a table needs --smiles COL and --target COL")
+    elif settings:
+        raise InputError(f"{source}: --set is for a config, not for a table")
+    else:
+        problem = tuning.table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
+    result = tuning.tune(problem, out, trials, minutes, _tell)
+    if as_json:
+        print(json.dumps(result))
+        return
+    rows = [[key, f"{value:.4g}"] for key, value in result["params"].items()]
+    _table(["setting", f"best, trial {result['best_trial']}"], rows)
+    began = "" if result["start"] is None else f" ({result['start']:.4g} to start with)"
+    print(f"{result['objective']} on the validation part {result['best']:.4g}{began}; {result['seconds']:.0f} s")
+    print(f"{out}/best.toml")
 
 
 @app.command()
@@ -326,8 +388,54 @@ def distinguish(
 
 
 @app.command()
+def show(
+    folder: Annotated[Path, typer.Argument(help="a folder of `maggnn train` or `fit`, or one that holds several")],
+    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 lets others in")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any that is free", min=0, max=65535)] = 8000,
+    molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
+) -> None:
+    """Serve a local page: curves of a run while it trains, and graphs whose marks you and the agent move."""
+    from maggnn.apps.show.server import serve
+
+    serve(folder, host, port, molecules, open_page)
+
+
+@app.command()
+def explain(
+    model: Annotated[Path, typer.Argument(help="a folder of `maggnn fit`, or a run folder of `maggnn train`")],
+    graph: Annotated[
+        str,
+        typer.Argument(
+            help="fitted to SMILES: a SMILES string; a run: the number of a graph of its data set, or a SMILES string "
+            "where that holds molecules, else graph6; also a file such as mine.g6, mine.g6:3 for its graph number 3"
+        ),
+    ],
+    out: Annotated[
+        list[Path], typer.Option("-o", "--out", help="a .html page, an .svg or .png picture; may be given again")
+    ] = [Path("explain.html")],  # noqa: B006
+    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
+    seed: Annotated[int, typer.Option(help="of random starts and moves", min=0)] = 0,
+    target: Annotated[
+        list[str], typer.Option(help="the true class or number, for scores; once a target", metavar="VALUE")
+    ] = [],  # noqa: B006
+    as_json: AsJson = False,
+) -> None:
+    """Show where the marks went on one graph, what Q promised and what it brought, beside random moves."""
+    from maggnn.apps.explaining import HEADER, table_rows
+    from maggnn.apps.explaining import explain as explain_graph
+
+    explanation, facts = explain_graph(model, graph, out, moves, seed, target)
+    if as_json:
+        print(json.dumps(facts))
+        return
+    _table(HEADER, table_rows(explanation))
+    print("\n".join([*explanation.notes, *map(str, out)]))
+
+
+@app.command()
 def report() -> None:
-    """Render docs/results.md and the README's table from results/ledger.jsonl."""
+    """Render docs/results.md and the README's tables from results/ledger.jsonl, and docs/api.md from the code."""
     from maggnn.apps.report import write_report
 
     changed = write_report(Path.cwd())

@@ -72,8 +72,8 @@ class Facts:
     metric: str = ""
     rows: dict[str, int] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
-    seen_nodes: Seen = ()
-    seen_edges: Seen = ()
+    seen_nodes: Seen = field(default=(), repr=False)
+    seen_edges: Seen = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,7 @@ class FittedModel:
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             done: is told after each chunk how many graphs have been answered so far.
         """
-        self._check(packed)
-        engine = Engine(self.model, self._familiar(packed), memory_mb, seed=seed)
+        engine = Engine(self.model, self.familiar(packed), memory_mb, seed=seed)
         answers = engine.predict(torch.arange(len(packed)), done)
         return answers.double().softmax(dim=-1).float() if self.facts.task == "classification" else answers
 
@@ -110,8 +109,9 @@ class FittedModel:
                     continue  # no edges, no features of edges
                 raise InputError(f"the model was fitted to graphs with {name} features, these have none")
 
-    def _familiar(self, packed: PackedGraphs) -> PackedGraphs:
-        """The graphs with every category one that training saw."""
+    def familiar(self, packed: PackedGraphs) -> PackedGraphs:
+        """The graphs as the model can read them: checked, and with every category one that training saw."""
+        self._check(packed)
         x, strange_nodes = _familiar(packed.x, self.facts.seen_nodes, "node")
         edge_attr, strange_edges = _familiar(packed.edge_attr, self.facts.seen_edges, "edge")
         spec = self.model.edge_features
@@ -154,6 +154,13 @@ class FittedModel:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise InputError(f"{folder / FACTS}: damaged ({error})") from error
         return cls(model, config, facts)
+
+    def __repr__(self) -> str:
+        facts = self.facts
+        what = f"{facts.task} of {', '.join(facts.targets) or 'y'} from {facts.source}"
+        rows = ", ".join(f"{count:,} {name}" for name, count in facts.rows.items())
+        scores = "".join(f"; {name} {facts.metric} {value:.4g}" for name, value in facts.scores.items())
+        return f"FittedModel({what}; {rows}{scores};\n  MagGNN({self.model.extra_repr()}))"
 
 
 def fit_model(

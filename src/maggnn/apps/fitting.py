@@ -24,6 +24,7 @@ from maggnn.config import Config
 from maggnn.data.molecule_table import PARTS
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
+from maggnn.training.progress import LOG
 
 
 def fit_table(
@@ -37,12 +38,20 @@ def fit_table(
     steps: int | None = None,
     workers: int = 2,
     overwrite: bool = False,
+    settings: Path | None = None,
 ) -> dict[str, Any]:
-    """Fit, test, and write the folder `out`; return what there is to say."""
+    """Fit, test, and write the folder `out`; return what there is to say.
+
+    Args:
+        settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
+    """
     began = time.monotonic()
     _check_folder(out, overwrite)
+    given = None if settings is None else configs.load(settings)
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
     config = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
+    if given is not None:
+        config = _given_config(given, config, steps)
     _make_folder(out)
     facts = _facts(own, smiles, targets)
     fitted = fit_model(own.dataset, facts, config, _training_folder(out, own.table.arrays, config), quiet=False)
@@ -54,7 +63,9 @@ def fit_table(
         time.monotonic() - began,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
-    for done in out.glob("training-*"):  # checkpoints are of no use any more
+    for done in out.glob("training-*"):  # checkpoints are of no use any more, curves are
+        if (done / LOG).exists():
+            (done / LOG).replace(out / LOG)
         shutil.rmtree(done, ignore_errors=True)
     return _result(out, fitted.facts, origin, test, seconds)
 
@@ -65,6 +76,12 @@ def _check_folder(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out}: is a file, and the model needs a folder")
     if (out / FACTS).exists() and not overwrite:
         raise InputError(f"{out}: holds a model already; choose another folder, or --overwrite to replace it")
+
+
+def _given_config(given: Config, own: Config, steps: int | None) -> Config:
+    """Settings of a file, for this table: its name, the seed and (if asked for) the steps are the command's."""
+    changed = {} if steps is None else {"predictor_steps": steps, "validate_every": own.training.validate_every}
+    return given.replaced(data={"name": own.data.name}, training=changed, runtime={"seed": own.runtime.seed})
 
 
 def _make_folder(out: Path) -> None:
@@ -79,10 +96,15 @@ def _make_folder(out: Path) -> None:
 
 def _training_folder(out: Path, arrays: Arrays, config: Config) -> Path:
     """Checkpoints of exactly these data and settings: the same command goes on from them, another one does not."""
+    return out / f"training-{data_digest(arrays, config)}"
+
+
+def data_digest(arrays: Arrays, config: Config) -> str:
+    """A short text that changes with the data and with the settings."""
     digest = hashlib.sha256(json.dumps(configs.to_dict(config), sort_keys=True).encode())
     for name in sorted(arrays):
         digest.update(arrays[name].tobytes())
-    return out / f"training-{digest.hexdigest()[:12]}"
+    return digest.hexdigest()[:12]
 
 
 def _facts(own: OwnTable, smiles: str, targets: Sequence[str]) -> Facts:

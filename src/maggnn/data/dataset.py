@@ -64,6 +64,10 @@ class Dataset:
             raise InputError(f"data.fold is {fold}, but {self.name} has {len(splits)} split(s)")
         return splits[fold]
 
+    def __repr__(self) -> str:
+        outputs = f"{self.num_outputs} {'classes' if self.task == 'classification' else 'targets'}"
+        return f"Dataset({self.name!r}, {self.task} with {outputs}, metric {self.metric}, {self.graphs!r})"
+
 
 @dataclass(frozen=True)
 class DatasetEntry:

@@ -17,6 +17,8 @@ from torch import Tensor
 
 SECONDS_BETWEEN_LINES = 10.0
 
+LOG = "metrics.jsonl"
+
 
 class Progress:
     """A bar on a terminal, a line every ten seconds elsewhere, nothing when `quiet`."""
@@ -88,7 +90,7 @@ class Log:
         self.file = None
         self.board: Any = None
         if folder is not None:
-            path = folder / "metrics.jsonl"
+            path = folder / LOG
             _forget_after(path, position)
             self.file = path.open("a", encoding="utf-8")
             self.board = _tensorboard(folder)
@@ -113,7 +115,7 @@ class Log:
 
 def read_log(folder: Path) -> list[dict[str, float]]:
     """The logged scalars of a run, oldest first."""
-    path = folder / "metrics.jsonl"
+    path = folder / LOG
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 

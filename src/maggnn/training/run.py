@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,12 @@ class Trained:
     best_validation: float | None = None
     """The metric of the best look at the validation part (the loss, where there are several targets), if any."""
 
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{len(ids):,} {name}" for name, ids in vars(self.split).items())
+        phases = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in self.seconds.items())
+        best = "" if self.best_validation is None else f"; best validation {self.best_validation:.4g}"
+        return f"Trained({self.dataset.name!r}, {parts}; {phases}{best};\n  MagGNN({self.model.extra_repr()}))"
+
 
 def train(
     config: Config,
@@ -44,6 +50,7 @@ def train(
     quiet: bool = False,
     predictor: Mapping[str, Tensor] | None = None,
     dataset: Dataset | None = None,
+    on_look: Callable[[int, float], None] | None = None,
 ) -> Trained:
     """Train as `config` says.
 
@@ -52,6 +59,8 @@ def train(
         quiet: show no progress.
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
         dataset: graphs of your own instead of the set that `config.data.name` names.
+        on_look: is told after each look at the validation part how many steps are done and the best loss so far (the
+            metric with its sign turned, where more is better); what it raises ends the run.
     """
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name) if dataset is None else dataset
@@ -67,7 +76,7 @@ def train(
     log, progress = Log(folder, position), Progress(quiet)
     try:
         with matrix_products(config.runtime.precision):
-            _run_phases(paradigm, validation, position, seconds, config, folder, log, progress)
+            _run_phases(paradigm, validation, position, seconds, config, folder, log, progress, on_look)
     finally:
         log.close()
         progress.close()
@@ -96,6 +105,7 @@ def _run_phases(
     folder: Path | None,
     log: Log,
     progress: Progress,
+    on_look: Callable[[int, float], None] | None = None,
 ) -> None:
     """Run what is left, adding to the `seconds` that each phase has taken so far."""
     runtime = config.runtime
@@ -121,6 +131,8 @@ def _run_phases(
                 since_log = []
             if phase.judged_after is not None and validation.due(step + 1):
                 looked = log.write(number, step, validation.look(phase.judged_after))
+                if on_look is not None:
+                    on_look(step + 1, validation.best_loss)
             progress.step(step + 1, looked or shown)
             if folder is not None and (step + 1) % runtime.checkpoint_every == 0:
                 seconds[phase.name] = before + time.monotonic() - began

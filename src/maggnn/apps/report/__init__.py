@@ -1,6 +1,6 @@
-"""The report: `docs/results.md` and the README's tables, rendered from the ledger beside the paper's figures.
+"""The report: `docs/results.md` and the README's tables from the ledger, beside the paper's figures, and `docs/api.md`.
 
-Nothing here measures or decides: the same ledger gives the same bytes, so that a test can tell whether the
+Nothing here measures or decides: the same ledger and code give the same bytes, so that a test can tell whether the
 committed pages are up to date. The newest row of each key counts (`maggnn.experiments.ledger.newest`).
 """
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from maggnn.apps.report.readme import with_summary
+from maggnn.apps.report.reference import render_reference
 from maggnn.apps.report.results import render
 from maggnn.experiments import ledger
 from maggnn.experiments.ledger import LedgerRow
@@ -15,6 +16,8 @@ from maggnn.experiments.ledger import LedgerRow
 LEDGER = Path("results/ledger.jsonl")
 RESULTS = Path("docs/results.md")
 README = Path("README.md")
+REFERENCE = Path("docs/api.md")
+CODE = Path("src/maggnn")
 
 
 def update_readme(readme_path: Path | str, rows: Iterable[LedgerRow]) -> None:
@@ -28,10 +31,10 @@ def update_readme(readme_path: Path | str, rows: Iterable[LedgerRow]) -> None:
 
 
 def write_report(root: Path | str = ".") -> list[Path]:
-    """Render `docs/results.md` and the README's table from the ledger under a checkout.
+    """Render `docs/results.md` and the README's table from the ledger under a checkout, `docs/api.md` from its code.
 
     Args:
-        root: The checkout. A missing README is left missing.
+        root: The checkout. A missing README is left missing, and without the code there is no reference of it.
 
     Returns:
         The files that changed.
@@ -56,4 +59,6 @@ def _pages(root: Path) -> dict[Path, str]:
     pages = {root / RESULTS: render(rows)}
     if (root / README).exists():
         pages[root / README] = with_summary(root / README, rows)
+    if (root / CODE).is_dir():
+        pages[root / REFERENCE] = render_reference()
     return pages

@@ -1,0 +1,224 @@
+"""A model and graphs to play with: place a mark, let the agent move, and see what the model says.
+
+One thread at a time asks the model; everything that goes out is plain values for JSON.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.apps.featurised_chunks import featurised_chunk
+from maggnn.apps.fitted import Facts, FittedModel, UnseenWarning
+from maggnn.apps.layout import positions
+from maggnn.apps.own_table import graphs_of
+from maggnn.apps.show.atoms import features_of, order, symbols
+from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules
+from maggnn.apps.show.runs import MODEL, Run
+from maggnn.apps.trace import Policy, Step, step_at, trace
+from maggnn.data import registry
+from maggnn.data.dataset import Dataset
+from maggnn.errors import InputError
+from maggnn.model import MagGNN
+from maggnn.packed import PackedGraphs
+from maggnn.runtime import make_generator
+from maggnn.training.checkpoint import load_model
+from maggnn.tuples import sample_tuples
+
+MOST_GRAPHS = 1000
+"""Of a test split or a file."""
+
+MOST_TYPED = 200
+MOST_ATOMS = 1000
+MOST_MOVES = 64
+"""Of one question."""
+
+KEPT_PICTURES = 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A graph of the gallery: number `graph` of `graphs`.
+
+    Attributes:
+        x: features as they were before unknown categories were taken for known ones, [n, F].
+        note: what its reader has to know.
+    """
+
+    title: str
+    graphs: PackedGraphs
+    graph: int = 0
+    smiles: str | None = None
+    x: Tensor | None = None
+    note: str = ""
+
+
+class Gallery:
+    """Graphs of one run.
+
+    Args:
+        names: of the answers: classes, or targets.
+        features: that molecules have; empty where the graphs are none.
+        fitted: a model of `maggnn fit`, to which molecules can be added.
+        dataset: whose test split is shown, with its metric.
+        reward: what the agent's scores are made of (`training.reward`).
+    """
+
+    def __init__(
+        self,
+        model: MagGNN,
+        names: Sequence[str],
+        features: str,
+        entries: list[Entry],
+        fitted: FittedModel | None = None,
+        dataset: Dataset | None = None,
+        reward: str = "loss",
+    ) -> None:
+        self.model, self.names, self.features, self.entries = model, list(names), features, entries
+        self.fitted, self.dataset, self.reward = fitted, dataset, reward
+        self.lock = threading.Lock()
+        self.left_out = 0
+        self.measured: dict[str, Any] | None = None
+        """The metric after moves, once somebody has asked for it."""
+        self._alone = lru_cache(KEPT_PICTURES)(self._prepared_alone)
+        self.picture = lru_cache(KEPT_PICTURES)(self._picture)
+
+    @property
+    def takes_molecules(self) -> bool:
+        return self.fitted is not None and self.fitted.facts.source == "smiles"
+
+    def facts(self) -> dict[str, Any]:
+        """What the page needs to know of the model, and the titles of the graphs."""
+        agent = self.model.agent
+        return {
+            "task": self.model.task,
+            "names": self.names,
+            "m": agent.num_tuples,
+            "k": agent.tuple_order,
+            "t": agent.num_moves,
+            "moves": self.model.q_network is not None,
+            "remembers": agent.history != "zero" or (agent.actions == "in_turn" and agent.num_tuples > 1),
+            "takes_molecules": self.takes_molecules,
+            "left_out": self.left_out,
+            "titles": [entry.title for entry in self.entries],
+        }
+
+    def add(self, smiles: str, y: Tensor | None = None) -> int:
+        """Put a molecule at the end of the gallery; its number."""
+        if self.fitted is None or not self.takes_molecules:
+            raise InputError("only a model of `maggnn fit` takes molecules")
+        molecules = featurised_chunk([smiles], self.fitted.facts.features)
+        if molecules.arrays is None:
+            raise InputError(f"SMILES {_short(smiles)!r}: {molecules.reasons[0]}")
+        packed = replace(graphs_of(molecules.arrays), y=y)
+        if packed.largest_graph > MOST_ATOMS:
+            raise InputError(f"a molecule of {packed.largest_graph} atoms: at most {MOST_ATOMS} can be shown")
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", UnseenWarning)
+            familiar = self.fitted.familiar(packed)
+        note = "It holds a category that training never saw: the commonest one stands for it." if said else ""
+        entry = Entry(_short(smiles), familiar, smiles=smiles, x=packed.x, note=note)
+        with self.lock:
+            self.entries.append(entry)
+            return len(self.entries) - 1
+
+    def start(self, number: int, seed: int, at_random: bool) -> Step:
+        """The state before the first move: as the model starts, or with marks anywhere."""
+        agent = self.model.agent
+        alone = self._alone(number)
+        tuples = None
+        if at_random:
+            batch = alone[torch.tensor([0])]
+            tuples = sample_tuples(batch, agent.num_tuples, agent.tuple_order, make_generator(seed))
+        with self.lock:
+            return trace(self.model, alone, 0, 0, seed=seed, tuples=tuples, reward=self.reward).steps[0]
+
+    def place(self, number: int, tuples: list[list[int]]) -> Step:
+        """The state with marks where the user put them."""
+        self._check(tuples)
+        with self.lock:
+            return step_at(self.model, self._alone(number), 0, tuples, self.reward)
+
+    def walk(self, number: int, tuples: list[list[int]], num_moves: int, policy: Policy, seed: int) -> list[Step]:
+        """The states after each of `num_moves` moves from these marks."""
+        self._check(tuples)
+        start = torch.tensor(tuples)
+        with self.lock:
+            walked = trace(self.model, self._alone(number), 0, num_moves, policy, seed, start, self.reward)
+        return walked.steps[1:]
+
+    def _check(self, tuples: list[list[int]]) -> None:
+        agent = self.model.agent
+        if len(tuples) != agent.num_tuples or any(len(slots) != agent.tuple_order for slots in tuples):
+            raise InputError(f"marks are {agent.num_tuples} tuples of {agent.tuple_order} nodes each")
+        if not agent.tuple_order:
+            raise InputError("a plain GNN (k = 0) has no marks")
+
+    def _entry(self, number: int) -> Entry:
+        if not 0 <= number < len(self.entries):
+            raise InputError(f"graph {number}: the gallery has {len(self.entries)} graphs")
+        return self.entries[number]
+
+    def _prepared_alone(self, number: int) -> PackedGraphs:
+        entry = self._entry(number)
+        return self.model.prepared(entry.graphs.select(torch.tensor([entry.graph])))
+
+    def _picture(self, number: int) -> dict[str, Any]:
+        """Nodes, edges and target of a graph."""
+        entry, alone = self._entry(number), self._alone(number)
+        source, target = alone.edge_index.tolist()
+        bonds = [[]] * len(source) if alone.edge_attr is None else alone.edge_attr.tolist()
+        drawn = {(min(u, v), max(u, v)): bond for u, v, bond in zip(source, target, bonds, strict=True) if u != v}
+        features = self.features if alone.edge_attr is None or not alone.edge_attr.is_floating_point() else ""
+        return {
+            "title": entry.title,
+            "note": entry.note,
+            "positions": positions(alone, 0, entry.smiles),
+            "edges": [[u, v, order(features, bond)] for (u, v), bond in drawn.items()],
+            "labels": symbols(features, alone.x if entry.x is None else entry.x),
+            "roots": [] if alone.roots is None else alone.roots[0].tolist(),
+            "target": None if alone.y is None else alone.y[0].reshape(-1).tolist(),
+        }
+
+
+def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gallery:
+    """Load a run's model and the graphs to show: its test split, or molecules of one's own."""
+    if run.fitted:
+        return _of_molecules(FittedModel.load(run.folder), molecules, typed)
+    model, config = load_model(run.folder / MODEL)
+    dataset = registry.load(config.data.name)
+    ids = dataset.split(config.data.split_seed, config.data.fold).test[:MOST_GRAPHS]
+    graphs = dataset.graphs.select(ids)  # the rest of a large set need not stay in memory
+    entries = [Entry(f"graph {number}", graphs, place) for place, number in enumerate(ids.tolist())]
+    default = [f"class {number}" for number in range(model.num_outputs)]
+    if model.task == "regression":
+        default = ["value"] if model.num_outputs == 1 else [f"value {n + 1}" for n in range(model.num_outputs)]
+    names = dataset.class_names or dataset.target_names or default
+    shown = replace(dataset, graphs=graphs)
+    return Gallery(model, names, features_of(dataset.name), entries, None, shown, config.training.reward)
+
+
+def _of_molecules(fitted: FittedModel, molecules: Path | None, typed: Sequence[str]) -> Gallery:
+    facts: Facts = fitted.facts
+    gallery = Gallery(fitted.model, facts.classes or facts.targets, facts.features, [], fitted=fitted)
+    rows = [] if molecules is None or not gallery.takes_molecules else read_molecules(molecules, facts, MOST_GRAPHS)
+    for row in [*rows, *(MoleculeRow(smiles, None) for smiles in typed)]:
+        try:
+            gallery.add(row.smiles, row.y)
+        except InputError:
+            gallery.left_out += 1
+    if rows and not gallery.entries:
+        raise InputError(f"{molecules}: none of its {len(rows)} rows is a molecule that can be shown")
+    return gallery
+
+
+def _short(smiles: str, most: int = 60) -> str:
+    return smiles if len(smiles) <= most else smiles[: most - 1] + "…"

@@ -1,0 +1,109 @@
+"""Who may ask: a browser that shows this very page. A page from elsewhere could otherwise reach a local server.
+
+A name that someone points at this machine (DNS rebinding) arrives in the Host header, a page from another place in
+Origin or Sec-Fetch-Site. Questions are small, so large ones are refused before they are read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+from urllib.parse import urlsplit
+
+MOST_BODY = 64 * 1024
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Nothing from outside is loaded, and no other page may frame or embed this one."""
+
+
+class Guard:
+    """An ASGI application around another one.
+
+    Args:
+        host: that the server listens at. Where that is every address, any plain address may be asked for, no name.
+    """
+
+    def __init__(self, inner: Application, host: str) -> None:
+        self.inner, self.host = inner, host.strip("[]").lower()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        refusal = self._refusal(scope["method"], headers)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_encoded(HEADERS)]
+            await send(message)
+
+        await self.inner(scope, receive, send_with_headers)
+
+    def _refusal(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
+        if not self._is_ours(headers.get("host", "")):
+            return 403, "this address is not the server's own: open the one that `maggnn show` printed"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers["host"]:
+            return 403, "asked by another page"
+        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            return 403, "asked by another page"
+        if method == "POST":
+            return _body_refusal(headers)
+        return None if method in ("GET", "HEAD") else (405, f"{method} is not possible")
+
+    def _is_ours(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if name in ("localhost", "127.0.0.1", "::1", self.host):
+            return True
+        return self.host in ("0.0.0.0", "::") and _is_address(name)
+
+
+def _body_refusal(headers: dict[str, str]) -> tuple[int, str] | None:
+    length = headers.get("content-length", "")
+    if not length.isdigit():
+        return 411, "the length of a question has to be said"
+    if int(length) > MOST_BODY:
+        return 413, f"a question of {length} bytes: at most {MOST_BODY}"
+    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        return 415, "questions are JSON"
+    return None
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode(), value.encode()) for name, value in headers.items()]
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    body = json.dumps({"error": reason}).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **HEADERS}
+    await send({"type": "http.response.start", "status": status, "headers": _encoded(headers)})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,132 @@
+"""Which folders hold a run, and how far it is; looks at names, times and headers, so that it costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from safetensors import SafetensorError, safe_open
+
+from maggnn.errors import InputError
+
+MODEL, FACTS, LOG, CHECKPOINT = "model.safetensors", "fitted.json", "metrics.jsonl", "checkpoint.safetensors"
+
+DEEPEST = 3
+"""Folders within folders that are looked through."""
+
+MOST_RUNS = 500
+QUIET_S = 120.0
+"""A log that nobody has written to for so long is not being written."""
+
+SLACK_S = 5.0
+"""A copied folder's files are about as old as one another, whatever their order."""
+
+Stage = Literal["training", "finished", "stopped"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A folder with a model, a log, or both.
+
+    Attributes:
+        name: the path below the folder that is shown; the page knows a run by it.
+    """
+
+    name: str
+    folder: Path
+
+    @property
+    def fitted(self) -> bool:
+        return (self.folder / FACTS).is_file()
+
+    @property
+    def model_version(self) -> int:
+        """Changes when the model is written again; 0 while there is none."""
+        return _written(self.folder / MODEL)
+
+    def stage(self) -> Stage:
+        """Whether it goes on; a model that is newer than the log ends a run."""
+        logged, saved = _written(self.folder / LOG), self.model_version
+        if logged > saved + 1e9 * SLACK_S and time.time() - logged / 1e9 < QUIET_S:
+            return "training"
+        return "finished" if saved else "stopped"
+
+    def facts(self) -> dict[str, Any]:
+        """What the page says of it."""
+        config = _config(self.folder)
+        agent, training = config.get("agent", {}), config.get("training", {})
+        return {
+            "name": self.name,
+            "kind": "fit" if self.fitted else "train",
+            "stage": self.stage(),
+            "model": self.model_version,
+            "logged": (self.folder / LOG).is_file(),
+            "data": config.get("data", {}).get("name", ""),
+            "paradigm": training.get("paradigm", ""),
+            "steps": _steps(training),
+            "m": agent.get("num_tuples"),
+            "k": agent.get("tuple_order"),
+            "t": agent.get("num_moves"),
+        }
+
+
+def find_runs(root: Path) -> dict[str, Run]:
+    """The runs in `root` or below it, by name."""
+    if not root.exists():
+        raise InputError(f"{root}: no such folder")
+    if not root.is_dir():
+        raise InputError(f"{root}: a file; give the run folder that it lies in")
+    found: dict[str, Run] = {}
+    for folder in _folders(root, DEEPEST):
+        if any((folder / name).is_file() for name in (MODEL, FACTS, LOG)):
+            name = root.resolve().name if folder == root else folder.relative_to(root).as_posix()
+            found[name] = Run(name, folder)
+        if len(found) == MOST_RUNS:
+            break
+    if not found:
+        raise InputError(f"{root}: holds no run; `maggnn train` and `maggnn fit` make one")
+    return found
+
+
+def _folders(folder: Path, depth: int) -> Iterator[Path]:
+    """The folder and those below it in the order of their names; links are not followed, they may lead outside."""
+    yield folder
+    if not depth:
+        return
+    try:
+        below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    except OSError:  # a folder of others
+        return
+    for path in below:
+        if not path.name.startswith("."):
+            yield from _folders(path, depth - 1)
+
+
+def _written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _steps(training: dict[str, Any]) -> list[int]:
+    """How many steps each phase of the log has."""
+    if not training:
+        return []
+    phases = [training.get("predictor_steps", 0)]
+    return [*phases, training.get("agent_steps", 0)] if training.get("paradigm") == "ord" else phases
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The settings in the header of a model or a checkpoint; nothing where neither can be read."""
+    for name in (MODEL, CHECKPOINT):
+        try:
+            with safe_open(folder / name, framework="numpy") as file:
+                return json.loads((file.metadata() or {})["facts"])["config"]
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+            continue
+    return {}

@@ -1,0 +1,258 @@
+"""The page and the answers that it asks for. Endpoints are plain functions, so that models run off the event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import socket
+import threading
+import time
+import webbrowser
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any
+
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from maggnn.apps.show.gallery import MOST_MOVES, Gallery
+from maggnn.apps.show.guard import Guard
+from maggnn.apps.show.log import new_lines
+from maggnn.apps.show.moves import metric_after_moves
+from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
+from maggnn.apps.show.shelf import Shelf
+from maggnn.apps.trace import Policy
+from maggnn.errors import InputError
+from maggnn.training import checkpoint
+
+PAGES = {
+    "index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "asking.js": "text/javascript",
+    "curves.js": "text/javascript", "picture.js": "text/javascript", "playing.js": "text/javascript",
+    "answers.js": "text/javascript",
+}  # fmt: skip
+"""All that is served beside answers, and as what."""
+
+DIGITS = 7
+"""float32 has no more."""
+
+FRESH_S = 0.9
+"""How long a list of runs is good for: looking through hundreds of folders takes longer than most answers."""
+
+Name = Annotated[str, Field(max_length=1000)]
+Number = Annotated[int, Field(ge=0, le=10_000)]
+Marks = Annotated[list[Annotated[list[int], Field(max_length=16)]], Field(max_length=256)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class StartQuestion(BaseModel):
+    """Marks before the first move."""
+
+    run: Name
+    graph: Number
+    seed: Seed = 0
+    at_random: bool = False
+
+
+class PlaceQuestion(BaseModel):
+    """Marks by hand, [m][k]."""
+
+    run: Name
+    graph: Number
+    tuples: Marks
+
+
+class WalkQuestion(PlaceQuestion):
+    """Moves from these marks."""
+
+    moves: Annotated[int, Field(ge=1, le=MOST_MOVES)] = 1
+    policy: Policy = "agent"
+    seed: Seed = 0
+
+
+class MoleculeQuestion(BaseModel):
+    """A molecule for the gallery."""
+
+    run: Name
+    smiles: Annotated[str, Field(min_length=1, max_length=2000)]
+
+
+class Site:
+    """Everything that endpoints share: the folder that is shown, and the galleries that are open."""
+
+    def __init__(self, root: Path, molecules: Path | None = None) -> None:
+        self.root, self.shelf = root, Shelf(molecules)
+        self._found: tuple[float, dict[str, Run]] = (-math.inf, {})
+        self._measuring = threading.Lock()
+
+    def runs(self) -> dict[str, Run]:
+        """What there is now, or was a moment ago."""
+        at, found = self._found
+        if time.monotonic() - at > FRESH_S:
+            found = find_runs(self.root)
+            self._found = (time.monotonic(), found)
+        return found
+
+    def run(self, name: str) -> Run:
+        """A run by its name. Names are looked up among those that were found, never joined to a path."""
+        runs = self.runs()
+        if name not in runs:
+            raise InputError(f"no run {name!r} here")
+        return runs[name]
+
+    def gallery(self, name: str) -> Gallery:
+        return self.shelf.gallery(self.run(name))
+
+    def measured(self, name: str) -> dict[str, Any]:
+        gallery = self.gallery(name)
+        with self._measuring:  # two pages that ask at once get one measurement
+            if gallery.measured is None:
+                gallery.measured = metric_after_moves(gallery)
+            return gallery.measured
+
+
+def make_app(root: Path, molecules: Path | None = None, host: str = "127.0.0.1") -> FastAPI:
+    """The application for the runs in `root`; a single run's model is read now, so that damage is known at once."""
+    site = Site(root, molecules)
+    _check(site)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(Guard, host=host)  # pyright: ignore[reportArgumentType]
+    app.add_exception_handler(InputError, _as_one_line)
+    app.add_exception_handler(RequestValidationError, _as_one_line)
+    _add_pages(app)
+    _add_reading(app, site)
+    _add_playing(app, site)
+    return app
+
+
+def _check(site: Site) -> None:
+    runs = site.runs()
+    if site.shelf.molecules is not None:
+        fitted = [run for run in runs.values() if run.fitted]
+        if not fitted:
+            raise InputError(f"{site.root}: --molecules is for models of `maggnn fit`, and there is none")
+        site.shelf.gallery(fitted[0])
+    elif len(runs) == 1 and (run := next(iter(runs.values()))).model_version:
+        checkpoint.load(run.folder / MODEL)  # its data set may be elsewhere: curves can be seen without it
+
+
+def _as_one_line(request: Request, error: Exception) -> Response:
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"][1:])
+        return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+    return JSONResponse({"error": str(error)}, 400)
+
+
+def _add_pages(app: FastAPI) -> None:
+    folder = files("maggnn.apps.show") / "page"
+    for name, kind in PAGES.items():
+        answer = _constant((folder / name).read_bytes(), f"{kind}; charset=utf-8")
+        app.add_api_route("/" if name == "index.html" else f"/{name}", answer, methods=["GET"])
+
+
+def _constant(content: bytes, kind: str) -> Callable[[], Response]:
+    def answer() -> Response:
+        return Response(content, media_type=kind)
+
+    return answer
+
+
+def _add_reading(app: FastAPI, site: Site) -> None:
+    """What is there: runs, their logs, their graphs."""
+
+    @app.get("/api/runs")
+    def runs() -> Response:
+        entries = [{"name": run.name, "stage": run.stage()} for run in site.runs().values()]
+        return _json({"folder": str(site.root), "runs": entries})
+
+    @app.get("/api/run")
+    def run(run: str) -> Response:
+        return _json(site.run(run).facts())
+
+    @app.get("/api/metrics")
+    def metrics(run: str, place: str = "") -> Response:
+        return _json(asdict(new_lines(site.run(run).folder / LOG, place)))
+
+    @app.get("/api/moves")
+    def moves(run: str) -> Response:
+        return _json(site.measured(run))
+
+    @app.get("/api/gallery")
+    def gallery(run: str) -> Response:
+        return _json(site.gallery(run).facts())
+
+    @app.get("/api/graph")
+    def graph(run: str, graph: int) -> Response:
+        return _json(site.gallery(run).picture(graph))
+
+
+def _add_playing(app: FastAPI, site: Site) -> None:
+    """What changes with marks."""
+
+    @app.post("/api/start")
+    def start(question: StartQuestion) -> Response:
+        gallery = site.gallery(question.run)
+        return _json(asdict(gallery.start(question.graph, question.seed, question.at_random)))
+
+    @app.post("/api/place")
+    def place(question: PlaceQuestion) -> Response:
+        return _json(asdict(site.gallery(question.run).place(question.graph, question.tuples)))
+
+    @app.post("/api/walk")
+    def walk(question: WalkQuestion) -> Response:
+        gallery = site.gallery(question.run)
+        steps = gallery.walk(question.graph, question.tuples, question.moves, question.policy, question.seed)
+        return _json({"steps": [asdict(step) for step in steps]})
+
+    @app.post("/api/molecule")
+    def molecule(question: MoleculeQuestion) -> Response:
+        return _json({"graph": site.shelf.add(site.run(question.run), question.smiles.strip())})
+
+
+def _json(value: Any) -> Response:
+    return JSONResponse(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as short as they are exact; None for what JSON has no word for."""
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def serve(root: Path, host: str, port: int, molecules: Path | None, open_page: bool) -> None:
+    """Serve until interrupted."""
+    with listening(host, port) as listener:
+        app = make_app(root, molecules, host)
+        at = f"[{host}]" if ":" in host else host
+        address = f"http://{at}:{listener.getsockname()[1]}/"
+        print(f"{address} shows {root}; Ctrl-C ends it", flush=True)
+        if open_page:
+            threading.Timer(0.5, webbrowser.open, (address,)).start()
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket of our own: whether the port is free is known before any model is loaded."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"--host {host}: cannot listen there ({error.strerror})") from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen()  # before it listens, another process could still take the port
+    except OSError as error:
+        listener.close()
+        raise InputError(f"{host}:{port}: cannot listen there ({error.strerror}); choose another --port") from error
+    return listener

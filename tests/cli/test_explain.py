@@ -1,0 +1,137 @@
+"""`maggnn explain` as people run it: what it prints and writes, and one line for each mistake."""
+
+import json
+import shutil
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+
+from maggnn import MagClassifier, MagRegressor
+from maggnn import config as configs
+from maggnn.apps import cli
+from maggnn.training.run import train
+
+torch.set_num_threads(1)
+
+SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "C1CCCCC1", "OCCO", "CC(C)O", "NCCO"]
+DEMO = Path(__file__).parents[2] / "configs" / "demo_shrikhande_rook.toml"
+FEW = ["training.predictor_steps=3", "training.agent_steps=3", "training.starts_per_graph=4"]
+PLAIN = ["agent.tuple_order=0", "agent.num_moves=0", "training.agent_steps=0", "training.predictor_steps=3"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Models from SMILES and from graphs, runs with and without marks, and files that are mistakes."""
+    folder = tmp_path_factory.mktemp("explain")
+    oxygens = [smiles.count("O") for smiles in SMILES]
+    MagRegressor(steps=2).fit(SMILES, [[count, -count] for count in oxygens]).fitted_.save(folder / "numbers")
+    MagClassifier(steps=2).fit(SMILES, ["yes" if count else "no" for count in oxygens]).fitted_.save(folder / "words")
+    rings = [make(size) for size in range(4, 8) for make in (nx.cycle_graph, nx.path_graph)]
+    MagClassifier(steps=2).fit(rings, ["ring", "chain"] * 4).fitted_.save(folder / "rings")
+    train(configs.load(DEMO).with_settings(FEW), folder / "run", quiet=True)
+    train(configs.load(DEMO).with_settings(PLAIN), folder / "plain", quiet=True)
+    (folder / "empty").mkdir()
+    shutil.copytree(folder / "words", folder / "cut")
+    whole = (folder / "cut" / "model.safetensors").read_bytes()
+    (folder / "cut" / "model.safetensors").write_bytes(whole[:-50])
+    (folder / "molecules.smi").write_text("CCO\n")
+    (folder / "text").write_text("not a folder")
+    edges = np.stack([np.arange(1200), np.arange(1, 1201)])
+    np.savez(folder / "long.npz", num_nodes=[1201], num_edges=[1200], edge_index=edges)
+    return folder
+
+
+@pytest.fixture
+def maggnn(monkeypatch, capsys, folder):
+    """Run the command in that folder, in this process, where torch is loaded already."""
+    monkeypatch.chdir(folder)
+
+    def run(*arguments):
+        monkeypatch.setattr("sys.argv", ["maggnn", "explain", *arguments])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def test_a_page_by_default(maggnn, folder):
+    code, out, err = maggnn("words", "OCCc1ccccc1")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0].split() == ["moves", "marks", "answer", "promised", "gain", "random", "moves", "answer"]
+    assert lines[1].startswith("0") and lines[2].startswith("1") and "p(" in lines[1] and "(C" in lines[1]
+    assert lines[-1] == "explain.html"
+    assert (folder / "explain.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_several_files_and_json(maggnn, folder):
+    arguments = ("numbers", "CC(=O)OC", "--target", "2", "--target", "-2", "--moves", "2", "--json")
+    code, out, err = maggnn(*arguments, "-o", "a.svg", "-o", "a.png", "-o", "a.html")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["out"] == ["a.svg", "a.png", "a.html"] and all((folder / name).stat().st_size for name in facts["out"])
+    assert facts["target"] == [2.0, -2.0] and facts["outputs"] == ["y0", "y1"]
+    assert [len(step["answer"]) for step in facts["agent"]["steps"]] == [2, 2, 2]
+    assert all(step["score"] <= 0 for step in facts["agent"]["steps"])
+    assert facts["agent"]["policy"] == "agent" and facts["random"][0]["policy"] == "random moves"
+
+
+def test_a_run_by_number_and_by_its_file(maggnn):
+    code, out, err = maggnn("run", "0", "-o", "run.html")
+    assert code == 0 and "score" in out, err
+    assert maggnn("run/model.safetensors", "0", "-o", "run.html")[1] == out
+
+
+def test_seeds(maggnn):
+    first, again, other = (maggnn("run", "0", "-o", "seed.svg", "--seed", seed)[1] for seed in "112")
+    assert first == again != other
+
+
+MISTAKES = {
+    "no such folder": (("absent", "CCO"), ["absent", "no such model folder"]),
+    "no model in it": (("empty", "CCO"), ["empty/model.safetensors", "no such file"]),
+    "not a model": (("text", "CCO"), ["text", "damaged"]),
+    "truncated": (("cut", "CCO"), ["cut/model.safetensors", "truncated"]),
+    "not SMILES": (("words", "C1CC("), ["'C1CC('", "not a SMILES string"]),
+    "impossible atom": (("words", "C(C)(C)(C)(C)C"), ["valence"]),
+    "empty SMILES": (("words", ""), ["no atoms"]),
+    "a single atom": (("words", "O"), ["O: has one node", "2 marks"]),
+    "without marks": (("plain", "0"), ["plain", "(k = 0) has no marks to explain"]),
+    "unknown ending": (("words", "CCO", "-o", "it.pdf"), ["it.pdf", ".html, .svg, .png"]),
+    "no ending": (("words", "CCO", "-o", "it"), ["it:", ".html"]),
+    "unwritable": (("words", "CCO", "-o", "text/it.html"), ["text/it.html", "cannot be written"]),
+    "a folder in the way": (("words", "CCO", "-o", "folder.svg"), ["folder.svg", "cannot be written"]),
+    "unknown class": (("words", "CCO", "--target", "maybe"), ["'maybe'", "no, yes"]),
+    "two classes": (("words", "CCO", "--target", "no", "--target", "yes"), ["2 times", "one class"]),
+    "one of two targets": (("numbers", "CCO", "--target", "1"), ["1 times", "2 targets (y0, y1)"]),
+    "not a number": (("numbers", "CCO", "--target", "1", "--target", "many"), ["'many'", "not a number"]),
+    "NaN": (("numbers", "CCO", "--target", "nan", "--target", "1"), ["'nan'", "not a number"]),
+    "no such graph": (("run", "2"), ["graph 2", "graphs 0 to 1"]),
+    "not graph6": (("run", "what is this?"), ["'what is this?'", "neither graph6 nor a file"]),
+    "SMILES for graphs": (("rings", "c1ccccc1O"), ["neither graph6 nor a file"]),
+    "a number for graphs": (("rings", "3"), ["graph 3", "does not keep them"]),
+    "fewer nodes than marks": (("run", "@"), ["@: has one node", "2 marks"]),
+    "features": (("run", "molecules.smi"), ["node features of no columns", "9 integer columns"]),
+    "features of fitted": (("rings", "molecules.smi"), ["node features of no columns", "9 integer columns"]),
+    "no such file": (("run", "absent.g6"), ["no file absent.g6"]),
+    "too large": (("run", "long.npz"), ["long.npz", "1201 nodes"]),
+    "moves": (("words", "CCO", "--moves", "-1"), ["--moves"]),
+    "no graph": (("words",), ["graph"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_get_one_line(maggnn, folder, arguments, expected):
+    (folder / "folder.svg").mkdir(exist_ok=True)
+    code, out, err = maggnn(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err.startswith("maggnn: ") and all(part in err for part in expected), err
+    assert not list(folder.glob(".*.tmp")) and not list(folder.glob("it*"))

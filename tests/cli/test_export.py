@@ -1,0 +1,250 @@
+"""`maggnn export`: a program that answers as the model does, on its own, and what happens where it cannot be written.
+
+That the module which is traced equals the model for every setting is tested in tests/unit/apps/test_exported_search.py.
+"""
+
+import importlib.util
+import json
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+
+from maggnn.apps import cli, exporting
+from maggnn.apps.estimator import MagRegressor
+from maggnn.apps.exported_model import ExportedModel, load_exported, program_inputs
+from maggnn.apps.exported_search import ExportedSearch
+from maggnn.apps.exporting import export_model
+from maggnn.apps.fitted import Facts, FittedModel, fit_model, own_config
+from maggnn.apps.graph_inputs import packed_inputs
+from maggnn.config import Config
+from maggnn.data.dataset import Dataset
+from maggnn.data.splits import Split
+from maggnn.errors import InputError
+from maggnn.model import MagGNN
+from maggnn.training.checkpoint import save_model
+
+MISSING = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
+RNG = random.Random(0)
+MOLECULES = [
+    "".join(RNG.choice("CCCO") for _ in range(RNG.randint(3, 8))) + RNG.choice(["", "", "c1ccccc1"]) for _ in range(60)
+]
+ALONE = """
+import sys
+import torch
+sys.modules["maggnn"] = None
+case = torch.load(sys.argv[2])
+answers = torch.export.load(sys.argv[1]).module()(**case["inputs"])
+torch.testing.assert_close(answers, case["answers"], rtol=1e-5, atol=1e-6)
+print(len(answers))
+"""
+
+
+def called(*arguments: str | Path, capsys) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of the command line, in this process."""
+    before, code = sys.argv, 0
+    sys.argv = ["maggnn", *map(str, arguments)]
+    try:
+        cli.main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    finally:
+        sys.argv = before
+    written = capsys.readouterr()
+    return code, written.out, written.err
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FittedModel:
+    """A small model with all that `maggnn fit` uses but the agent of the package: tracing that takes long."""
+    packed = replace(packed_inputs(MOLECULES)[0], y=torch.tensor([[smiles.count("O") + 0.5] for smiles in MOLECULES]))
+    ids = torch.arange(len(MOLECULES))
+    dataset = Dataset("mine", packed, "regression", 1, lambda *_: [Split(ids[:40], ids[40:50], ids[50:])], metric="mae")
+    config = own_config(dataset, predictor_steps=5).replaced(
+        encoder={"num_layers": 1, "hidden": 16, "random_walk": 3},
+        agent={"pretrained": ""},
+        training={"paradigm": "ord"},
+    )
+    return fit_model(dataset, Facts("smiles", "regression", "ogb", targets=("y",)), config)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, fitted: FittedModel) -> Path:
+    """A model's folder and, beside it, the program."""
+    folder = tmp_path_factory.mktemp("export")
+    fitted.save(folder / "model")
+    export_model(folder / "model", folder / "model.pt2")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedModel:
+    """The program, from a folder without the model."""
+    elsewhere = shutil.copy(folder / "model.pt2", tmp_path_factory.mktemp("elsewhere") / "program.pt2")
+    return load_exported(elsewhere)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as `maggnn fit` makes it, and its program."""
+    folder = tmp_path_factory.mktemp("whole")
+    estimator = MagRegressor(steps=3).fit(MOLECULES, [smiles.count("O") + 0.5 for smiles in MOLECULES])
+    estimator.fitted_.save(folder / "model")
+    export_model(folder / "model", folder / "model.pt2")
+    return folder
+
+
+def batches() -> list[list[str]]:
+    """Of other sizes than the traced one; of one atom; without bonds; with an element that training never saw."""
+    return [["C"], ["C", "O", "C"], ["CCO"], ["C", "c1ccccc1CC(=O)O", "CO"], MOLECULES[:37], ["CC[Fe]"]]
+
+
+@pytest.mark.filterwarnings("ignore:.*never saw")
+def test_answers_are_the_models_and_the_folder_is_not_needed(exported, fitted):
+    search = ExportedSearch(fitted.model, fitted.facts.seen_nodes, fitted.facts.seen_edges)
+    for smiles in batches():
+        packed, _ = packed_inputs(smiles)
+        answers = exported.predict(smiles)
+        inputs = program_inputs(exported.description, packed[torch.arange(len(packed))])
+        torch.testing.assert_close(answers, search(**inputs), rtol=1e-5, atol=1e-6)
+        # `predict` breaks ties at random: among some seeds is one that takes the first.
+        seeds = torch.stack([fitted.predict(packed, seed=seed) for seed in range(12)])
+        assert bool(((seeds - answers).abs() <= 1e-5 * answers.abs() + 1e-6).any(dim=0).all())
+
+
+def test_it_runs_without_this_package(folder, exported, tmp_path):
+    packed, _ = packed_inputs(["C", "CCO", "c1ccccc1"])
+    inputs = program_inputs(exported.description, packed[torch.arange(3)])
+    torch.save({"inputs": inputs, "answers": exported.predict(packed)}, tmp_path / "case.pt")
+    command = [sys.executable, "-c", ALONE, str(folder / "model.pt2"), str(tmp_path / "case.pt")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "3"
+
+
+def test_wrong_graphs_for_a_program_are_one_line(exported):
+    with pytest.raises(InputError, match="9 columns of int64 as x, these graphs have none"):
+        exported.predict([nx.cycle_graph(4)])
+
+
+def random_starts(folder: Path) -> Path:
+    """A run folder of a classifier that chooses who moves and keeps the surest answer, from random tuples."""
+    config = Config().replaced(
+        encoder={"num_layers": 1, "hidden": 8},
+        agent={"num_tuples": 3, "num_moves": 1, "actions": "choose", "keep": "confident"},
+    )
+    torch.manual_seed(0)
+    model = MagGNN(2, encoder=config.encoder, agent=config.agent)
+    save_model(folder / "model.safetensors", model, config)
+    return folder
+
+
+@pytest.mark.slow
+def test_random_starts_are_an_input(tmp_path, capsys):
+    code, out, err = called("export", random_starts(tmp_path), "-o", tmp_path / "x.pt2", "--json", capsys=capsys)
+    assert code == 0, err
+    said = json.loads(out)
+    assert list(said["inputs"]) == ["edge_index", "node_graph", "num_nodes", "tuples"]
+    assert said["output"]["what"] == "probabilities of the classes"
+    exported = load_exported(tmp_path / "x.pt2")
+    rings = [nx.cycle_graph(size) for size in range(3, 9)]
+    answers = exported.predict(rings, seed=3)
+    assert torch.equal(answers, exported.predict(rings, seed=3))
+    torch.testing.assert_close(answers.sum(dim=1), torch.ones(6))
+
+
+def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, capsys):
+    (tmp_path / "old.pt2").write_bytes(b"old")
+    (tmp_path / "file").write_bytes(b"")
+    damaged = tmp_path / "damaged"
+    shutil.copytree(folder / "model", damaged)
+    whole = (damaged / "model.safetensors").read_bytes()
+    (damaged / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    rival = Config().replaced(
+        rival={"name": "gine"}, agent={"tuple_order": 0, "num_moves": 0}, training={"agent_steps": 0}
+    )
+    from maggnn.baselines import make_encoder
+    from maggnn.features import FeatureSpec
+
+    g_p = make_encoder(rival.rival, rival.encoder, FeatureSpec(), FeatureSpec())
+    save_model(tmp_path / "rival.safetensors", MagGNN(2, agent=rival.agent, g_p=g_p), rival)
+    model = folder / "model"
+    for arguments, words in (
+        ((tmp_path / "absent", "-o", tmp_path / "old.pt2"), "no such model"),
+        ((damaged, "-o", tmp_path / "old.pt2"), "truncated or damaged"),
+        ((model, "-o", tmp_path / "old.pt2", "--format", "tflite"), "give torch, aoti, onnx"),
+        ((model, "-o", tmp_path / "old.pt2", "--format", "onnx"), "writes a .onnx file"),
+        ((model, "-o", tmp_path / "x.onnx"), "writes a .pt2 file"),
+        ((model, "-o", tmp_path / "file" / "x.pt2"), "cannot be written"),
+        ((tmp_path / "rival.safetensors", "-o", tmp_path / "old.pt2"), "rival method"),
+    ):
+        code, _, err = called("export", *arguments, capsys=capsys)
+        assert code == 2 and words in err and err.count("\n") == 1, err
+    assert (tmp_path / "old.pt2").read_bytes() == b"old"
+    with pytest.raises(InputError, match="no such file"):
+        load_exported(tmp_path / "absent.pt2")
+    whole = (folder / "model.pt2").read_bytes()
+    for cut in (0, 100, len(whole) // 2):
+        (tmp_path / "cut.pt2").write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="truncated, damaged"):
+            load_exported(tmp_path / "cut.pt2")
+
+
+def test_a_full_disk_leaves_the_previous_file(tmp_path):
+    (tmp_path / "old.pt2").write_bytes(b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(InputError, match=r"cannot be written .*; what was there before is untouched"):
+            exporting.write_checked(tmp_path / "old.pt2", bytes(2000), lambda path: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["old.pt2"]
+    assert (tmp_path / "old.pt2").read_bytes() == b"old"
+
+
+def agree(first: Path, second: Path) -> None:
+    one, other = load_exported(first), load_exported(second)
+    for smiles in batches():
+        torch.testing.assert_close(one.predict(smiles), other.predict(smiles), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
+def test_compiled_programs_answer_alike(whole, tmp_path, capsys):
+    path = tmp_path / "x.pt2"
+    code, _, err = called("export", whole / "model", "-o", path, "--format", "aoti", capsys=capsys)
+    assert code == 0, err
+    agree(whole / "model.pt2", path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra onnx)")
+def test_onnx_answers_alike_and_repeats_with_several_threads(whole, tmp_path, capsys):
+    import onnxruntime
+
+    path = tmp_path / "x.onnx"
+    code, _, err = called("export", whole / "model", "-o", path, "--format", "onnx", capsys=capsys)
+    assert code == 0, err
+    agree(whole / "model.pt2", path)
+    exported = load_exported(whole / "model.pt2")
+    packed, _ = packed_inputs(MOLECULES)
+    inputs = program_inputs(exported.description, packed[torch.arange(len(packed))])
+    feed = {name: value.numpy() for name, value in inputs.items()}
+    for threads in (2, 4):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        answers = [torch.from_numpy(session.run(None, feed)[0]) for _ in range(50)]
+        assert all(torch.equal(answer, answers[0]) for answer in answers)
+        torch.testing.assert_close(answers[0], exported.predict(packed), rtol=1e-4, atol=1e-4)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(InputError, match="truncated, damaged"):
+        load_exported(path)

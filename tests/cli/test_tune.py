@@ -1,0 +1,102 @@
+"""`maggnn tune` on a table: what it writes, that `maggnn fit` takes the best, and that a kill loses nothing."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from maggnn import config as configs
+from maggnn.apps import cli
+
+MAGGNN = Path(sys.executable).parent / "maggnn"
+TUNE = ("tune", "mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1", "--steps", "3")
+
+
+def table_text(rows: int) -> str:
+    rng = random.Random(0)
+    smiles = ["".join(rng.choice("CCCO") for _ in range(rng.randint(3, 8))) for _ in range(rows)]
+    return "smiles,y\n" + "".join(f"{each},{each.count('O')}.5\n" for each in smiles)
+
+
+@pytest.fixture
+def called(tmp_path, monkeypatch, capsys):
+    """The command line in this process, in a folder with a table: exit code, standard output, standard error."""
+    (tmp_path / "mine.csv").write_text(table_text(40))
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["maggnn", *map(str, arguments)])
+        code = 0
+        try:
+            cli.main()
+        except SystemExit as error:
+            code = error.code if isinstance(error.code, int) else 1
+        written = capsys.readouterr()
+        return code, written.out, written.err
+
+    return call
+
+
+def trials(folder: Path) -> list[dict[str, str]]:
+    path = folder / "trials.csv"
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_killed_study_goes_on_and_fit_takes_its_best(called, tmp_path):
+    command = [str(MAGGNN), *TUNE, "-o", "study", "--trials", "50"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE
+    )
+    began = time.monotonic()
+    while not trials(tmp_path / "study") and process.poll() is None and time.monotonic() - began < 120:
+        time.sleep(0.05)
+    time.sleep(0.2)  # into the next trial
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    finished = trials(tmp_path / "study")
+    assert finished, "a trial had finished before the kill"
+    count = sum(row["state"] != "fail" for row in finished)
+    code, out, err = called(*TUNE, "-o", "study", "--trials", count + 1, "--json")
+    assert code == 0, err
+    assert "trial" in err and "best" in err and "s left" in err
+    result, after = json.loads(out), trials(tmp_path / "study")
+    assert after[: len(finished)] == finished  # nothing is run again, nothing is lost
+    assert sum(row["state"] in ("complete", "pruned") for row in after) == count + 1
+    best = configs.load(tmp_path / "study" / "best.toml")
+    assert best.encoder.hidden == result["params"]["encoder.hidden"]
+    fit = ("fit", "mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1", "--config", "study/best.toml")
+    code, _, err = called(*fit, "-o", "model")
+    assert code == 0, err
+    from maggnn.apps.fitted import FittedModel
+
+    assert FittedModel.load(tmp_path / "model").config == best
+
+
+def test_mistakes_are_one_line(called, tmp_path):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "study.db").write_bytes(b"damaged" * 2000)
+    for arguments, words in (
+        ((*TUNE, "-o", "x", "--trials", "0"), "'--trials'"),
+        ((*TUNE, "-o", "x", "--minutes", "-3"), "'--minutes'"),
+        ((*TUNE, "-o", "damaged"), "damaged, or no study"),
+        ((*TUNE, "-o", "mine.csv"), "cannot be written"),
+        ((*TUNE, "-o", "x", "--set", "agent.num_moves=1"), "--set is for a config"),
+        (("tune", "mine.csv", "-o", "x"), "needs --smiles COL and --target COL"),
+        (("tune", "absent.csv", "-o", "x", "--smiles", "smiles", "--target", "y"), "absent.csv"),
+        (("tune", "absent.toml", "-o", "x"), "no such config file"),
+        (("tune", "absent.toml", "-o", "x", "--target", "y"), "are for a table"),
+    ):
+        code, _, err = called(*arguments)
+        assert code == 2 and words in err, err
+        assert len(err.strip().splitlines()) == 1, err
+    assert (tmp_path / "damaged" / "study.db").read_bytes() == b"damaged" * 2000

@@ -1,0 +1,125 @@
+"""The tutorials run as printed: every block in order, in one namespace a file, in an empty folder.
+
+    ```python   is executed
+    ```bash     its lines that begin with `maggnn ` are commands
+    ```toml     is written to the file that its first line names, as in `# rings.toml`
+    ```text     is what the block above it prints; ... stands for anything
+
+A comment `<!-- check: ... -->` holds what the prose claims of numbers that differ a little from machine to machine.
+"""
+
+import contextlib
+import io
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from maggnn.apps import cli
+from maggnn.data.registry import DATASETS
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
+TUTORIALS = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|^<!-- check: (.*?) -->$", re.MULTILINE | re.DOTALL)
+MOST_LINES = 130
+
+
+@dataclass(frozen=True)
+class Block:
+    kind: str
+    text: str
+    line: int
+    """Where its text begins in the file, counted from 1."""
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    text = path.read_text(encoding="utf-8")
+    for match in BLOCK.finditer(text):
+        kind = match[1] or "check"
+        start = match.start(2 if match[1] else 3)
+        yield Block(kind, match[2] or match[3], text.count("\n", 0, start) + 1)
+
+
+def run_python(path: Path, block: Block, namespace: dict[str, object]) -> None:
+    """With the line numbers of the file, so that a failure points into it."""
+    exec(compile("\n" * (block.line - 1) + block.text, str(path), "exec"), namespace)
+
+
+def run_commands(block: Block) -> None:
+    for line in block.text.replace("\\\n", " ").splitlines():
+        if line.startswith("maggnn "):
+            cli.app(shlex.split(line, comments=True)[1:], standalone_mode=False)
+
+
+def write_toml(block: Block) -> None:
+    name = re.match(r"# (\S+\.toml)\b", block.text)
+    assert name, f"line {block.line}: a toml block begins with the name of its file"
+    Path(name[1]).write_text(block.text, encoding="utf-8")
+
+
+def matches(expected: str, printed: str) -> bool:
+    """Line ends do not count, and ... stands for anything."""
+    lines, found = ("\n".join(line.rstrip() for line in text.strip().splitlines()) for text in (expected, printed))
+    return re.fullmatch(re.escape(lines).replace(r"\.\.\.", ".*"), found, re.DOTALL) is not None
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """As the tutorials promise; on small graphs several threads only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_core")
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_runs_as_printed(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(DATASETS, "rings", None)  # a tutorial adds it: gone after the test
+    namespace: dict[str, object] = {"__name__": path.stem}
+    printed, began = "", time.process_time()
+    for block in blocks(path):
+        where = f"{path.name}, line {block.line}"
+        if block.kind == "text":
+            assert matches(block.text, printed), f"{where}: it printed\n{printed}"
+        elif block.kind == "check":
+            assert eval(block.text, namespace), f"{where}: {block.text}"
+        elif block.kind == "toml":
+            write_toml(block)
+        else:
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                run_python(path, block, namespace) if block.kind == "python" else run_commands(block)
+            printed = out.getvalue()
+    assert time.process_time() - began < 60, "a tutorial is a matter of seconds"
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_is_short_and_uses_known_blocks(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+    kinds = {block.kind for block in blocks(path)}
+    assert kinds <= {"python", "bash", "toml", "text", "check"} and "python" in kinds
+
+
+def test_there_is_a_tutorial_for_each_kind_of_reader():
+    names = {"own_molecules", "own_graphs", "new_data_set", "new_base_gnn", "reading_the_page"}
+    assert names <= {path.stem for path in TUTORIALS}
+
+
+@pytest.mark.parametrize(
+    ("expected", "printed", "same"),
+    [
+        ("a\n", "a  \n", True),
+        ("a ... c\n", "a b\nc\n", False),
+        ("a ...c\n", "a b\nc\n", True),
+        ("1.5\n", "145\n", False),
+        ("a\n", "a\nb\n", False),
+    ],
+)
+def test_matching(expected, printed, same):
+    assert matches(expected, printed) is same

@@ -1,0 +1,57 @@
+"""`maggnn show` as people start it: the address, the end, and mistakes of one line."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from maggnn.apps import cli
+
+MAGGNN = Path(sys.executable).parent / "maggnn"
+
+
+def test_it_serves_until_it_is_interrupted(runs):
+    command = [str(MAGGNN), "show", str(runs), "--port", "0"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[0]
+    assert address.startswith("http://127.0.0.1:")
+    assert httpx.get(address).text.startswith("<!doctype html>")
+    assert len(httpx.get(f"{address}api/runs").json()["runs"]) == 2
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+@pytest.fixture
+def fails(monkeypatch, capsys):
+    def run(*arguments: object) -> str:
+        monkeypatch.setattr(sys, "argv", ["maggnn", "show", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert ended.value.code == 2 and out == "" and err.startswith("maggnn: ") and err.count("\n") == 1
+        return err
+
+    return run
+
+
+def test_mistakes(fails, runs, tmp_path):
+    assert "no such folder" in fails(tmp_path / "absent", "--port", 0)
+    assert "holds no run" in fails(tmp_path, "--port", 0)
+    (tmp_path / "model.safetensors").write_bytes((runs / "marks" / "model.safetensors").read_bytes()[:-100])
+    assert "damaged" in fails(tmp_path, "--port", 0)
+    assert "cannot listen" in fails(runs, "--host", "999.0.0.1")
+    assert "--molecules" in fails(runs / "marks", "--port", 0, "--molecules", tmp_path / "some.smi")
+    assert "65535" in fails(runs, "--port", 65536)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1:{port}: cannot listen there" in fails(runs, "--port", port)

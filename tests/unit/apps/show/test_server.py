@@ -1,0 +1,287 @@
+"""The answers that the page asks for, and who gets none."""
+
+import json
+import math
+import shutil
+import threading
+
+import httpx
+import pytest
+import torch
+from fastapi.testclient import TestClient
+
+from maggnn.apps import fitted as fitted_models
+from maggnn.apps.show import shelf as shelves
+from maggnn.apps.show.runs import Run, find_runs
+from maggnn.apps.show.server import make_app
+from maggnn.apps.show.shelf import Shelf
+from maggnn.errors import InputError
+from maggnn.training.checkpoint import load_model
+
+
+@pytest.fixture(scope="module")
+def client(runs):
+    with TestClient(make_app(runs), base_url="http://127.0.0.1:8000") as client:
+        yield client
+
+
+def good(reply: httpx.Response):
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+def test_runs_and_what_is_said_of_them(client, runs):
+    found = good(client.get("/api/runs"))
+    assert {run["name"]: run["stage"] for run in found["runs"]} == {"marks": "finished", "mine": "finished"}
+    facts = good(client.get("/api/run", params={"run": "marks"}))
+    assert (facts["data"], facts["m"], facts["k"], facts["t"], facts["steps"]) == ("shrikhande_rook", 1, 2, 2, [6, 6])
+    assert good(client.get("/api/run", params={"run": "mine"}))["kind"] == "fit"
+
+
+def test_stages(runs, tmp_path):
+    (tmp_path / "going").mkdir()
+    (tmp_path / "going" / "metrics.jsonl").write_text("")
+    run = find_runs(tmp_path)["going"]
+    assert run.stage() == "training" and not run.model_version
+    shutil.copy(runs / "marks" / "model.safetensors", tmp_path / "going")
+    assert run.stage() == "finished"
+
+
+def test_metrics_are_those_of_the_log(client, runs):
+    found = good(client.get("/api/metrics", params={"run": "marks"}))
+    logged = [json.loads(line) for line in (runs / "marks" / "metrics.jsonl").read_text().splitlines()]
+    assert [entry["step"] for entry in found["lines"]] == [entry["step"] for entry in logged]
+    assert {"predictor/loss", "agent/reward", "agent/epsilon"} <= set().union(*found["lines"])
+    assert good(client.get("/api/metrics", params={"run": "marks", "place": found["place"]}))["lines"] == []
+    assert good(client.get("/api/metrics", params={"run": "mine"}))["lines"] == []
+
+
+def test_the_metric_after_moves(client):
+    found = good(client.get("/api/moves", params={"run": "marks"}))
+    assert found["metric"] == "accuracy" and found["graphs"] == 2
+    agent, control = found["policies"]["agent"], found["policies"]["random moves"]
+    assert len(agent) == len(control) == 3 and agent[0] == control[0]
+    assert "test split" in client.get("/api/moves", params={"run": "mine"}).json()["error"]
+
+
+def test_marks_placed_by_hand_are_answered_by_the_model(client, runs):
+    picture = good(client.get("/api/graph", params={"run": "marks", "graph": 1}))
+    assert len(picture["positions"]) == 16 and len(picture["edges"]) == 48 and picture["target"] == [1]
+    step = good(client.post("/api/place", json={"run": "marks", "graph": 1, "tuples": [[3, 11]]}))
+    model, config = load_model(runs / "marks" / "model.safetensors")
+    from maggnn.data import registry
+
+    graphs = registry.load(config.data.name).graphs[torch.tensor([1])]
+    with torch.no_grad():
+        answer = model.predictor(graphs, torch.tensor([[[3, 11]]])).softmax(dim=-1)[0]
+    assert step["answer"] == pytest.approx(answer.tolist(), rel=1e-5)
+    assert step["score"] == pytest.approx(math.log(float(answer[1])), rel=1e-4)
+    assert len(step["q_table"]) == 16
+
+
+def test_walks(client):
+    start = good(client.post("/api/start", json={"run": "marks", "graph": 0, "seed": 5, "at_random": True}))
+    again = good(client.post("/api/start", json={"run": "marks", "graph": 0, "seed": 5, "at_random": True}))
+    assert start == again and start["moved"] == []
+    question = {"run": "marks", "graph": 0, "tuples": start["tuples"], "moves": 3}
+    steps = good(client.post("/api/walk", json=question))["steps"]
+    assert len(steps) == 3
+    before = start["tuples"]
+    for step in steps:  # one mark a move
+        ((tuple_, slot, node),) = step["moved"]
+        before = [list(slots) for slots in before]
+        before[tuple_][slot] = node
+        assert step["tuples"] == before
+    control = good(client.post("/api/walk", json={**question, "policy": "random moves", "seed": 3}))["steps"]
+    assert control != steps
+
+
+def test_a_plain_gnn_has_an_answer_and_nothing_to_move(tmp_path, small_runs):
+    small_runs.trained(tmp_path / "plain", small_runs.tiny_config(steps=2, tuple_order=0, num_moves=0))
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    facts = good(client.get("/api/gallery", params={"run": "plain"}))
+    assert facts["k"] == 0 and not facts["moves"]
+    step = good(client.post("/api/start", json={"run": "plain", "graph": 0}))
+    assert len(step["answer"]) == 2 and step["q_table"] is None
+    for path in ("place", "walk"):
+        reply = client.post(f"/api/{path}", json={"run": "plain", "graph": 0, "tuples": [[]]})
+        assert "has no marks" in reply.json()["error"]
+    assert "no moves" in client.get("/api/moves", params={"run": "plain"}).json()["error"]
+
+
+def test_molecules(client):
+    added = good(client.post("/api/molecule", json={"run": "mine", "smiles": " CCO "}))["graph"]
+    picture = good(client.get("/api/graph", params={"run": "mine", "graph": added}))
+    assert picture["labels"] == ["C", "C", "O"] and picture["target"] is None
+    step = good(client.post("/api/start", json={"run": "mine", "graph": added}))
+    assert len(step["answer"]) == 1 and step["score"] is None
+    unseen = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC[Si](F)Cl"}))["graph"]
+    picture = good(client.get("/api/graph", params={"run": "mine", "graph": unseen}))
+    assert picture["labels"] == ["C", "C", "Si", "F", "Cl"] and "never saw" in picture["note"]
+    single = good(client.post("/api/molecule", json={"run": "mine", "smiles": "O"}))["graph"]
+    assert good(client.post("/api/start", json={"run": "mine", "graph": single}))["tuples"] == [[0, 0]]
+    for smiles in ("C(", "", "C" * 1500):
+        reply = client.post("/api/molecule", json={"run": "mine", "smiles": smiles})
+        assert reply.status_code in (400, 422) and "\n" not in reply.json()["error"]
+    assert "only a model" in client.post("/api/molecule", json={"run": "marks", "smiles": "C"}).json()["error"]
+
+
+def test_the_answer_for_a_molecule_is_the_fitted_model_s(client, runs):
+    from maggnn.apps.featurised_chunks import featurised_chunk
+    from maggnn.apps.own_table import graphs_of
+
+    number = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC(C)O"}))["graph"]
+    start = good(client.post("/api/start", json={"run": "mine", "graph": number}))
+    step = good(client.post("/api/walk", json={"run": "mine", "graph": number, "tuples": start["tuples"]}))["steps"][0]
+    arrays = featurised_chunk(["CC(C)O"], "ogb").arrays
+    expected = fitted_models.FittedModel.load(runs / "mine").predict(graphs_of(arrays))[0].tolist()
+    assert step["answer"] == pytest.approx(expected, rel=1e-3, abs=1e-4)  # ties aside, the model's own walk
+
+
+def test_molecules_from_a_file_come_with_their_targets(runs, tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("smiles,oxygens\nCCO,1.5\nC(,1\nCCC,unknown\n")
+    with TestClient(make_app(runs, path), base_url="http://localhost") as client:
+        facts = good(client.get("/api/gallery", params={"run": "mine"}))
+        assert facts["titles"] == ["CCO", "CCC"] and facts["left_out"] == 1
+        first = good(client.get("/api/graph", params={"run": "mine", "graph": 0}))
+        second = good(client.get("/api/graph", params={"run": "mine", "graph": 1}))
+        assert first["target"] == [1.5] and second["target"] is None
+        assert good(client.post("/api/start", json={"run": "mine", "graph": 0}))["score"] <= 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tuples": [[0]]},
+        {"tuples": [[0, 99]]},
+        {"tuples": [[-1, 0]]},
+        {"tuples": [[0, 1], [2]]},
+        {"tuples": []},
+        {"tuples": [[0, "x"]]},
+        {"tuples": [[0] * 17]},
+        {"graph": 99},
+        {"graph": -1},
+        {"run": "../.."},
+        {"run": "mine/../marks"},
+        {"moves": 10_000},
+        {"policy": "cheat"},
+    ],
+)
+def test_wrong_questions_get_one_line(client, wrong):
+    reply = client.post("/api/walk", json={"run": "marks", "graph": 0, "tuples": [[0, 1]], **wrong})
+    assert reply.status_code in (400, 422)
+    assert reply.json()["error"] and "\n" not in reply.json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:9000"}, 200),
+        ({"host": "[::1]:8000"}, 200),
+        ({"origin": "http://127.0.0.1:8000"}, 200),
+        ({"host": "evil.example:8000"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({"host": "192.168.0.7:8000"}, 403),
+        ({"host": "["}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-length": "9999999"}, 413),
+    ],
+)
+def test_only_the_page_itself_may_ask(client, headers, status):
+    body = json.dumps({"run": "marks", "graph": 0, "tuples": [[0, 1]]})
+    reply = client.post("/api/place", content=body, headers={"content-type": "application/json", **headers})
+    assert reply.status_code == status
+    if status == 403 and "origin" not in headers:
+        assert client.get("/api/runs", headers=headers).status_code == 403
+
+
+def test_open_to_others_means_plain_addresses_alone(runs):
+    client = TestClient(make_app(runs, host="0.0.0.0"), base_url="http://192.168.0.7:8000")
+    assert client.get("/api/runs").status_code == 200
+    assert client.get("/api/runs", headers={"host": "evil.example"}).status_code == 403
+
+
+def test_chunks_without_a_length_and_other_methods_are_refused(client):
+    assert client.post("/api/place", content=iter([b"{}"])).status_code == 411
+    assert client.delete("/api/runs").status_code == 405
+
+
+@pytest.mark.parametrize("path", ["/page.py", "/../server.py", "/%2e%2e/server.py", "/docs", "/openapi.json", "/page/"])
+def test_nothing_else_is_served(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_the_page_loads_nothing_from_elsewhere(client):
+    page = client.get("/")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    for name in ("", "page.css", "page.js", "asking.js", "curves.js", "picture.js", "playing.js", "answers.js"):
+        text = client.get(f"/{name}").text
+        assert text and not [word for word in ("https://", "//cdn") if word in text]
+
+
+def test_folders_that_cannot_be_shown(tmp_path, runs):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "empty").mkdir()
+    for folder, words in (
+        (tmp_path / "absent", "no such folder"),
+        (tmp_path / "file", "a file"),
+        (tmp_path / "empty", "holds no run"),
+    ):
+        with pytest.raises(InputError, match=words):
+            make_app(folder)
+    (tmp_path / "damaged").mkdir()
+    whole = (runs / "marks" / "model.safetensors").read_bytes()
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="truncated or damaged"):
+        make_app(tmp_path / "damaged")
+    with pytest.raises(InputError, match="--molecules is for"):
+        make_app(runs / "marks", tmp_path / "file")
+    with pytest.raises(InputError, match="no such file"):
+        make_app(runs / "mine", tmp_path / "absent.smi")
+
+
+def test_links_do_not_lead_outside(tmp_path, runs):
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "metrics.jsonl").write_text("")
+    (tmp_path / "outside").symlink_to(runs / "marks")
+    assert list(find_runs(tmp_path)) == ["inside"]
+
+
+def test_a_damaged_run_among_others_is_one_line(tmp_path, runs):
+    shutil.copytree(runs / "marks", tmp_path / "whole")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "model.safetensors").write_bytes(b"nothing")
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    assert "damaged" in client.get("/api/gallery", params={"run": "damaged"}).json()["error"]
+    assert good(client.get("/api/gallery", params={"run": "whole"}))["titles"]
+
+
+def test_a_model_is_loaded_once_and_few_are_kept(runs, monkeypatch):
+    opened = []
+    real = shelves.open_gallery
+    monkeypatch.setattr(shelves, "open_gallery", lambda run, *rest: opened.append(run.name) or real(run, *rest))
+    shelf = Shelf()
+    names = [Run(f"run {number}", runs / "marks") for number in range(shelves.MOST_OPEN + 1)]
+    threads = [threading.Thread(target=shelf.gallery, args=(names[0],)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert opened == ["run 0"]
+    for run in names[1:]:
+        shelf.gallery(run)
+    assert len(shelf._open) == shelves.MOST_OPEN
+    shelf.gallery(names[0])
+    assert opened[-1] == "run 0"
+
+
+def test_what_was_typed_in_stays_when_a_gallery_makes_room(runs):
+    shelf, run = Shelf(), Run("mine", runs / "mine")
+    shelf.add(run, "CCO")
+    shelf._open.clear()
+    assert shelf.gallery(run).facts()["titles"] == ["CCO"]

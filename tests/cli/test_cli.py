@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from maggnn.apps import cli
 from maggnn.config import describe
 
 MAGGNN = Path(sys.executable).parent / "maggnn"
@@ -145,18 +145,36 @@ MISTAKES = {
 }
 
 
-def test_mistakes_get_one_line(trained):
-    """All in one test, two processes at a time: a process costs seconds to start."""
+@pytest.fixture(scope="module")
+def mistaken(trained: tuple[Path, str]) -> Path:
+    """What wrong commands find, without any data sets."""
     folder, _ = trained
     (folder / "bad_key.toml").write_text("[encoder]\nhiden = 8\n")
     (folder / "cut.safetensors").write_bytes((folder / "runs/tiny/model.safetensors").read_bytes()[:200])
     (folder / "empty").mkdir()
-    with ThreadPoolExecutor(2) as pool:
-        results = pool.map(lambda arguments: run(*arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty")),
-                           [arguments for arguments, _ in MISTAKES.values()])  # fmt: skip
-    for (name, (_, expected)), done in zip(MISTAKES.items(), results, strict=True):
-        assert done.returncode == 2, f"{name}: {done}"
-        lines = done.stderr.strip().splitlines()
-        assert len(lines) == 1 and lines[0].startswith("maggnn: "), f"{name}: {done.stderr}"
-        assert all(part in lines[0] for part in expected), f"{name}: {lines[0]}"
-        assert done.stdout == "", f"{name}: {done.stdout}"
+    return folder
+
+
+def check_mistake(code: int, out: str, err: str, expected: list[str]) -> None:
+    lines = err.strip().splitlines()
+    assert (code, out) == (2, "")
+    assert len(lines) == 1 and lines[0].startswith("maggnn: "), err
+    assert all(part in lines[0] for part in expected), lines[0]
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_get_one_line(mistaken, monkeypatch, capsys, name):
+    """In this process, where torch is loaded already: a process of its own costs seconds to start."""
+    arguments, expected = MISTAKES[name]
+    monkeypatch.setattr(sys, "argv", ["maggnn", *map(str, arguments)])
+    monkeypatch.setenv("MAGGNN_DATA", str(mistaken / "empty"))
+    monkeypatch.chdir(mistaken)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    check_mistake(ended.value.code, *capsys.readouterr(), expected)
+
+
+def test_a_mistake_in_a_process_of_its_own(mistaken):
+    arguments, expected = next(iter(MISTAKES.values()))
+    done = run(*arguments, cwd=mistaken, MAGGNN_DATA=str(mistaken / "empty"))
+    check_mistake(done.returncode, done.stdout, done.stderr, expected)

@@ -16,6 +16,8 @@ import pytest
 from maggnn.apps import cli, predicting
 from maggnn.apps.featurised_chunks import featurised_chunk
 from maggnn.apps.fitted import FittedModel
+from maggnn.apps.intervals import Judged
+from maggnn.apps.model_card import verdict
 from maggnn.apps.own_table import graphs_of
 
 MAGGNN = Path(sys.executable).parent / "maggnn"
@@ -216,8 +218,11 @@ def test_scaffolds_stay_whole(folder, capsys):
 
 TO = ("--smiles", "smiles", "--target", "y", "--workers", "1", "-o", "new")
 MISTAKES = {
-    "no such table": (("fit", "absent.csv", *TO), ["absent.csv", "No such file"]),
+    "no such table": (("fit", "absent.csv", *TO), ["absent.csv", "no such file"]),
     "empty file": (("fit", "empty.csv", *TO), ["empty.csv", "no header"]),
+    "semicolons": (("fit", "semicolons.csv", *TO), ["semicolons.csv", "separated by ';'", "commas"]),
+    "one number": (("fit", "constant.csv", *TO), ["constant.csv", "'y' is 1.5 in all rows", "nothing to learn"]),
+    "one huge molecule": (("fit", "huge.csv", *TO), ["huge.csv", "2000 atoms", "at most 1000"]),
     "no rows": (("fit", "header.csv", *TO), ["header.csv", "no rows below the header"]),
     "no header": (("fit", "bare.csv", *TO), ["bare.csv", "no column 'y'"]),
     "unknown column": (("fit", "mine.csv", *TO[:3], "kin", "-o", "new"), ["mine.csv", "'kin'", "did you mean 'kind'?"]),
@@ -275,6 +280,9 @@ def mistaken(folder: Path) -> Path:
         "empty.csv": "",
         "header.csv": "smiles,y\n",
         "bare.csv": "smiles,1.5\nCCC,2.5\n",
+        "semicolons.csv": "smiles;y\nCCC;2.5\n",
+        "constant.csv": "smiles,y\n" + "CCO,1.5\nCC,1.5\n" * 40,
+        "huge.csv": f"smiles,y\n{'C' * 2000},1.5\n",
         "broken.csv": "smiles,y\nC(,1\nC1,2\n",
         "nan.csv": "smiles,y\nCC,nan\nCCC,NaN\n",
         "few.csv": "smiles,y\n" + "CCO,1.5\nCC,2.5\n" * 4,
@@ -316,6 +324,16 @@ def test_a_mistake_in_a_process_of_its_own(mistaken):
     process = started("predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, len(err.splitlines())) == (2, "", 1) and err.startswith("maggnn: there.csv")
+
+
+def test_a_verdict_claims_no_lead_where_methods_tie():
+    def judged(draws: list[float]) -> Judged:
+        return Judged(float(np.mean(draws)), np.array(draws))
+
+    ahead_in_some = {"a": judged([100.0] * 100), "b": judged([98.0] * 41 + [100.0] * 59)}
+    for scores in ({"a": judged([100.0] * 100), "b": judged([100.0] * 100)}, ahead_in_some):
+        assert "do not tell them apart" in verdict(scores, "auroc")
+    assert "ahead of b" in verdict({"a": judged([100.0] * 100), "b": judged([98.0] * 100)}, "auroc")
 
 
 def test_overwrite_replaces(mistaken, capsys):

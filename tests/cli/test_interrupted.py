@@ -57,6 +57,21 @@ def test_a_killed_fit_goes_on_to_the_same_model(folder):
     assert whole == resumed
 
 
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_ctrl_c_is_no_success(folder, command):
+    rest = {
+        "fit": ("mine.csv", *TABLE, "--steps", "20000", "-o", "stopped"),
+        "predict": ("whole", "long.csv", "-o", "stopped.csv", "--workers", "1"),
+    }[command]
+    process = started(command, *rest, cwd=folder)
+    time.sleep(4 if command == "fit" else 1.5)
+    process.send_signal(signal.SIGINT)
+    code, err = ended(process)
+    assert code == 130, err
+    assert err.strip().splitlines()[-1].startswith("maggnn: stopped") and "Traceback" not in err
+    assert not (folder / "stopped" / "fitted.json").exists() and not (folder / "stopped.csv").exists()
+
+
 def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder):
     before = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
     command = ("fit", "mine.csv", *TABLE, "--steps", "3", "-o", "whole", "--overwrite")

@@ -18,6 +18,9 @@ from maggnn.errors import InputError
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Click's error for a wrong flag or argument; typer has moved click about, its own subclass has not moved."""
 
+STOPPED = 130
+"""Exit code after Ctrl-C; typer returns it in place of the interrupt."""
+
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
     help="MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.",
@@ -40,13 +43,17 @@ def main() -> None:
     # oneDNN keeps what it prepared for a thousand shapes, and batches of graphs never have the same one twice.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # what a command's exit code is to be, where it does not just return
     except UsageError as error:
         sys.exit(_fail(f"{' '.join(error.format_message().split())} (see maggnn --help)", code=2))
     except InputError as error:
         sys.exit(_fail(str(error), code=2))
     except KeyboardInterrupt:
-        sys.exit(_fail("stopped; the last checkpoint is kept and the same command goes on from it", code=130))
+        code = STOPPED
+    if code == STOPPED:
+        sys.exit(_fail("stopped; what was written is whole, and what can be resumed the same command resumes", STOPPED))
+    if isinstance(code, int):
+        sys.exit(code)
 
 
 @app.command()
@@ -145,12 +152,13 @@ def export(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` or `maggnn train` wrote")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the program: a .pt2, or a .onnx")],
     kind: Annotated[str, typer.Option("--format", help="torch, aoti (compiled, needs g++) or onnx")] = "torch",
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a model's whole search as one program for serving, which needs torch (or onnxruntime) but not maggnn."""
     from maggnn.apps.exporting import export_model
 
-    result = export_model(model, out, kind)
+    result = export_model(model, out, kind, overwrite)
     if as_json:
         print(json.dumps(result))
         return
@@ -345,8 +353,8 @@ def figure(
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="inference, floor, train or scaling")],
-    limit: Annotated[int | None, typer.Option(min=1, help="only that many graphs of a set (inference, floor)")] = None,
+    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling or people")],
+    limit: Annotated[int | None, typer.Option(min=1, help="only that many graphs of a set, rows for people")] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",

@@ -253,7 +253,7 @@ def _labels(y: Any, who: str) -> tuple[np.ndarray, Tensor]:
             raise
         raise InputError(f"y cannot be used as labels: {str(error).splitlines()[0]}") from error
     if len(classes) < 2:
-        what = f"the one class {classes[0]!r}" if len(classes) else "no labels"
+        what = f"the one class {classes.tolist()[0]!r}" if len(classes) else "no labels"
         raise InputError(f"y has {what}: a classifier needs at least two classes")
     return classes, torch.from_numpy(numbers.astype(np.int64))
 
@@ -265,7 +265,9 @@ def _numbers(y: Any, who: str) -> np.ndarray:
         numbers = np.asarray(y, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
-    if numbers.ndim not in (1, 2) or (numbers.ndim == 2 and not numbers.shape[1]):
+    if not numbers.size:
+        raise InputError("y is empty: there is nothing to learn from")
+    if numbers.ndim not in (1, 2):
         raise InputError(f"y has shape {numbers.shape}, expected [graphs] or [graphs, targets]")
     bad = ~(np.abs(numbers) <= LARGEST)  # neither is NaN
     if bad.any():

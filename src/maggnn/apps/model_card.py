@@ -51,7 +51,7 @@ def verdict(judged: Mapping[str, Judged], metric: str) -> str:
         return "There is no rival to compare with: scikit-learn is not installed."
     first, second = ranked[:2]
     low, high = limits(judged[first].draws - judged[second].draws)
-    if low < 0 < high:
+    if low <= 0 <= high:  # a limit of 0 is a draw in which they are equal
         return (
             f"Best here: {first}; but {second} is so close that {len(judged[first].draws)} draws of the test rows do "
             "not tell them apart."

@@ -67,6 +67,8 @@ def read_own_table(
     _check_parts(path, table.arrays, choice)
     if classes:
         _check_classes(path, targets[0], table.arrays, classes)
+    else:
+        _check_numbers(path, targets, table.arrays)
     return OwnTable(_dataset(path, table.arrays, targets, classes), table, classes, choice.words)
 
 
@@ -168,6 +170,13 @@ def _check_classes(path: Path, target: str, arrays: Arrays, classes: tuple[str, 
     found = set(arrays["y"][arrays["train"]].tolist())
     if len(found) < 2:
         raise InputError(f"{path}: the rows to train on have only one class of {target!r}, {classes[min(found)]!r}")
+
+
+def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays) -> None:
+    values = arrays["y"][arrays["train"]].reshape(len(arrays["train"]), -1)
+    for target, column in zip(targets, values.T, strict=True):
+        if column.min() == column.max():
+            raise InputError(f"{path}: column {target!r} is {column[0]:g} in all rows to train on: nothing to learn")
 
 
 def _dataset(path: Path, arrays: Arrays, targets: Sequence[str], classes: tuple[str, ...]) -> Dataset:

@@ -94,6 +94,8 @@ def read_table(
             reading = _Reading(path, reader, replace(columns, classes=None if classes is None else tuple(classes)))
             stream = featurise_all(reading.smiles(), features, workers)
             arrays = pack(reading.molecules(stream, on_row or (lambda _: None)))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
     if split_column is not None:
@@ -116,6 +118,8 @@ def column_labels(path: Path, column: str) -> Counter[str]:
             reader = csv.reader(file)
             place = column_place(path, next(reader, []), column)
             found.update(label_of(record[place]) for record in reader if place < len(record))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
     del found[""]
@@ -134,6 +138,9 @@ def column_place(path: Path, header: Sequence[str], name: str) -> int:
         raise InputError(f"{path}: the table has no header")
     if name in header:
         return list(header).index(name)
+    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
+    if other is not None:
+        raise InputError(f"{path}: no column {name!r}: columns seem to be separated by {other!r}, commas are needed")
     nearest = difflib.get_close_matches(name, header, n=1, cutoff=0.0)[0]
     raise InputError(f"{path}: no column {name!r}: did you mean {nearest!r}?")
 

@@ -31,6 +31,9 @@ CHUNK = 256
 CHUNKS_AHEAD = 4
 """Chunks a process that are read before their results are asked for; bounds the memory of a stream."""
 
+MOST_ATOMS = 1000
+"""Of a molecule: tables of all pairs of atoms make one of 3,000 take minutes, and it would hold up all others."""
+
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
 
@@ -152,6 +155,8 @@ def parsed(smiles: str) -> Mol:
         mol = _parsed_with_odd_valence(smiles)
     if mol.GetNumAtoms() == 0:
         raise InputError("no atoms: the SMILES is empty")
+    if mol.GetNumAtoms() > MOST_ATOMS:
+        raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
     return mol
 
 

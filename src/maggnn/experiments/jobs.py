@@ -30,6 +30,7 @@ from maggnn.training.checkpoint import load_model, save_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
 from maggnn.training.pretrained import agent_digest
 from maggnn.training.run import Trained, count_parameters, train
+from maggnn.training.validation import VALIDATION_SEED
 
 LONGEST_S = 30.0
 """After which no further time is taken of an answer."""
@@ -126,7 +127,7 @@ def choose_caution(job: Job, trained: Trained, packed: PackedGraphs) -> float:
     losses = []
     for caution in job.cautions:
         model.agent = replace(model.agent, caution=caution)
-        generator = make_generator(TEST_SEED + job.config.runtime.seed, packed.device)
+        generator = make_generator(VALIDATION_SEED + job.config.runtime.seed, packed.device)
         seen = evaluate(
             model, packed, ids, dataset.task, job.max_moves, 1, 0.0, generator, metric=dataset.metric, starts=1
         )

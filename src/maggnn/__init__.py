@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maggnn.apps.estimator import MagClassifier, MagRegressor
+    from maggnn.apps.exported_model import load_exported
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
     from maggnn.engine import Engine
     from maggnn.errors import InputError
@@ -36,6 +37,7 @@ __all__ = [
     "MagRegressor",
     "PackedGraphs",
     "PredictorConfig",
+    "load_exported",
     "load_model",
     "pretrained_agent",
     "train",
@@ -54,6 +56,7 @@ _HOMES = {
     "MagRegressor": "apps.estimator",
     "PackedGraphs": "packed",
     "PredictorConfig": "config",
+    "load_exported": "apps.exported_model",
     "load_model": "training.checkpoint",
     "pretrained_agent": "training.pretrained",
     "train": "training.run",

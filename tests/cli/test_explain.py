@@ -90,6 +90,19 @@ def test_a_run_by_number_and_by_its_file(maggnn):
     assert maggnn("run/model.safetensors", "0", "-o", "run.html")[1] == out
 
 
+def test_an_unseen_element_and_the_unit_of_scores(maggnn):
+    code, out, err = maggnn("numbers", "BrCCBr", "--target", "0", "--target", "0", "--moves", "0", "--json")
+    assert code == 0 and json.loads(out)["graph"]["labels"] == ["Br", "C", "C", "Br"], err
+    _, out, _ = maggnn("numbers", "BrCCBr", "--target", "0", "--target", "0")
+    assert "Scores are in units of each target's spread." in out.splitlines()
+
+
+def test_a_file_that_is_there_is_replaced_and_help_says_so(maggnn, folder):
+    (folder / "old.svg").write_text("old")
+    assert maggnn("words", "CCO", "-o", "old.svg")[0] == 0 and (folder / "old.svg").read_text().startswith("<svg")
+    assert "replaces a file that is there" in " ".join(maggnn("--help")[1].replace("│", " ").split())
+
+
 def test_seeds(maggnn):
     first, again, other = (maggnn("run", "0", "-o", "seed.svg", "--seed", seed)[1] for seed in "112")
     assert first == again != other
@@ -124,6 +137,7 @@ MISTAKES = {
     "no such file": (("run", "absent.g6"), ["no file absent.g6"]),
     "too large": (("run", "long.npz"), ["long.npz", "1201 nodes"]),
     "moves": (("words", "CCO", "--moves", "-1"), ["--moves"]),
+    "too many moves": (("words", "CCO", "--moves", "65"), ["65 moves", "at most 64"]),
     "no graph": (("words",), ["graph"]),
 }
 

@@ -17,8 +17,9 @@ import networkx as nx
 import pytest
 import torch
 
+import maggnn
 from maggnn.apps import cli, exporting
-from maggnn.apps.estimator import MagRegressor
+from maggnn.apps.estimator import MagClassifier, MagRegressor
 from maggnn.apps.exported_model import ExportedModel, load_exported, program_inputs
 from maggnn.apps.exported_search import ExportedSearch
 from maggnn.apps.exporting import export_model
@@ -77,10 +78,11 @@ def fitted() -> FittedModel:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, fitted: FittedModel) -> Path:
-    """A model's folder and, beside it, the program."""
+    """A model's folder and, beside it, the program, in the place of an older file."""
     folder = tmp_path_factory.mktemp("export")
     fitted.save(folder / "model")
-    export_model(folder / "model", folder / "model.pt2")
+    (folder / "model.pt2").write_bytes(b"old")
+    export_model(folder / "model", folder / "model.pt2", overwrite=True)
     return folder
 
 
@@ -88,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, fitted: FittedModel) -> Pat
 def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedModel:
     """The program, from a folder without the model."""
     elsewhere = shutil.copy(folder / "model.pt2", tmp_path_factory.mktemp("elsewhere") / "program.pt2")
-    return load_exported(elsewhere)
+    return maggnn.load_exported(elsewhere)
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,21 @@ def test_wrong_graphs_for_a_program_are_one_line(exported):
         exported.predict([nx.cycle_graph(4)])
 
 
+def test_strings_are_not_guessed_at_by_a_program_for_graphs(tmp_path):
+    """Both "Bw" and "CC" are graph6, and "CC" is ethane as well."""
+    graphs = [make(size) for size in range(3, 9) for make in (nx.cycle_graph, nx.path_graph)]
+    lines = [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in graphs]
+    estimator = MagClassifier(inputs="graph6", steps=2).fit(lines, ["ring", "chain"] * 6)
+    estimator.fitted_.save(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "model.pt2")
+    exported = load_exported(tmp_path / "model.pt2")
+    for inputs in ("auto", "smiles"):
+        with pytest.raises(InputError, match=r"fitted to graphs, not to SMILES: .* inputs='graph6'"):
+            exported.predict(["CC"], inputs=inputs)
+    torch.testing.assert_close(exported.predict(lines, inputs="graph6"), exported.predict(graphs))
+    assert exported.predict(["CC"], inputs="graph6").shape == (1, 2)
+
+
 def random_starts(folder: Path) -> Path:
     """A run folder of a classifier that chooses who moves and keeps the surest answer, from random tuples."""
     config = Config().replaced(
@@ -176,6 +193,9 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, capsys)
     g_p = make_encoder(rival.rival, rival.encoder, FeatureSpec(), FeatureSpec())
     save_model(tmp_path / "rival.safetensors", MagGNN(2, agent=rival.agent, g_p=g_p), rival)
     model = folder / "model"
+    code, _, err = called("export", model, "-o", tmp_path / "old.pt2", capsys=capsys)
+    words = "old.pt2: exists already; choose another name, or --overwrite to replace it\n"
+    assert code == 2 and err.endswith(words)
     for arguments, words in (
         ((tmp_path / "absent", "-o", tmp_path / "old.pt2"), "no such model"),
         ((damaged, "-o", tmp_path / "old.pt2"), "truncated or damaged"),
@@ -185,7 +205,7 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, capsys)
         ((model, "-o", tmp_path / "file" / "x.pt2"), "cannot be written"),
         ((tmp_path / "rival.safetensors", "-o", tmp_path / "old.pt2"), "rival method"),
     ):
-        code, _, err = called("export", *arguments, capsys=capsys)
+        code, _, err = called("export", *arguments, "--overwrite", capsys=capsys)
         assert code == 2 and words in err and err.count("\n") == 1, err
     assert (tmp_path / "old.pt2").read_bytes() == b"old"
     with pytest.raises(InputError, match="no such file"):
@@ -208,6 +228,15 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert [path.name for path in tmp_path.iterdir()] == ["old.pt2"]
     assert (tmp_path / "old.pt2").read_bytes() == b"old"
+
+
+def test_a_program_that_cannot_be_read_back_is_not_said_to_be_unwritable(tmp_path):
+    def check(path: Path) -> None:
+        (tmp_path / "absent").read_bytes()
+
+    with pytest.raises(InputError, match=r"x.pt2: cannot be read back \(No such file"):
+        exporting.write_checked(tmp_path / "x.pt2", b"program", check)
+    assert not list(tmp_path.iterdir())
 
 
 def agree(first: Path, second: Path) -> None:

@@ -260,6 +260,7 @@ def test_molecules_of_ones_own(page):
         page.until(lambda at=number: f"{at} of {at}" in page.text("graph-note"))
     assert "7 nodes, 7 edges" in page.text("graph-note") and "oxygens:" in page.text("answer")
     assert page.driver.find_element(By.CSS_SELECTOR, "#picture text").text == "O"
+    assert "cycles6" in page.text("notes") and "units of that task" in page.text("notes")
     page("smiles").send_keys("C(")
     page.click("add-molecule")
     page.until(lambda: "not a SMILES string" in page.text("error"))
@@ -267,6 +268,30 @@ def test_molecules_of_ones_own(page):
     before = page.text("answer")
     page.walked(lambda: page.click_node(2), (1, 1))
     assert page.text("answer") != before and not page("error").is_displayed()
+
+
+SHOWN = """
+const [names, task, unit, step, target, done] = arguments;
+import("/answers.js").then(({ showAnswer }) => {
+  showAnswer(step, null, { target }, { names, task, score_unit: unit });
+  done([document.getElementById("answer").textContent, document.getElementById("truth").textContent]);
+});
+"""
+
+
+def test_the_words_of_a_score(page, address):
+    import httpx
+
+    facts = {run: httpx.get(f"{address}api/gallery", params={"run": run}).json() for run in ("mine", "large")}
+    step = {"answer": [2.5], "score": -0.25}
+    said = [facts["mine"][name] for name in ("names", "task", "score_unit")]
+    assert page.driver.execute_async_script(SHOWN, *said, step, [2]) == [
+        "oxygens: 2.5", "True: 2. Score −0.25 in units of the target's spread; 0 is best."
+    ]  # fmt: skip
+    step = {"answer": [0.75, 0.25], "score": -1.5}
+    said = [facts["large"][name] for name in ("names", "task", "score_unit")]
+    answer, truth = page.driver.execute_async_script(SHOWN, *said, step, [1])
+    assert (answer, truth) == ("class 0, 75.0%", "True: class 1. Score −1.5; 0 is best.")
 
 
 FRAMES = """

@@ -420,7 +420,12 @@ def explain(
         ),
     ],
     out: Annotated[
-        list[Path], typer.Option("-o", "--out", help="a .html page, an .svg or .png picture; may be given again")
+        list[Path],
+        typer.Option(
+            "-o",
+            "--out",
+            help="a .html page, an .svg or .png picture; may be given again; replaces a file that is there",
+        ),
     ] = [Path("explain.html")],  # noqa: B006
     moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
     seed: Annotated[int, typer.Option(help="of random starts and moves", min=0)] = 0,

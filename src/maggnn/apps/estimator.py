@@ -138,7 +138,12 @@ class _MagEstimator(BaseEstimator):
     def _answers(self, X: Any) -> np.ndarray:
         """What the model says of each graph, [n, outputs]."""
         check_is_fitted(self)
-        packed, _ = packed_inputs(X, self.inputs, self.features)
+        packed, source = packed_inputs(X, self.inputs, self.features)
+        if source == "smiles" and self.fitted_.model.node_features.empty:
+            raise InputError(
+                "X holds SMILES, but the model was fitted to graphs without atoms: "
+                "for graph6 strings, set inputs='graph6'"
+            )
         return self.fitted_.predict(packed, seed=self.seed_).double().cpu().numpy()
 
 

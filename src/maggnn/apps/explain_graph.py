@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.depiction import FEATURES_OF_SETS
+from maggnn.apps.explain_words import output_names, promise_notes
 from maggnn.apps.fitted import FACTS, MODEL, FittedModel, UnseenWarning
 from maggnn.apps.graph_files import READERS, read_graphs
 from maggnn.apps.own_table import graphs_of
 from maggnn.conversions import pack_graph6
 from maggnn.data import registry
-from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.data.molecules import featurise
 from maggnn.data.packing import pack
 from maggnn.errors import InputError
@@ -46,7 +46,8 @@ class Subject:
     """A model and a graph that it can answer for.
 
     Attributes:
-        packed: the one graph; its y is the true target, in its own units, or None.
+        packed: the one graph as the model reads it; its y is the true target, in its own units, or None.
+        x, edge_attr: features of nodes and edges as they are drawn, before unseen categories were taken for seen ones.
         name: of the graph, for people.
         smiles: what it was made from, if anything.
         features: the feature set of a molecule's columns; empty for other graphs.
@@ -58,6 +59,8 @@ class Subject:
 
     model: MagGNN
     packed: PackedGraphs
+    x: Tensor | None
+    edge_attr: Tensor | None
     name: str
     smiles: str | None
     features: str
@@ -88,23 +91,25 @@ def _of_fitted(folder: Path, graph: str) -> Subject:
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
     if is_smiles:
-        packed, name = _from_smiles(graph, facts.features), graph.strip()
+        made, name = _from_smiles(graph, facts.features), graph.strip()
     else:
-        packed, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
+        made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UnseenWarning)
-        packed = fitted.familiar(packed)
+        packed = fitted.familiar(made)
         _check_features(fitted.model, packed)
     return Subject(
         fitted.model,
         replace(packed, y=None),
+        made.x,
+        made.edge_attr,
         name,
         smiles=name if is_smiles else None,
         features=facts.features if is_smiles else "",
         classes=facts.classes,
         targets=facts.targets,
         reward=fitted.config.training.reward,
-        notes=(*(str(warning.message) for warning in told), *_notes(fitted.config.agent.pretrained)),
+        notes=(*(str(warning.message) for warning in told), *promise_notes(fitted.model, fitted.config)),
     )
 
 
@@ -125,39 +130,25 @@ def _of_run(path: Path, graph: str) -> Subject:
         packed, name = _from_text(graph, "")
         features = ""
     _check_features(model, packed)
-    classes, targets = _names(model, data, dataset)
+    classes, targets = output_names(model, data, dataset)
     return Subject(
         model,
         replace(packed, y=None if dataset is None else _known(packed.y)),
+        packed.x,
+        packed.edge_attr,
         name,
         smiles,
         features,
         classes,
         targets,
         reward=config.training.reward,
-        notes=_notes(config.agent.pretrained, config.training.standardise_rewards),
+        notes=promise_notes(model, config),
     )
 
 
 def _known(y: Tensor | None) -> Tensor | None:
     """A target that is missing is not known."""
     return y if y is not None and bool(y.isfinite().all()) else None
-
-
-def _names(model: MagGNN, data: str, dataset: registry.Dataset | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Classes and targets; without the data set they are numbered, but for QM9's."""
-    numbered = tuple(str(number) for number in range(model.num_outputs))
-    if model.task == "classification":
-        return (dataset.class_names if dataset is not None and dataset.class_names else numbered), ("class",)
-    qm9 = QM9_TARGETS if data == "qm9" else None
-    named = dataset.target_names if dataset is not None else qm9
-    return (), named or (("y",) if model.num_outputs == 1 else tuple(f"y{number}" for number in numbered))
-
-
-def _notes(pretrained: str, standardised: bool = False) -> tuple[str, ...]:
-    if pretrained:
-        return (f"The agent ({pretrained}) learned on other graphs: its promises are in the units of that task.",)
-    return ("Promised gains are in units of their spread over a state's moves.",) if standardised else ()
 
 
 def _from_smiles(smiles: str, features: str) -> PackedGraphs:

@@ -20,7 +20,7 @@ body { font: 15px/1.45 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: #2125
 h1 { font-size: 22px; margin: 0 0 2px; overflow-wrap: anywhere; } h2 { font-size: 16px; margin: 26px 0 6px; }
 p { margin: 4px 0; } .soft { color: #6c757d; }
 .controls { display: flex; gap: 10px; align-items: center; margin: 18px 0 4px; }
-.controls input { flex: 1; accent-color: #d55e00; } .controls output { min-width: 9em; }
+.controls input { flex: 1; accent-color: #c25200; } .controls output { min-width: 9em; }
 button { font: inherit; padding: 4px 12px; border: 1px solid #adb5bd; border-radius: 6px; background: #f8f9fa;
   cursor: pointer; }
 .walks, .charts { display: flex; flex-wrap: wrap; gap: 20px; } .walks > section { flex: 1 1 340px; }

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maggnn.apps.arrows import Room, arrow
-from maggnn.apps.explanation import Depicted, Explanation, node_gains
+from maggnn.apps.depiction import AROMATIC, Depicted
+from maggnn.apps.explanation import Explanation, node_gains
 from maggnn.apps.shapes import Area, Disc, Drawing, Line, Point, Shape, Words, moved_by, save_png, to_svg
 from maggnn.apps.trace import Step, Trace
 from maggnn.experiments.figures.style import GREYS, INK, SOFT_INK
@@ -25,8 +26,11 @@ HEAD, LINE_HEIGHT = 26.0, 15.0
 MOST_PANELS = 7
 """Panels in a row; longer searches show their start, their end and even spaces between."""
 
-HUES = ("#d55e00", "#008a64", "#b5478f", "#8a6d00", "#000000")
-"""Of the tuples: apart for colour-blind readers, and from the blue of the nodes."""
+HUES = ("#c25200", "#00805c", "#b5478f", "#8a6d00", "#000000")
+"""Of the tuples: apart for colour-blind readers, and from the blue of the nodes; white on them can be read.
+
+`--tuple-0` to `--tuple-4` of `show/page/page.css` are these, in this order.
+"""
 
 SHADES = ((243, 246, 250), (190, 212, 233), (107, 164, 209), (40, 105, 170), (11, 47, 102))
 """Light to dark blue, even in lightness: the darker, the more Q promises."""
@@ -141,10 +145,10 @@ def _edges(graph: Depicted, points: Sequence[Point], radius: float) -> list[Shap
     shapes: list[Shape] = []
     for u, v, order in graph.edges:
         gap = min(AROMATIC_GAP, 0.4 * radius)
-        offsets = {1.0: [0.0], 1.5: [-gap / 2, gap / 2], 2.0: [-gap / 2, gap / 2], 3.0: [-gap, 0.0, gap]}[order]
+        offsets = {1.0: [0.0], AROMATIC: [-gap / 2, gap / 2], 2.0: [-gap / 2, gap / 2], 3.0: [-gap, 0.0, gap]}[order]
         for number, offset in enumerate(offsets):
             line = _beside(points[u], points[v], offset)
-            shapes.append(Line(line, colour, thin, dashed=order == 1.5 and number == 1))
+            shapes.append(Line(line, colour, thin, dashed=order == AROMATIC and number == 1))
     return shapes
 
 
@@ -165,9 +169,9 @@ def _nodes(
             square = [(point[0] + sx * 1.3 * radius, point[1] + sy * 1.3 * radius) for sx, sy in CORNERS]
             shapes.append(Area(tuple(square), INK))
         shapes.append(Disc(point, radius, shade(depth), GREYS[0], 0.8))
-        if graph.letters:
-            size = (1.25 if len(graph.letters[node]) == 1 else 1.0) * radius
-            shapes.append(Words(point, graph.letters[node], size, "#ffffff" if depth > 0.55 else INK))
+        if graph.labels:
+            size = {1: 1.25, 2: 1.0}.get(len(graph.labels[node]), 0.7) * radius
+            shapes.append(Words(point, graph.labels[node], size, "#ffffff" if depth > 0.55 else INK))
     return shapes
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from maggnn.apps.explain_page import write_page
 from maggnn.apps.explain_picture import write_png, write_svg
 from maggnn.apps.explanation import Explanation, explain_subject, promised
 from maggnn.apps.trace import Step
+from maggnn.apps.whole_files import whole_file
 from maggnn.errors import InputError
 
 WRITERS: dict[str, Callable[[Explanation, Path], None]] = {".html": write_page, ".svg": write_svg, ".png": write_png}
@@ -36,22 +35,9 @@ def explain(
     subject = read_subject(model, graph, target)
     explanation = explain_subject(subject, num_moves, seed)
     for path in outs:
-        _write(explanation, path)
+        with whole_file(path) as waiting:
+            WRITERS[path.suffix](explanation, waiting)
     return explanation, {"model": str(model), "out": [str(path) for path in outs], **explanation.to_json()}
-
-
-def _write(explanation: Explanation, path: Path) -> None:
-    """Under another name first: what is there stays whole."""
-    waiting = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        WRITERS[path.suffix](explanation, waiting)
-        waiting.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
-    finally:
-        with contextlib.suppress(OSError):
-            waiting.unlink()
 
 
 def table_rows(explanation: Explanation) -> list[list[str]]:

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 
 from maggnn.agent import TIE
-from maggnn.apps.depiction import bond_orders, element_letters
+from maggnn.apps.depiction import Depicted, depicted
 from maggnn.apps.explain_graph import Subject
-from maggnn.apps.layout import positions
-from maggnn.apps.trace import Step, Trace, trace, true_gains
+from maggnn.apps.explain_words import score_unit
+from maggnn.apps.trace import MOST_MOVES, Step, Trace, trace, true_gains
+from maggnn.errors import InputError
 
 RANDOM_WALKS = 20
 """Random walks beside the agent: enough for a mean and a band."""
@@ -22,27 +23,6 @@ RANDOM_WALKS = 20
 BEST_MOVES = 5
 SHOWN_OUTPUTS = 3
 """Numbers of an answer that a line of text shows."""
-
-
-@dataclass(frozen=True)
-class Depicted:
-    """The graph as it is drawn.
-
-    Attributes:
-        positions: of each node in [0, 1]^2, y downwards.
-        edges: each once, with the order of its bond (1 where there are no bonds).
-        letters: the element of each node; empty for graphs that are no molecules.
-        roots: the nodes that a rooted graph is about.
-    """
-
-    positions: list[tuple[float, float]]
-    edges: list[tuple[int, int, float]]
-    letters: list[str]
-    roots: list[int]
-
-    def node_name(self, node: int) -> str:
-        """As C7, or 7 where nodes have no elements."""
-        return f"{self.letters[node]}{node}" if self.letters else str(node)
 
 
 @dataclass(frozen=True)
@@ -118,17 +98,20 @@ class Explanation:
 
 
 def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 0) -> Explanation:
-    """Search on the subject's graph with the agent and at random."""
+    """Search on the subject's graph with the agent and at random, `num_moves` moves or the model's own t."""
     model, packed, reward = subject.model, subject.model.prepared(subject.packed), subject.reward
+    num_moves = model.agent.num_moves if num_moves is None else num_moves
+    if num_moves > MOST_MOVES:
+        raise InputError(f"{num_moves} moves: at most {MOST_MOVES} can be shown; give fewer with --moves")
     subject = replace(subject, packed=packed)  # its structure is worked out once, not for every walk
     agent = trace(model, packed, 0, num_moves, "agent", seed, reward=reward)
     start = torch.tensor(agent.steps[0].tuples)
-    random = [
-        trace(model, packed, 0, num_moves, "random moves", seed + walk, start, reward) for walk in range(RANDOM_WALKS)
-    ]
+    # Not from the agent's seed: the numbers that drew the start would draw the first move again.
+    seeds = range(seed + 1, seed + 1 + RANDOM_WALKS)
+    random = [trace(model, packed, 0, num_moves, "random moves", other, start, reward) for other in seeds]
     return Explanation(
         name=subject.name,
-        graph=depicted(subject),
+        graph=depicted(packed, subject.features, subject.x, subject.edge_attr, subject.smiles),
         task=model.task,
         outputs=list(subject.outputs),
         target=[] if packed.y is None else [float(value) for value in packed.y.flatten()],
@@ -136,24 +119,7 @@ def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 
         random=random,
         best_moves=_best_moves(subject, agent),
         answer_step=_answer_step(agent, model.agent.keep),
-        notes=[*subject.notes, *_indifference(agent)],
-    )
-
-
-def depicted(subject: Subject) -> Depicted:
-    """Where everything lies, with elements and bonds for molecules."""
-    packed, features = subject.packed, subject.features
-    pairs = packed.edge_index.T.tolist()
-    is_molecule = bool(features) and packed.x is not None
-    orders = (
-        bond_orders(features, packed.edge_attr) if is_molecule and packed.edge_attr is not None else [1.0] * len(pairs)
-    )
-    edges = {(min(pair), max(pair)): float(order) for pair, order in zip(pairs, orders, strict=True)}
-    return Depicted(
-        positions=positions(packed, 0, subject.smiles),
-        edges=[(u, v, order) for (u, v), order in sorted(edges.items()) if u != v],
-        letters=element_letters(features, packed.x) if is_molecule and packed.x is not None else [],
-        roots=[] if packed.roots is None else packed.roots[0].tolist(),
+        notes=[*subject.notes, *_indifference(agent), *_units(subject)],
     )
 
 
@@ -182,6 +148,12 @@ def _indifference(agent: Trace) -> list[str]:
         if max(gains) - min(gains) > TIE:
             return []
     return ["Q promises the same for every move of this graph, so the agent's own moves are random too."]
+
+
+def _units(subject: Subject) -> list[str]:
+    """Of scores, where there are any."""
+    unit = "" if subject.packed.y is None else score_unit(subject.model)
+    return [f"Scores are {unit}."] if unit else []
 
 
 def _best_moves(subject: Subject, agent: Trace) -> list[list[BestMove]]:

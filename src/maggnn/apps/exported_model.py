@@ -1,7 +1,7 @@
 """Reading an exported program back: its description, and graphs of any kind turned into its input tensors.
 
 Example:
-    from maggnn.apps.exported_model import load_exported
+    from maggnn import load_exported
 
     model = load_exported("model.pt2")
     answers = model.predict(["CCO", "c1ccccc1"])  # [graphs, outputs]
@@ -22,6 +22,7 @@ from torch import Tensor
 from maggnn.apps.graph_inputs import packed_inputs
 from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch
+from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator
 from maggnn.tuples import neighbour_tuples, sample_tuples
 
@@ -48,17 +49,25 @@ class ExportedModel:
     description: dict[str, Any]
     run: Run
 
-    def predict(self, graphs: Any, seed: int = 0) -> Tensor:
+    def predict(self, graphs: Any, seed: int = 0, inputs: str = "auto") -> Tensor:
         """Probabilities of the classes, or values in the targets' own units, [graphs (or nodes), outputs].
 
         Args:
-            graphs: SMILES, PackedGraphs, NetworkX or PyG graphs.
+            graphs: SMILES (of a model that was fitted to SMILES), graph6, PackedGraphs, NetworkX or PyG graphs.
             seed: of the starting tuples, where the model draws them.
+            inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         """
-        packed, _ = packed_inputs(graphs, features=self.description["features"] or "ogb")
+        packed = self._packed(graphs, inputs)
         generator = make_generator(seed)
         chunks = torch.arange(len(packed)).split(GRAPHS_AT_ONCE)
         return torch.cat([self.run(program_inputs(self.description, packed[ids], generator)) for ids in chunks])
+
+    def _packed(self, graphs: Any, inputs: str) -> PackedGraphs:
+        """Many a string is both SMILES and graph6, so a model that was fitted to graphs takes none for SMILES."""
+        packed, came_as = packed_inputs(graphs, inputs, self.description["features"] or "ogb")
+        if came_as == "smiles" and self.description["source"] != "smiles":
+            raise InputError("the model was fitted to graphs, not to SMILES: of graph6 strings say inputs='graph6'")
+        return packed
 
 
 def load_exported(path: str | Path) -> ExportedModel:

@@ -7,7 +7,8 @@
 | onnx | .onnx | onnxruntime |
 
 All take the same tensors by name and give the same answers; `exported_search` says which, and how ties are broken.
-What the tensors are is written into the file as JSON, and `exported_model` reads it back.
+What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for graphs of
+the kinds that the model was fitted to.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import contextlib
 import io
 import json
 import logging
-import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -30,6 +30,7 @@ from torch.export import Dim, ExportedProgram
 from maggnn.apps.exported_model import DESCRIPTION, SUFFIXES, Run, open_exported
 from maggnn.apps.exported_search import ExportedSearch
 from maggnn.apps.fitted import FACTS, MODEL, FittedModel
+from maggnn.apps.whole_files import check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec
 from maggnn.model import MagGNN
@@ -50,9 +51,9 @@ CLOSE = 1e-4
 """How far a written program may be from the module it was made of, relative to the largest answer."""
 
 
-def export_model(model: Path, out: Path, kind: str = "torch") -> dict[str, Any]:
+def export_model(model: Path, out: Path, kind: str = "torch", overwrite: bool = False) -> dict[str, Any]:
     """Write the model of a folder (or of a model.safetensors) to `out` and return what there is to say."""
-    _check_out(out, kind)
+    _check_out(out, kind, overwrite)
     search, description = _search(model)
     description["format"] = kind
     program = _traced(search, description)
@@ -66,16 +67,17 @@ def export_model(model: Path, out: Path, kind: str = "torch") -> dict[str, Any]:
     return {"out": str(out), "bytes": len(data), **description}
 
 
-def _check_out(out: Path, kind: str) -> None:
+def _check_out(out: Path, kind: str, overwrite: bool) -> None:
     """Before long work, not after it."""
     if kind not in SUFFIXES:
         raise InputError(f"--format is {kind!r}: give {', '.join(SUFFIXES)}")
     if out.suffix != SUFFIXES[kind]:
         raise InputError(f"{out}: --format {kind} writes a {SUFFIXES[kind]} file")
+    check_writable(out)
     if out.is_dir():
         raise InputError(f"{out}: is a folder, and the program needs a file")
-    with _writing(out), _waiting(out) as waiting:
-        waiting.touch()
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
 
 
 def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
@@ -234,31 +236,13 @@ def _check_answers(run: Run, search: ExportedSearch, description: dict[str, Any]
 
 def write_checked(out: Path, data: bytes, check: Callable[[Path], None]) -> None:
     """Write under another name, check, rename: what is there stays whole."""
-    with _writing(out), _waiting(out) as waiting:
-        with waiting.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        check(waiting)
-        waiting.replace(out)
 
+    def read_back(path: Path) -> None:
+        try:
+            check(path)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"{out}: cannot be read back ({reason}); what was there before is untouched") from error
 
-@contextlib.contextmanager
-def _waiting(out: Path) -> Iterator[Path]:
-    """A name beside `out`, free again afterwards."""
-    path = out.with_name(f".{out.stem}.{os.getpid()}{out.suffix}")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        yield path
-    finally:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(f"{out}: cannot be written ({reason}); what was there before is untouched") from error
+    with whole_file(out, read_back) as waiting:
+        waiting.write_bytes(data)

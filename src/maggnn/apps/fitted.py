@@ -19,6 +19,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from maggnn.apps.whole_files import whole_file
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.engine import Engine
@@ -129,14 +130,9 @@ class FittedModel:
 
     def save(self, folder: Path) -> None:
         """Write the folder's two files, each under another name first: what is there stays whole."""
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            save_model(folder / MODEL, self.model, self.config)
-            waiting = folder / f"{FACTS}.tmp"
+        save_model(folder / MODEL, self.model, self.config)  # makes the folder
+        with whole_file(folder / FACTS) as waiting:
             waiting.write_text(json.dumps(asdict(self.facts), indent=1) + "\n", encoding="utf-8")
-            waiting.replace(folder / FACTS)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot be written ({error})") from error
 
     @classmethod
     def load(cls, folder: Path) -> FittedModel:

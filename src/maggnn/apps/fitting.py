@@ -103,6 +103,7 @@ def data_digest(arrays: Arrays, config: Config) -> str:
     """A short text that changes with the data and with the settings."""
     digest = hashlib.sha256(json.dumps(configs.to_dict(config), sort_keys=True).encode())
     for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         digest.update(arrays[name].tobytes())
     return digest.hexdigest()[:12]
 

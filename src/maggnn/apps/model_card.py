@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from maggnn.apps.fitted import Facts
 from maggnn.apps.intervals import Judged, limits
+from maggnn.apps.whole_files import whole_file
 from maggnn.experiments.figures import style
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
@@ -61,9 +61,8 @@ def verdict(judged: Mapping[str, Judged], metric: str) -> str:
 
 def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
     """Write the text, all or nothing."""
-    waiting = folder / f".{CARD}.{os.getpid()}.tmp"
-    waiting.write_text(_text(facts, origin, test), encoding="utf-8")
-    waiting.replace(folder / CARD)
+    with whole_file(folder / CARD) as waiting:
+        waiting.write_text(_text(facts, origin, test), encoding="utf-8")
 
 
 def draw_test(path: Path, facts: Facts, test: Test) -> None:

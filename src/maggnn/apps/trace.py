@@ -25,6 +25,9 @@ from maggnn.packed import PackedGraphs
 from maggnn.runtime import make_generator
 from maggnn.state import Move, State
 
+MOST_MOVES = 64
+"""Of one search that is shown to people."""
+
 Policy = Literal["agent", "random moves"]
 
 
@@ -36,7 +39,8 @@ class Step:
         tuples: the marked nodes by their local ids, [m][k].
         q_table: the gain that Q promises for every move from here, [|V|][m][k]; None without an agent (k = 0).
         answer: what the model predicts with these marks: probabilities of classes, or values in the targets' units.
-        score: minus the loss of Eq. 5; None where the target is not known.
+        score: minus the loss of Eq. 5, of a regression in units of the targets' spread; None where the target is not
+            known.
         moved: the (tuple, slot, node) moves that led here; none led to the start.
     """
 

@@ -33,6 +33,7 @@ from maggnn.apps.tuning_space import start_params, suggested
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
+from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.runtime import make_generator, pick_device
 from maggnn.training.evaluate import evaluate
@@ -97,7 +98,21 @@ def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps:
     if seed is not None:
         base = base.replaced(runtime={"seed": seed})
     base = _with_steps(base, base.training.predictor_steps if steps is None else steps)
-    return _prepared(Problem(registry.load(base.data.name), base, False, configs.to_json(base)))
+    dataset = registry.load(base.data.name)
+    return _prepared(Problem(dataset, base, False, data_digest(_arrays(dataset, base), base)))
+
+
+def _arrays(dataset: Dataset, base: Config) -> Arrays:
+    """What trials learn from and are judged by: the graphs, and which of them are in which part."""
+    graphs = dataset.graphs
+    tensors = {
+        "node_offsets": graphs.node_offsets, "edge_offsets": graphs.edge_offsets, "edge_index": graphs.edge_index,
+        "x": graphs.x, "edge_attr": graphs.edge_attr, "roots": graphs.roots, "y": graphs.y,
+    }  # fmt: skip
+    split = dataset.split(base.data.split_seed, base.data.fold)
+    parts = [split.train, split.val, split.test]
+    tensors |= {f"part {number}": ids for number, ids in enumerate(parts)}
+    return {name: values.numpy() for name, values in tensors.items() if values is not None}
 
 
 def _with_steps(base: Config, steps: int) -> Config:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from maggnn import config as configs
+from maggnn.apps.whole_files import whole_file
 from maggnn.config import Config
 from maggnn.errors import InputError
 
@@ -74,8 +74,7 @@ def write_trials(folder: Path, study: Study) -> None:
     """All trials that have ended, one a row."""
     ended = [trial for trial in study.trials if trial.state.is_finished()]
     keys = sorted({key for trial in ended for key in trial.params})
-
-    def write(file: TextIO) -> None:
+    with whole_file(folder / TRIALS) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("trial", "state", "value", "seconds", *keys, "reason"))
         for trial in ended:
@@ -86,13 +85,12 @@ def write_trials(folder: Path, study: Study) -> None:
             reason = trial.user_attrs.get("reason", "")
             writer.writerow((trial.number, trial.state.name.lower(), value, shown, *cells, reason))
 
-    _whole_file(folder / TRIALS, write)
-
 
 def write_config(folder: Path, config: Config, objective: str, value: float) -> None:
     """The best config so far as TOML that `config.load` reads."""
     text = f"# The best of a study: {objective} {value:.6g} on the validation part.\n\n{to_toml(config)}"
-    _whole_file(folder / BEST, lambda file: file.write(text))
+    with whole_file(folder / BEST) as waiting:
+        waiting.write_text(text, encoding="utf-8", newline="\n")
 
 
 def to_toml(config: Config) -> str:
@@ -106,19 +104,6 @@ def to_toml(config: Config) -> str:
             # A string, a number or a truth value is written alike in JSON and in TOML.
             lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in changed.items()), ""]
     return "\n".join(lines)
-
-
-def _whole_file(path: Path, write: Callable[[TextIO], Any]) -> None:
-    """Write under another name, flush to the disk, rename."""
-    waiting = path.with_name(f".{path.name}.tmp")
-    try:
-        with waiting.open("w", newline="", encoding="utf-8") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        waiting.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}); the trials so far are kept") from error
 
 
 def last_reason(study: Study) -> str:
@@ -152,10 +137,8 @@ def draw(folder: Path, study: Study, objective: str) -> None:
         names = list(reversed(shares))
         plot.barh([name.split(".")[1] for name in names], [shares[name] for name in names], color=PALE)
         tidy(plot, "share of the differences it explains", "")
-    try:
-        save(figure, folder / PICTURE)
-    except OSError as error:
-        raise InputError(f"{folder / PICTURE}: cannot be written ({error.strerror})") from error
+    with whole_file(folder / PICTURE) as waiting:
+        save(figure, waiting)
 
 
 def _importances(study: Study) -> dict[str, float]:

@@ -428,3 +428,10 @@ def test_learns_rings_and_chains():
     model = MagClassifier(steps=60).fit(RINGS, RING_LABELS)
     assert model.predict([nx.cycle_graph(30), nx.path_graph(30)]).tolist() == ["ring", "chain"]
     assert model.score(RINGS, RING_LABELS) > 0.9
+
+
+def test_a_model_of_graphs_takes_no_strings_for_molecules():
+    graphs = [nx.cycle_graph(number) for number in (3, 4, 5, 6) * 3]
+    model = MagClassifier(steps=2, random_state=0).fit(graphs, [0, 1] * 6)
+    with pytest.raises(InputError, match="graphs without atoms: for graph6 strings, set inputs='graph6'"):
+        model.predict(["CC"])

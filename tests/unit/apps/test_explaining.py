@@ -17,7 +17,8 @@ from maggnn import config as configs
 from maggnn.apps.explain_chart import nice_ticks
 from maggnn.apps.explain_graph import read_subject
 from maggnn.apps.explain_page import page
-from maggnn.apps.explain_picture import MOST_PANELS, panel, picture, shade, shown_steps
+from maggnn.apps.explain_picture import HUES, MOST_PANELS, panel, picture, shade, shown_steps
+from maggnn.apps.explain_words import output_names, promise_notes
 from maggnn.apps.explaining import HEADER, explain, table_rows
 from maggnn.apps.explanation import BEST_MOVES, RANDOM_WALKS, explain_subject
 from maggnn.apps.graph_inputs import packed_inputs
@@ -105,7 +106,7 @@ def test_names_and_elements(explanations):
     assert explanations["words"].outputs == ["<with> & co", "without"]
     assert explanations["words"].graph.node_name(0) == "N0"
     assert explanations["two"].outputs == ["y0", "y1"] and explanations["two"].target == [4.0, 96.5]
-    assert explanations["run"].graph.letters == [] and explanations["run"].name == "graph 1 of shrikhande_rook"
+    assert explanations["run"].graph.labels == [] and explanations["run"].name == "graph 1 of shrikhande_rook"
     assert explanations["run"].target_text().startswith("class ")
     assert any("cycles6" in note for note in explanations["numbers"].notes)
     assert len(explanations["rings"].graph.edges) == nx.lollipop_graph(5, 3).number_of_edges()
@@ -191,6 +192,63 @@ def test_graphs_of_files(models, tmp_path):
 
 def test_what_training_never_saw_is_said(models):
     assert any("never saw" in note for note in read_subject(models / "numbers", "CC[Si]").notes)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "letters", "orders"),
+    [
+        ("BrCCBr", ["Br", "C", "C", "Br"], {1}),
+        ("CC#CO", ["C", "C", "C", "O"], {1, 3}),
+        ("FC=C", ["F", "C", "C"], {1, 2}),
+    ],
+)
+def test_what_training_never_saw_is_drawn_as_it_is(models, smiles, letters, orders):
+    subject = read_subject(models / "numbers", smiles)
+    assert any("never saw" in note for note in subject.notes)
+    found = explain_subject(subject, num_moves=1)
+    assert found.graph.labels == letters and {order for *_, order in found.graph.edges} == orders
+    assert found.graph.node_name(0) == f"{letters[0]}0"
+    words = [shape.text for shape in picture(found).shapes if isinstance(shape, Words)]
+    assert words.count(letters[0]) == letters.count(letters[0]) * 4  # two steps of two walks
+
+
+def test_scores_of_numbers_have_a_unit(models, explanations):
+    known = explain_subject(read_subject(models / "numbers", ASPIRIN, ["4"]))
+    unit = "Scores are in units of the target's spread."
+    assert unit in known.notes and unit.replace("'", "&#x27;") in page(known)
+    assert unit in [shape.text for shape in picture(known).shapes if isinstance(shape, Words)]
+    assert "Scores are in units of each target's spread." in explanations["two"].notes
+    assert not any("Scores" in note for name in ("numbers", "words", "run") for note in explanations[name].notes)
+
+
+def test_names_and_notes_of_runs(models):
+    from maggnn.model import MagGNN
+    from maggnn.training.checkpoint import load_model
+
+    model, config = load_model(models / "run" / "model.safetensors")
+    assert output_names(model, "shrikhande_rook", None) == (("0", "1"), ("class",))
+    one, two = (MagGNN(outputs, task="regression") for outputs in (1, 2))
+    assert output_names(one, "zinc", None) == ((), ("y",)) and output_names(two, "mine.npz", None) == ((), ("y0", "y1"))
+    assert output_names(one, "qm9_mu", None) == ((), ("mu",))
+    assert promise_notes(model, config) == ()
+    standardised = config.replaced(training={"standardise_rewards": True})
+    assert "their spread" in promise_notes(model, standardised)[0]
+
+
+def test_random_moves_do_not_repeat_the_draws_of_the_start(tmp_path):
+    single = [*FEW, "agent.num_tuples=6", "agent.tuple_order=1", "agent.num_moves=1"]
+    train(configs.load(DEMO).with_settings(single), tmp_path, quiet=True)
+    for seed in range(3):
+        found = explain_subject(read_subject(tmp_path, "0"), seed=seed)
+        assert all(walk.steps[1].tuples != walk.steps[0].tuples for walk in found.random)
+
+
+def test_tuples_have_the_colours_of_the_page():
+    folder = Path(explain.__code__.co_filename).parent / "show" / "page"
+    light, dark = re.findall(r"--tuple-0:.*", (folder / "page.css").read_text())
+    assert tuple(re.findall(r"--tuple-\d: (#\w+);", light)) == HUES
+    assert len(re.findall(r"--tuple-\d: (#\w+);", dark)) == len(HUES)
+    assert f"const COLOURS = {len(HUES)};" in (folder / "picture.js").read_text()
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0, 1e6))

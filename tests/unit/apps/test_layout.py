@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maggnn import InputError
-from maggnn.apps.depiction import bond_orders, element_letters
+from maggnn.apps.depiction import Depicted, atom_labels, bond_orders
 from maggnn.apps.graph_inputs import packed_inputs
 from maggnn.apps.layout import MARGIN, MOST_BY_DISTANCES, positions
 from maggnn.conversions import pack_networkx
@@ -74,12 +74,21 @@ def test_another_molecule_is_refused():
 def test_elements_and_bonds():
     for features, expected in (("ogb", "CCBrN"), ("zinc", "CCBrN")):
         packed, _ = packed_inputs(["CC(Br)C#N"], "smiles", features)
-        assert "".join(element_letters(features, packed.x)).replace("CCBrCN", "CCBrN") == expected
+        assert "".join(atom_labels(features, packed.x)).replace("CCBrCN", "CCBrN") == expected
         assert sorted(bond_orders(features, packed.edge_attr)) == [1, 1, 1, 1, 1, 1, 3, 3]
     packed, _ = packed_inputs(["C=O"], "smiles", "qm9")
-    assert element_letters("qm9", packed.x) == ["C", "O", "H", "H"]
+    assert atom_labels("qm9", packed.x) == ["C", "O", "H", "H"]
     assert sorted(bond_orders("qm9", packed.edge_attr)) == [1, 1, 1, 1, 2, 2]
     packed, _ = packed_inputs(["c1ccccc1"])
     assert set(bond_orders("ogb", packed.edge_attr)) == {1.5}
     packed, _ = packed_inputs(["*C"])
-    assert element_letters("ogb", packed.x)[0] == "*"
+    assert atom_labels("ogb", packed.x)[0] == "?"
+
+
+def test_a_label_has_hydrogens_and_charge_a_name_has_the_element():
+    packed, _ = packed_inputs(["CC[NH3+].[O-]C(Cl)=O"], "smiles", "zinc")
+    labels = atom_labels("zinc", packed.x)
+    assert labels == ["C", "C", "NH3+", "O-", "C", "Cl", "O"]
+    drawn = Depicted([], [], [*labels, "?"], [])
+    assert [drawn.node_name(node) for node in (2, 3, 5, 7)] == ["N2", "O3", "Cl5", "?7"]
+    assert Depicted([], [], [], []).node_name(7) == "7"

@@ -4,6 +4,7 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,9 @@ from maggnn.apps.tuning_folder import to_toml
 from maggnn.apps.tuning_space import start_params, suggested, without_marks
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
+from maggnn.data.molecule_table import PARTS
+from maggnn.data.molecules import Molecule, featurise_all
+from maggnn.data.packing import pack, save_packed
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 
@@ -140,6 +144,33 @@ def test_what_it_cannot_tune_is_one_line(tmp_path):
         (tmp_path / "x.toml").write_text(to_toml(Config().replaced(data={"name": name})))
         with pytest.raises(InputError, match=f"{name} has no validation part of its own"):
             config_problem(tmp_path / "x.toml", [], None, None)
+
+
+def packed_file(path: Path, targets: list[float], num_train: int = 12, num_val: int = 6) -> None:
+    """As `maggnn data pack` writes it: the first graphs to train on, then those to validate with."""
+    parts = np.split(np.arange(len(SMILES)), [num_train, num_train + num_val])
+    arrays = pack(molecule for molecule in featurise_all(SMILES, "ogb") if isinstance(molecule, Molecule))
+    save_packed(path, {**arrays, "y": np.array(targets), **dict(zip(PARTS, parts, strict=True))})
+
+
+def test_a_packed_file_that_was_changed_is_another_study(tmp_path):
+    targets = [smiles.count("O") + 0.5 for smiles in SMILES]
+    base = problem().base.replaced(data={"name": str(tmp_path / "mine.npz")})
+    (tmp_path / "mine.toml").write_text(to_toml(base))
+
+    def read() -> Problem:
+        return config_problem(tmp_path / "mine.toml", [], None, None)
+
+    packed_file(tmp_path / "mine.npz", targets)
+    tune(read(), tmp_path / "study", trials=1, tell=quiet)
+    packed_file(tmp_path / "mine.npz", targets)
+    assert tune(read(), tmp_path / "study", trials=1, tell=quiet)["trials"]["complete"] == 1
+    before = (tmp_path / "study" / "trials.csv").read_bytes()
+    for changed in ({"targets": [0.0, *targets[1:]]}, {"num_train": 11, "num_val": 7}, {"num_val": 5}):
+        packed_file(tmp_path / "mine.npz", **{"targets": targets, **changed})
+        with pytest.raises(InputError, match="study of other data or settings"):
+            tune(read(), tmp_path / "study", trials=2, tell=quiet)
+    assert (tmp_path / "study" / "trials.csv").read_bytes() == before
 
 
 @pytest.mark.slow

@@ -38,7 +38,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "maggnn.apps.explanation": ("Explanation",),
     "maggnn.apps.trace": ("trace", "Trace", "Step"),
     "maggnn.apps.exporting": ("export_model",),
-    "maggnn.apps.exported_model": ("load_exported", "ExportedModel"),
+    "maggnn.apps.exported_model": ("ExportedModel",),
     "maggnn.training.run": ("Trained",),
     "maggnn.training.evaluate": ("evaluate", "Evaluation", "evaluate_model"),
     "maggnn.training.pretrained": ("PretrainedAgent",),

@@ -16,14 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from maggnn.apps.depiction import FEATURES_OF_SETS, depicted
+from maggnn.apps.explain_words import output_names, promise_notes, score_unit
 from maggnn.apps.featurised_chunks import featurised_chunk
 from maggnn.apps.fitted import Facts, FittedModel, UnseenWarning
-from maggnn.apps.layout import positions
 from maggnn.apps.own_table import graphs_of
-from maggnn.apps.show.atoms import features_of, order, symbols
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules
 from maggnn.apps.show.runs import MODEL, Run
-from maggnn.apps.trace import Policy, Step, step_at, trace
+from maggnn.apps.trace import MOST_MOVES, Policy, Step, step_at, trace
+from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
@@ -38,9 +39,6 @@ MOST_GRAPHS = 1000
 
 MOST_TYPED = 200
 MOST_ATOMS = 1000
-MOST_MOVES = 64
-"""Of one question."""
-
 KEPT_PICTURES = 64
 
 
@@ -49,7 +47,8 @@ class Entry:
     """A graph of the gallery: number `graph` of `graphs`.
 
     Attributes:
-        x: features as they were before unknown categories were taken for known ones, [n, F].
+        x, edge_attr: features [n, F] and [E, F] as they were before unknown categories were taken for known ones; None
+            where nothing was.
         note: what its reader has to know.
     """
 
@@ -58,6 +57,7 @@ class Entry:
     graph: int = 0
     smiles: str | None = None
     x: Tensor | None = None
+    edge_attr: Tensor | None = None
     note: str = ""
 
 
@@ -67,23 +67,24 @@ class Gallery:
     Args:
         names: of the answers: classes, or targets.
         features: that molecules have; empty where the graphs are none.
+        config: that the model was trained with: it says what scores are made of and what promises are worth.
         fitted: a model of `maggnn fit`, to which molecules can be added.
         dataset: whose test split is shown, with its metric.
-        reward: what the agent's scores are made of (`training.reward`).
     """
 
     def __init__(
         self,
         model: MagGNN,
+        config: Config,
         names: Sequence[str],
         features: str,
         entries: list[Entry],
         fitted: FittedModel | None = None,
         dataset: Dataset | None = None,
-        reward: str = "loss",
     ) -> None:
         self.model, self.names, self.features, self.entries = model, list(names), features, entries
-        self.fitted, self.dataset, self.reward = fitted, dataset, reward
+        self.fitted, self.dataset, self.reward = fitted, dataset, config.training.reward
+        self.notes = promise_notes(model, config)
         self.lock = threading.Lock()
         self.left_out = 0
         self.measured: dict[str, Any] | None = None
@@ -106,6 +107,9 @@ class Gallery:
             "t": agent.num_moves,
             "moves": self.model.q_network is not None,
             "remembers": agent.history != "zero" or (agent.actions == "in_turn" and agent.num_tuples > 1),
+            "most_moves": MOST_MOVES,
+            "score_unit": score_unit(self.model),
+            "notes": self.notes,
             "takes_molecules": self.takes_molecules,
             "left_out": self.left_out,
             "titles": [entry.title for entry in self.entries],
@@ -125,7 +129,7 @@ class Gallery:
             warnings.simplefilter("always", UnseenWarning)
             familiar = self.fitted.familiar(packed)
         note = "It holds a category that training never saw: the commonest one stands for it." if said else ""
-        entry = Entry(_short(smiles), familiar, smiles=smiles, x=packed.x, note=note)
+        entry = Entry(_short(smiles), familiar, smiles=smiles, x=packed.x, edge_attr=packed.edge_attr, note=note)
         with self.lock:
             self.entries.append(entry)
             return len(self.entries) - 1
@@ -174,17 +178,16 @@ class Gallery:
     def _picture(self, number: int) -> dict[str, Any]:
         """Nodes, edges and target of a graph."""
         entry, alone = self._entry(number), self._alone(number)
-        source, target = alone.edge_index.tolist()
-        bonds = [[]] * len(source) if alone.edge_attr is None else alone.edge_attr.tolist()
-        drawn = {(min(u, v), max(u, v)): bond for u, v, bond in zip(source, target, bonds, strict=True) if u != v}
-        features = self.features if alone.edge_attr is None or not alone.edge_attr.is_floating_point() else ""
+        x = alone.x if entry.x is None else entry.x
+        edge_attr = alone.edge_attr if entry.edge_attr is None else entry.edge_attr
+        drawn = depicted(alone, self.features, x, edge_attr, entry.smiles)
         return {
             "title": entry.title,
             "note": entry.note,
-            "positions": positions(alone, 0, entry.smiles),
-            "edges": [[u, v, order(features, bond)] for (u, v), bond in drawn.items()],
-            "labels": symbols(features, alone.x if entry.x is None else entry.x),
-            "roots": [] if alone.roots is None else alone.roots[0].tolist(),
+            "positions": drawn.positions,
+            "edges": drawn.edges,
+            "labels": drawn.labels or None,
+            "roots": drawn.roots,
             "target": None if alone.y is None else alone.y[0].reshape(-1).tolist(),
         }
 
@@ -198,17 +201,16 @@ def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gall
     ids = dataset.split(config.data.split_seed, config.data.fold).test[:MOST_GRAPHS]
     graphs = dataset.graphs.select(ids)  # the rest of a large set need not stay in memory
     entries = [Entry(f"graph {number}", graphs, place) for place, number in enumerate(ids.tolist())]
-    default = [f"class {number}" for number in range(model.num_outputs)]
-    if model.task == "regression":
-        default = ["value"] if model.num_outputs == 1 else [f"value {n + 1}" for n in range(model.num_outputs)]
-    names = dataset.class_names or dataset.target_names or default
+    classes, targets = output_names(model, dataset.name, dataset)
     shown = replace(dataset, graphs=graphs)
-    return Gallery(model, names, features_of(dataset.name), entries, None, shown, config.training.reward)
+    features = FEATURES_OF_SETS.get(dataset.name, "")
+    return Gallery(model, config, classes or targets, features, entries, dataset=shown)
 
 
 def _of_molecules(fitted: FittedModel, molecules: Path | None, typed: Sequence[str]) -> Gallery:
     facts: Facts = fitted.facts
-    gallery = Gallery(fitted.model, facts.classes or facts.targets, facts.features, [], fitted=fitted)
+    names = facts.classes or facts.targets
+    gallery = Gallery(fitted.model, fitted.config, names, facts.features, [], fitted)
     rows = [] if molecules is None or not gallery.takes_molecules else read_molecules(molecules, facts, MOST_GRAPHS)
     for row in [*rows, *(MoleculeRow(smiles, None) for smiles in typed)]:
         try:

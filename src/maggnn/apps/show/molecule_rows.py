@@ -12,6 +12,9 @@ from torch import Tensor
 from maggnn.apps.fitted import Facts
 from maggnn.apps.row_files import open_source
 
+USUAL_COLUMN = "smiles"
+"""Of a table, for a model that was fitted to none."""
+
 
 @dataclass(frozen=True)
 class MoleculeRow:
@@ -23,7 +26,7 @@ class MoleculeRow:
 
 def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
     """The first `most` rows of a .smi, .csv or .parquet."""
-    source = open_source(path, facts.smiles_column)
+    source = open_source(path, facts.smiles_column or USUAL_COLUMN)
     chunk = next(source.chunks(most), None)
     if chunk is None:
         return []

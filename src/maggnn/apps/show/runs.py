@@ -83,13 +83,19 @@ def find_runs(root: Path) -> dict[str, Run]:
     found: dict[str, Run] = {}
     for folder in _folders(root, DEEPEST):
         if any((folder / name).is_file() for name in (MODEL, FACTS, LOG)):
-            name = root.resolve().name if folder == root else folder.relative_to(root).as_posix()
+            name = _own_name(root) if folder == root else folder.relative_to(root).as_posix()
             found[name] = Run(name, folder)
         if len(found) == MOST_RUNS:
             break
     if not found:
         raise InputError(f"{root}: holds no run; `maggnn train` and `maggnn fit` make one")
     return found
+
+
+def _own_name(root: Path) -> str:
+    """Of a run that lies in `root` itself; a dot where a folder in it has the same name, for no run below is a dot."""
+    name = root.resolve().name
+    return name if name and not (root / name).exists() else "."
 
 
 def _folders(folder: Path, depth: int) -> Iterator[Path]:

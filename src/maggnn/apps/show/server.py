@@ -19,14 +19,15 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
-from maggnn.apps.show.gallery import MOST_MOVES, Gallery
+from maggnn.apps.show.gallery import Gallery
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
 from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
 from maggnn.apps.show.shelf import Shelf
-from maggnn.apps.trace import Policy
+from maggnn.apps.trace import MOST_MOVES, Policy
 from maggnn.errors import InputError
 from maggnn.training import checkpoint
 
@@ -123,6 +124,7 @@ def make_app(root: Path, molecules: Path | None = None, host: str = "127.0.0.1")
     app.add_middleware(Guard, host=host)  # pyright: ignore[reportArgumentType]
     app.add_exception_handler(InputError, _as_one_line)
     app.add_exception_handler(RequestValidationError, _as_one_line)
+    app.add_exception_handler(HTTPException, _as_one_line)
     _add_pages(app)
     _add_reading(app, site)
     _add_playing(app, site)
@@ -142,10 +144,18 @@ def _check(site: Site) -> None:
 
 def _as_one_line(request: Request, error: Exception) -> Response:
     if isinstance(error, RequestValidationError):
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"][1:])
-        return JSONResponse({"error": f"{where}: {first['msg']}"}, 422)
+        return JSONResponse({"error": _what_is_wrong(error.errors()[0])}, 422)
+    if isinstance(error, HTTPException):  # FastAPI's own: no such page, or a body that is no text
+        return JSONResponse({"error": error.detail}, error.status_code)
     return JSONResponse({"error": str(error)}, 400)
+
+
+def _what_is_wrong(found: dict[str, Any]) -> str:
+    """One line for what pydantic found."""
+    if found["type"] == "json_invalid":  # where it stops is a number, not the name of a field
+        return f"the question is not JSON: {found['ctx']['error']}"
+    where = ".".join(str(part) for part in found["loc"][1:]) or "the question"
+    return f"{where}: {found['msg']}"
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -10,7 +10,10 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
+from maggnn import MagClassifier
 from maggnn.apps import fitted as fitted_models
+from maggnn.apps.explain_graph import read_subject
+from maggnn.apps.explanation import explain_subject
 from maggnn.apps.show import shelf as shelves
 from maggnn.apps.show.runs import Run, find_runs
 from maggnn.apps.show.server import make_app
@@ -118,6 +121,9 @@ def test_molecules(client):
     unseen = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC[Si](F)Cl"}))["graph"]
     picture = good(client.get("/api/graph", params={"run": "mine", "graph": unseen}))
     assert picture["labels"] == ["C", "C", "Si", "F", "Cl"] and "never saw" in picture["note"]
+    triple = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC#CBr"}))["graph"]
+    picture = good(client.get("/api/graph", params={"run": "mine", "graph": triple}))
+    assert picture["labels"] == ["C", "C", "C", "Br"] and picture["edges"] == [[0, 1, 1], [1, 2, 3], [2, 3, 1]]
     single = good(client.post("/api/molecule", json={"run": "mine", "smiles": "O"}))["graph"]
     assert good(client.post("/api/start", json={"run": "mine", "graph": single}))["tuples"] == [[0, 0]]
     for smiles in ("C(", "", "C" * 1500):
@@ -148,6 +154,54 @@ def test_molecules_from_a_file_come_with_their_targets(runs, tmp_path):
         second = good(client.get("/api/graph", params={"run": "mine", "graph": 1}))
         assert first["target"] == [1.5] and second["target"] is None
         assert good(client.post("/api/start", json={"run": "mine", "graph": 0}))["score"] <= 0
+
+
+def test_what_is_said_of_a_model_is_what_explain_says(client, runs):
+    mine = good(client.get("/api/gallery", params={"run": "mine"}))
+    told = read_subject(runs / "mine", "CCO")
+    assert mine["notes"] == list(told.notes) and "cycles6" in mine["notes"][0] and mine["names"] == ["oxygens"]
+    assert mine["score_unit"] == "in units of the target's spread" and mine["most_moves"] == 64
+    marks = good(client.get("/api/gallery", params={"run": "marks"}))
+    assert marks["score_unit"] == "" and marks["notes"] == []
+    assert marks["names"] == list(read_subject(runs / "marks", "0").classes)
+
+
+def test_names_of_numbers_and_classes_are_those_of_explain(tmp_path, small_runs, monkeypatch):
+    data = small_runs.large_graphs(tmp_path / "unnamed.npz", 20)
+    small_runs.trained(tmp_path / "runs" / "unnamed", small_runs.tiny_config(str(data), steps=2))
+    client = TestClient(make_app(tmp_path / "runs"), base_url="http://127.0.0.1")
+    names = good(client.get("/api/gallery", params={"run": "unnamed"}))["names"]
+    assert names == ["0", "1"] == list(read_subject(tmp_path / "runs" / "unnamed", "0").outputs)
+
+
+def test_scores_are_those_of_explain(tmp_path):
+    words = ["with", "without", "without", "with", "with", "without", "with", "with"]
+    smiles = ["CCO", "CCCC", "c1ccccc1", "CCOC", "OCCO", "CCCCC", "CO", "CC(C)O"]
+    fitted = MagClassifier(steps=2).fit(smiles, words).fitted_
+    config = fitted.config.replaced(training={"reward": "error"})
+    fitted_models.FittedModel(fitted.model, config, fitted.facts).save(tmp_path / "model")
+    table = tmp_path / "some.csv"
+    table.write_text(f"smiles,{fitted.facts.targets[0]}\nCCO,with\n")
+    client = TestClient(make_app(tmp_path / "model", table), base_url="http://127.0.0.1")
+    start = good(client.post("/api/start", json={"run": "model", "graph": 0}))
+    explained = explain_subject(read_subject(tmp_path / "model", "CCO", ["with"]), num_moves=0).agent.steps[0]
+    assert start["tuples"] == explained.tuples and start["score"] == pytest.approx(explained.score, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"{", "the question is not JSON: Expecting property name"),
+        (b"", "the question: "),
+        (b"[1]", "the question: "),
+        (b"3", "the question: "),
+        (b"\xff\xfe{", "There was an error parsing the body"),
+    ],
+)
+def test_a_question_that_is_none_gets_one_line(client, body, words):
+    reply = client.post("/api/place", content=body, headers={"content-type": "application/json"})
+    assert reply.status_code in (400, 422) and "\n" not in reply.text
+    assert reply.json()["error"].startswith(words), reply.text
 
 
 @pytest.mark.parametrize(
@@ -243,6 +297,20 @@ def test_folders_that_cannot_be_shown(tmp_path, runs):
         make_app(runs / "marks", tmp_path / "file")
     with pytest.raises(InputError, match="no such file"):
         make_app(runs / "mine", tmp_path / "absent.smi")
+
+
+def test_a_run_and_a_folder_in_it_may_have_one_name(tmp_path, runs):
+    root = tmp_path / "runs"
+    shutil.copytree(runs / "marks", root / "runs" / "runs")
+    assert list(find_runs(root)) == ["runs/runs"]
+    shutil.copy(runs / "marks" / "model.safetensors", root)
+    shutil.copy(runs / "marks" / "model.safetensors", root / "runs")
+    found = find_runs(root)
+    assert {name: run.folder for name, run in found.items()} == {
+        ".": root, "runs": root / "runs", "runs/runs": root / "runs" / "runs"
+    }  # fmt: skip
+    assert all(name == run.name for name, run in found.items())
+    assert list(find_runs(root / "runs" / "runs")) == ["runs"]
 
 
 def test_links_do_not_lead_outside(tmp_path, runs):

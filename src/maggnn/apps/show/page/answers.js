@@ -4,13 +4,16 @@ import { extent, frameOf } from "./curves.js";
 
 const MOST_BARS = 8;
 
+// Classes that are mere numbers are called so.
+const className = (name) => (/^\d+$/.test(name) ? `class ${name}` : name);
+
 export function inWords(step, facts) {
   if (facts.task === "regression") {
     const more = facts.names.length > 1 ? ` and ${facts.names.length - 1} more` : "";
     return `${facts.names[0]}: ${number(step.answer[0])}${more}`;
   }
   const place = best(step.answer);
-  return place < 0 ? "not a number" : `${facts.names[place]}, ${percent(step.answer[place])}`;
+  return place < 0 ? "not a number" : `${className(facts.names[place])}, ${percent(step.answer[place])}`;
 }
 
 export function showAnswer(step, before, graph, facts) {
@@ -25,9 +28,10 @@ export function showAnswer(step, before, graph, facts) {
 
 function truth(step, before, graph, facts) {
   if (!graph.target) return "The target is not known, so there is no score.";
-  const known = facts.task === "classification" ? facts.names[graph.target[0]] : number(graph.target[0]);
+  const known = facts.task === "classification" ? className(facts.names[graph.target[0]]) : number(graph.target[0]);
   const gain = before ? change(step.score - before.score) : "";
-  const score = `Score ${number(step.score)}${gain ? ` (${gain})` : ""}; 0 is best.`;
+  const unit = facts.score_unit ? ` ${facts.score_unit}` : "";
+  const score = `Score ${number(step.score)}${gain ? ` (${gain})` : ""}${unit}; 0 is best.`;
   return graph.target.length > 1 ? score : `True: ${known}. ${score}`;
 }
 
@@ -39,7 +43,7 @@ function classRows(step, before, graph, facts) {
     const row = made("li", place === right ? { class: "true" } : {});
     const fill = made("div", { class: "fill" });
     fill.style.width = percent(step.answer[place]);
-    const name = made("span", { class: "name", title: facts.names[place] }, facts.names[place]);
+    const words = className(facts.names[place]), name = made("span", { class: "name", title: words }, words);
     row.append(name, made("div", { class: "track" }, fill), made("span", { class: "number" }, percent(step.answer[place])),
       difference(before ? 100 * (step.answer[place] - before.answer[place]) : 0, place === right ? 1 : right === undefined ? 0 : -1));
     return row;
@@ -75,7 +79,7 @@ export function showCourse(svg, steps, beside, here, facts, go) {
   const followed = Math.max(0, best(steps[0].answer)), scored = steps[0].score !== null;
   const of = (list) => list.map((step, place) => [place, step ? height(step, facts, followed) : null]).filter(([, value]) => value !== null && value !== undefined);
   const own = of(steps), random = of(beside);
-  const words = scored ? "score at each step" : facts.task === "regression" ? `${facts.names[0]} at each step` : `probability of ${facts.names[followed]} at each step`;
+  const words = scored ? "score at each step" : facts.task === "regression" ? `${facts.names[0]} at each step` : `probability of ${className(facts.names[followed])} at each step`;
   svg.setAttribute("aria-label", `${words}: ${own.map(([, value]) => number(value)).join(", ")}`);
   const frame = frameOf(svg, [0, Math.max(1, steps.length - 1)], extent([...own, ...random].map(([, value]) => value)), words, Math.max(1, steps.length - 1));
   const path = (points) => points.map(([place, value], k) => `${k ? "L" : "M"}${frame.x(place)} ${frame.y(value)}`).join("");

@@ -3,7 +3,7 @@ import { made, number } from "./asking.js";
 
 const SIZE = 1000;
 const NEAR = 18; // pixels within which a click means a node
-const COLOURS = 6;
+export const COLOURS = 5; // of tuples: --tuple-0 to --tuple-4 of page.css, which are HUES of explain_picture.py in their order
 
 export class Picture {
   constructor(svg, { onNode = () => {}, onHover = () => {} } = {}) {

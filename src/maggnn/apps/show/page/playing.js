@@ -1,9 +1,7 @@
 // The gallery: which graph is shown, the steps walked on it so far, and every control beside it.
 import { ask, byId, fillSelect, guarded, made, number } from "./asking.js";
 import { inWords, showAnswer, showCourse } from "./answers.js";
-import { Picture } from "./picture.js";
-
-const MOST_MOVES = 64;
+import { COLOURS, Picture } from "./picture.js";
 
 class Late extends Error {} // an answer that came after another run had been chosen
 
@@ -49,7 +47,7 @@ export class Playing {
     this.beside = [];
     byId("playground").hidden = true;
     byId("add").hidden = true;
-    for (const name of ["position", "answer", "graph-note"]) byId(name).textContent = "";
+    for (const name of ["position", "answer", "graph-note", "notes"]) byId(name).textContent = "";
     fillSelect(byId("graph"), []);
   }
 
@@ -82,6 +80,7 @@ export class Playing {
     byId("q-colours").closest("label").hidden = !moves;
     byId("beside").closest("label").hidden = !moves;
     byId("all-moves").textContent = `Agent makes ${Math.max(t, 1)} ${t > 1 ? "moves" : "move"}`;
+    byId("notes").textContent = this.facts.notes.join(" ");
     this.radios("tuples", "tuple", m);
     this.radios("slots", "slot", k);
   }
@@ -91,7 +90,7 @@ export class Playing {
       const radio = made("input", { type: "radio", name: kind, value: place });
       radio.checked = place === this.chosen[kind];
       radio.addEventListener("change", () => { this.chosen = { ...this.chosen, [kind]: place }; this.show(); });
-      const label = made("label", kind === "tuple" ? { class: `tuple-${place % 6}` } : {}, radio);
+      const label = made("label", kind === "tuple" ? { class: `tuple-${place % COLOURS}` } : {}, radio);
       if (kind === "tuple") label.append(made("span", { class: "dot" }));
       label.append(String(place + 1));
       return label;
@@ -137,7 +136,7 @@ export class Playing {
 
   // An agent that remembers its walk is asked to walk it again; one that does not goes on from where the marks are.
   async agentMoves(count) {
-    const again = this.facts.remembers && this.now.since + count <= MOST_MOVES ? this.now.since : 0;
+    const again = this.facts.remembers && this.now.since + count <= this.facts.most_moves ? this.now.since : 0;
     const from = this.steps[this.here - again];
     const walked = await this.ask("/api/walk", this.question({ tuples: from.tuples, moves: again + count }));
     this.append(walked.steps.slice(again).map((step, place) => ({ ...step, byHand: false, since: again + place + 1 })));
@@ -232,7 +231,7 @@ export class Playing {
       this.act(action);
     });
     on("agent", "click", () => this.agentMoves(1));
-    on("all-moves", "click", () => this.agentMoves(Math.min(MOST_MOVES, Math.max(this.facts.t, 1))));
+    on("all-moves", "click", () => this.agentMoves(Math.min(this.facts.most_moves, Math.max(this.facts.t, 1))));
     on("back", "click", () => this.go(this.here - 1));
     on("forward", "click", () => this.go(this.here + 1));
     on("restart", "click", () => this.start(false));

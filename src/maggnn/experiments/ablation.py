@@ -95,7 +95,30 @@ _QM9_R2: Variants = _short_runs(
     (*_budget(9000, 512, 4e-3, 3000), "runtime.checkpoint_every=2500"), {"alone, decay .1": _ends(0.1, 0.1)}
 )
 
-VARIANTS: dict[str, Variants] = {"zinc": _ZINC, "zinc_full": _ZINC_FULL, "qm9": _QM9, "qm9_r2": _QM9_R2}
+_MOLHIV: Variants = {
+    name: ("mag-gnn-pre", settings)
+    for name, settings in {
+        "decay .1": ("training.weight_decay=0.1",),
+        "decay .1, norms fixed for .1": ("training.weight_decay=0.1", "training.fixed_norms=0.1"),
+        "decay .1, steps of 512": (
+            "training.batch_size=512", "training.learning_rate=2e-3", "training.weight_decay=0.1",
+        ),
+        "dropout .5": ("encoder.dropout=0.5",),
+        "dropout .5, decay .1, 8k steps": (
+            "encoder.dropout=0.5", "training.weight_decay=0.1", "training.predictor_steps=8000",
+        ),
+        "rings": ("encoder.rings=true",),
+        "2k steps": ("training.predictor_steps=2000",),
+    }.items()
+}  # fmt: skip
+
+VARIANTS: dict[str, Variants] = {
+    "zinc": _ZINC,
+    "zinc_full": _ZINC_FULL,
+    "qm9": _QM9,
+    "qm9_r2": _QM9_R2,
+    "molhiv": _MOLHIV,
+}
 """By data set."""
 
 OUTPUTS = {"qm9": {"qm9_r2": QM9_TARGETS.index("r2"), "qm9_cv": QM9_TARGETS.index("cv")}}

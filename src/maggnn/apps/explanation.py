@@ -96,6 +96,17 @@ class Explanation:
         """Plain values that `json.dumps` takes."""
         return asdict(self)
 
+    def __repr__(self) -> str:
+        first, last = (", ".join(self.answer_text(self.agent.steps[number])) for number in (0, self.answer_step))
+        return f"Explanation({self.name!r}, {len(self.agent.steps) - 1} moves: {first} -> {last})"
+
+    def _repr_svg_(self) -> str:
+        """The picture, where a notebook shows the value of a cell."""
+        from maggnn.apps.explain_picture import picture
+        from maggnn.apps.shapes import to_svg
+
+        return to_svg(picture(self), self.name)
+
 
 def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 0) -> Explanation:
     """Search on the subject's graph with the agent and at random, `num_moves` moves or the model's own t."""

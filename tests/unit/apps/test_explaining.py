@@ -144,6 +144,12 @@ def _places(shape):
     return [shape.place] if isinstance(shape, Words) else [shape.points[0], shape.points[-1]]
 
 
+def test_a_notebook_shows_the_picture(explanations):
+    explained = explanations["numbers"]
+    assert ElementTree.fromstring(explained._repr_svg_()).tag.endswith("svg")
+    assert repr(explained).startswith(f"Explanation({ASPIRIN!r}, 3 moves: ") and len(repr(explained)) < 200
+
+
 def test_a_panel_shows_every_mark_and_every_move(explanations):
     found = explanations["two"]
     step = found.agent.steps[1]

@@ -117,7 +117,7 @@ def _open_aoti(path: Path) -> tuple[Run, str]:
 
 def _open_onnx(path: Path) -> tuple[Run, str]:
     try:
-        import onnxruntime
+        import onnxruntime  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InputError(f"{path}: needs onnxruntime: pip install 'maggnn[onnx]'") from None
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])

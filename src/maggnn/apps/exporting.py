@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import importlib.util
 import json
 import logging
 import tempfile
@@ -194,12 +195,9 @@ def _compiled(program: ExportedProgram, description: dict[str, Any]) -> bytes:
 
 
 def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
-    try:
-        import onnx  # noqa: F401 (torch asks for it later, in more words)
-        import onnxruntime  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise InputError(f"--format onnx needs {error.name}: pip install 'maggnn[onnx]'") from None
+    for name in ("onnx", "onnxruntime", "onnxscript"):  # torch asks for them later, in more words
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"--format onnx needs {name}: pip install 'maggnn[onnx]'")
     with warnings.catch_warnings(), _silent("torch.onnx"):
         warnings.simplefilter("ignore")
         converted = torch.onnx.export(program, (), dynamo=True, verbose=False, input_names=list(description["inputs"]))

@@ -14,8 +14,8 @@ the kinds that the model was fitted to.
 from __future__ import annotations
 
 import contextlib
-import io
 import importlib.util
+import io
 import json
 import logging
 import tempfile

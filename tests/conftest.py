@@ -1,7 +1,9 @@
 """Fixtures shared by all tests."""
 
+import importlib.util
 import os
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -23,3 +25,14 @@ def packed_data(data_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The data root, with `MAGGNN_DATA` set to it for this test."""
     monkeypatch.setenv("MAGGNN_DATA", str(data_root))
     return data_root
+
+
+@pytest.fixture(scope="session")
+def small_runs() -> ModuleType:
+    """Small trained models for the page: `unit/apps/show/small_runs.py`."""
+    path = Path(__file__).parent / "unit" / "apps" / "show" / "small_runs.py"
+    spec = importlib.util.spec_from_file_location("small_runs", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,24 +1,11 @@
 """A served folder of small runs and one Chromium for all tests of the page."""
 
-import importlib.util
 import shutil
 import threading
 import time
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-
-SMALL_RUNS = Path(__file__).resolve().parents[1] / "unit" / "apps" / "show" / "small_runs.py"
-
-
-@pytest.fixture(scope="session")
-def small_runs() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("small_runs", SMALL_RUNS)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="session")

@@ -21,9 +21,8 @@ from pathlib import Path
 
 import torch
 
+from maggnn.apps.graph_inputs import pack_smiles
 from maggnn.conversions import pack_graph6, pack_networkx, pack_pyg
-from maggnn.data.molecules import Molecule, RowError, featurise_all
-from maggnn.data.packing import pack
 from maggnn.data.registry import load
 from maggnn.data.sources import read_packed
 from maggnn.errors import InputError
@@ -77,16 +76,7 @@ def _read_csv(path: Path) -> PackedGraphs:
 
 
 def _pack_molecules(path: Path, smiles: Iterator[str]) -> PackedGraphs:
-    """All of them, or an error that names the first that cannot be used: a verdict on the rest would mislead."""
-
-    def sound() -> Iterator[Molecule]:
-        for result in featurise_all(smiles, FEATURES):
-            if isinstance(result, RowError):
-                raise InputError(f"{path}: molecule {result.row} ({result.smiles}): {result.reason}")
-            yield result
-
-    arrays = {name: torch.from_numpy(array) for name, array in pack(sound()).items()}
-    return PackedGraphs.build(**arrays, level="graph", undirected_once=True)
+    return pack_smiles(smiles, FEATURES, lambda error: f"{path}: molecule {error.row} ({error.smiles})")
 
 
 def _read_edges(path: Path) -> PackedGraphs:

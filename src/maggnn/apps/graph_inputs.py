@@ -6,7 +6,7 @@ read by `graph_files`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -54,7 +54,7 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = "ogb") -> tuple[
         return replace(PACKERS[kind](items), y=None, level="graph"), "graphs"
     if inputs == "graph6":
         return _pack_graph6(items), "graphs"
-    return _pack_smiles(items, features), "smiles"
+    return pack_smiles(items, features, lambda error: f"X[{error.row - 1}] ({str(error.smiles)!r})"), "smiles"
 
 
 def _whole_set(X: Any) -> PackedGraphs | None:
@@ -116,11 +116,13 @@ def _kind(item: Any) -> str | None:
     return PYG if isinstance(item, Data) else None
 
 
-def _pack_smiles(smiles: list[str], features: str) -> PackedGraphs:
+def pack_smiles(smiles: Iterable[str], features: str, named: Callable[[RowError], str]) -> PackedGraphs:
+    """All of them, or an error that names the first that cannot be used: a verdict on the rest would mislead."""
+
     def sound() -> Iterator[Molecule]:
         for result in featurise_all(smiles, features):
             if isinstance(result, RowError):
-                raise InputError(f"X[{result.row - 1}] ({str(result.smiles)!r}): {result.reason}")
+                raise InputError(f"{named(result)}: {result.reason}")
             yield result
 
     arrays = {name: torch.from_numpy(array) for name, array in pack(sound()).items()}

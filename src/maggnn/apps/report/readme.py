@@ -28,7 +28,7 @@ def render_summary(rows: Iterable[LedgerRow]) -> str:
         found = [_headline(rows, method, dataset) for dataset in datasets]
         published = [paper(PUBLISHED.get(("synthetic", dataset, method, "accuracy"))) for dataset in datasets]
         if method in CONTROLLED or (any(found) and any(cell != "–" for cell in published)):
-            own = [ours(row) if row else "–" for row in found]
+            own = [_with_folds(row) if row else "–" for row in found]
             body.append([method, *(cell for pair in zip(own, published, strict=True) for cell in pair)])
     lines = [markdown(header, body)]
     moves = [row for row in ledger.newest(rows) if (row.table, row.dataset, row.m, row.k) == ("moves", "sr25", 1, 2)]
@@ -40,6 +40,11 @@ def render_summary(rows: Iterable[LedgerRow]) -> str:
     lines += _time_part(rows)
     lines.append("mean ± standard deviation over runs (runs × tests); everything else: [results](docs/results.md).\n")
     return "\n".join(lines)
+
+
+def _with_folds(row: LedgerRow) -> str:
+    """A figure of which some folds are missing says so."""
+    return f"{ours(row)}, {row.note}" if row.note and row.note.endswith(" folds") else ours(row)
 
 
 def _brec_part(rows: Sequence[LedgerRow]) -> list[str]:

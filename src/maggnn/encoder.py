@@ -163,7 +163,7 @@ class Encoder(AnyEncoder):
         config = self.config
         parts = []
         if self.node_embedding is not None:
-            parts.append(self.node_embedding(_present(graphs.x, "x"))[:, None])  # [N, 1, d]
+            parts.append(self.node_embedding(present(graphs.x, "x"))[:, None])  # [N, 1, d]
         if self.mark_embedding is not None:
             dtype = self.mark_embedding.weight.dtype
             parts.append(self.mark_embedding(marks(graphs, tuples, config.c_plus, config.c_minus, dtype)))
@@ -193,7 +193,8 @@ def _pyg_convolution(name: str, hidden: int) -> nn.Module:
         raise InputError(f"encoder.conv {name} needs more than two widths ({error})") from None
 
 
-def _present(values: Tensor | None, name: str) -> Tensor:
+def present(values: Tensor | None, name: str) -> Tensor:
+    """Features that the model needs."""
     if values is None:
         raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
     return values

@@ -3,9 +3,10 @@
     x(v, .) = g( G_v^h, mark at v ),                 G_v^h the subgraph within h edges of v
     h_v     = W [ mean over u of x(v, u), x(v, v) ],  the graph: sum of h_v
 
-Departures: distances to the root enter as the mark alone (the paper's optional DE features are not used); the outer GNN
-that the paper allows after the pooling is left out, as in its own experiments on molecules; the root's own row is
-read beside the mean (its code has either), without which a count has to be told from a mean.
+How far each node is from v comes as a category of its own, the distance encoding that the paper allows.
+
+Departures: the outer GNN that the paper allows after the pooling is left out, as in its own experiments on molecules;
+the root's own row is read beside the mean (its code has either), without which a count has to be told from a mean.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.baselines.copies import node_copies
+from maggnn.baselines.parts import DistanceFeatures, farthest
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.features import FeatureSpec
@@ -27,11 +29,12 @@ class NGNN(Rival):
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
-        self.g = self.inner(tuple_order=1)
+        self.distances = DistanceFeatures(node_features, 1, farthest(rival.hops))
+        self.g = self.inner(tuple_order=1, node_features=self.distances.node_features)
         self.read = nn.Linear(2 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         copies = node_copies(graphs, self.rival.hops)
-        h = self.g(copies.graphs, copies.tuples)  # [P, 1, d]
+        h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
         both = torch.cat([copies.mean_copy(h), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
         return copies.sum_first_root(self.read(both))  # [N, 1, d]

@@ -18,7 +18,7 @@ from torch.nn import functional
 from maggnn.baselines.copies import Copies
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig
-from maggnn.encoder import Encoder
+from maggnn.encoder import Encoder, present
 from maggnn.errors import InputError
 from maggnn.features import FeatureSpec, look_up
 from maggnn.graphs import GraphBatch
@@ -133,6 +133,33 @@ class Distance(nn.Module):
 
     def forward(self, copies: Copies) -> Tensor:
         return look_up(self.table, copies.distance[:, 0].clamp(max=self.farthest))[:, None]
+
+
+class DistanceFeatures(nn.Module):
+    """Copies whose nodes have, among their own features, a category for how far they are from each of the roots.
+
+    Attributes:
+        node_features: what the GNN of such copies reads.
+    """
+
+    def __init__(self, node_features: FeatureSpec, num_roots: int, farthest: int) -> None:
+        super().__init__()
+        self.own, self.farthest = node_features, farthest
+        count = farthest + 1
+        self.node_features = (
+            FeatureSpec(width=node_features.width + num_roots * count)  # one-hot beside floats
+            if node_features.width
+            else FeatureSpec(categories=(*node_features.categories, *[count] * num_roots))
+        )
+
+    def forward(self, copies: Copies) -> GraphBatch:
+        distance = copies.distance.clamp(max=self.farthest)  # [P, k]
+        if self.own.empty:
+            return replace(copies.graphs, x=distance)
+        x = present(copies.graphs.x, "x")
+        if self.own.width:
+            distance = functional.one_hot(distance, self.farthest + 1).flatten(1)
+        return replace(copies.graphs, x=torch.cat([x, distance.to(x.dtype)], dim=1))
 
 
 def farthest(hops: int) -> int:

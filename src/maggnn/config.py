@@ -104,6 +104,7 @@ class RivalConfig:
 
     name: str = option("", "a rival method, such as ngnn or i2gnn (see maggnn.baselines); empty: MAG-GNN itself")
     hops: int = option(3, "how far the subgraphs of a root reach, in edges; 0: the whole graph")
+    pooling: Literal["mean", "sum"] = option("mean", "how ngnn, i2gnn and gnn-ak+ pool the nodes of a subgraph")
     copies: int = option(4, "copies of each graph, for methods that draw some at random")
     largest_ring: int = option(6, "of the rings that gsn counts and cin makes cells of, in nodes")
 

@@ -8,7 +8,7 @@ The rows of the copies are pairs (root, node), in the order of roots and then of
 
     sum_copy         over the nodes of a copy              [P, d] -> [R, d]
     at_root          the row of a copy's own root          [P, d] -> [R, d]
-    mean_node        over the copies that hold a node      [P, d] -> [N, d]
+    pool_node        over the copies that hold a node      [P, d] -> [N, d]
     sum_first_root   over the copies of a root, to nodes   [R, d] -> [N, d]
     transposed       the row (node, root) of each row (root, node)
 
@@ -87,9 +87,14 @@ class Copies:
         """The mean of each copy's rows, [P, ...] -> [R, ...]."""
         return self.sum_copy(h) / self.graphs.num_nodes.reshape(-1, *[1] * (h.ndim - 1))
 
-    def mean_node(self, h: Tensor) -> Tensor:
-        """The mean over all copies that hold a node, [P, ...] -> [N, ...]; 0 for padding, which is in none."""
-        return self.sum_first_root(self.mean_copy(h.index_select(0, self.transposed)))  # being near is mutual
+    def pool_copy(self, h: Tensor, pooling: str) -> Tensor:
+        """The mean or the sum of each copy's rows, [P, ...] -> [R, ...]."""
+        return self.mean_copy(h) if pooling == "mean" else self.sum_copy(h)
+
+    def pool_node(self, h: Tensor, pooling: str = "mean") -> Tensor:
+        """The same over all copies that hold a node, [P, ...] -> [N, ...]; 0 for padding, which is in none."""
+        other = h.index_select(0, self.transposed)  # being near is mutual
+        return self.sum_first_root(self.pool_copy(other, pooling))
 
     def sum_first_root(self, h: Tensor) -> Tensor:
         """The sum over all copies of a first root, [R, ...] -> [N, ...]; with one root each, its copy's own row."""

@@ -4,11 +4,12 @@ Zhao, Jin, Akoglu and Shah, "From Stars to Subgraphs: Uplifting Any GNN with Loc
 
     x(v, u) = g( G_v, h_u + D(v, u) )                       one layer of the base GNN in the copy of root v
     centroid(v) = x(v, v)
-    subgraph(v) = mean over u of  s(v, u) * S x(v, u)       all that v's copy holds
-    context(v)  = mean over u of  c(u, v) * C x(u, v)       what the other copies say of v
+    subgraph(v) = R over u of  s(v, u) * S x(v, u)          all that v's copy holds
+    context(v)  = R over u of  c(u, v) * C x(u, v)          what the other copies say of v
     h_v' = relu( norm( W (centroid + subgraph + context) ) )
 
-D, and the gates s and c (through a sigmoid), are learned of the distance between root and node.
+R is the mean, or the sum where counts are asked for. D, and the gates s and c (through a sigmoid), are learned of the
+distance between root and node.
 
 Departures: every layer holds one layer of the base GNN, so that the depth is the config's; D is added to h and not
 concatenated; the gate of the centroid, whose distance is always 0, is left out: W scales as well. Without the
@@ -37,7 +38,7 @@ class GNNAKPlus(Rival):
         super().__init__(rival, config, node_features, edge_features)
         self.atoms = Atoms(self)
         inner = self.inner().layers
-        self.layers = Layers(config, (_Layer(layer, rival.hops, config) for layer in inner))
+        self.layers = Layers(config, (_Layer(layer, rival, config) for layer in inner))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         copies = node_copies(graphs, self.rival.hops)
@@ -51,18 +52,18 @@ class _Layer(nn.Module):
         inner: the layer of the base GNN.
     """
 
-    def __init__(self, inner: nn.Module, hops: int, config: EncoderConfig) -> None:
+    def __init__(self, inner: nn.Module, rival: RivalConfig, config: EncoderConfig) -> None:
         super().__init__()
-        self.inner = inner
-        self.distance = Distance(hops, config.hidden)
-        self.subgraph, self.context = _Gated(hops, config), _Gated(hops, config)
+        self.inner, self.pooling = inner, rival.pooling
+        self.distance = Distance(rival.hops, config.hidden)
+        self.subgraph, self.context = _Gated(rival.hops, config), _Gated(rival.hops, config)
         self.join = plain(config)
         self.output = Output(config)
 
     def forward(self, h: Tensor, copies: Copies) -> Tensor:
         x = self.inner(at_nodes(h, copies) + self.distance(copies), copies.graphs)  # [P, 1, d]
-        subgraph = copies.mean_copy(self.subgraph(x, copies))  # [R, 1, d]
-        context = copies.mean_node(self.context(x, copies))[: len(h)]
+        subgraph = copies.pool_copy(self.subgraph(x, copies), self.pooling)  # [R, 1, d]
+        context = copies.pool_node(self.context(x, copies), self.pooling)[: len(h)]
         return self.output(self.join(copies.at_root(x) + subgraph + context), h)
 
 

@@ -3,13 +3,14 @@
 Huang, Peng, Ma and Zhang, "Boosting the Cycle Counting Power of Graph Neural Networks with I2-GNNs", ICLR 2023.
 
     x(vw, .) = g( G_v^h, marks at v and at w )                          G_v^h the subgraph within h edges of v
-    h_vw     = W [ mean over u of x(vw, u), x(vw, v), x(vw, w) ]
+    h_vw     = W [ R over u of x(vw, u), x(vw, v), x(vw, w) ]
     h_v      = x_v + sum over neighbours w of h_vw
 
 How far each node is from v and from w comes as two more categories of its own, as in the paper.
 
 Departures: the node's own features x_v are added, since a node without neighbours has no copies and would otherwise
-have no embedding at all; distances enter once, at the start, and not in every layer.
+have no embedding at all; distances enter once, at the start, and not in every layer; the roots' own rows are read
+beside R. R is the mean, or the sum where counts are asked for.
 """
 
 from __future__ import annotations
@@ -44,5 +45,6 @@ class I2GNN(Rival):
         if not len(copies.roots):
             return own
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
-        three = torch.cat([copies.mean_copy(h), copies.at_root(h, 0), copies.at_root(h, 1)], dim=-1)  # [R, 1, 3d]
+        pooled = copies.pool_copy(h, self.rival.pooling)
+        three = torch.cat([pooled, copies.at_root(h, 0), copies.at_root(h, 1)], dim=-1)  # [R, 1, 3d]
         return own + copies.sum_first_root(self.read(three))

@@ -1,12 +1,13 @@
 """NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a node is what a GNN says of its neighbourhood.
 
     x(v, .) = g( G_v^h, mark at v ),                 G_v^h the subgraph within h edges of v
-    h_v     = W [ mean over u of x(v, u), x(v, v) ],  the graph: sum of h_v
+    h_v     = W [ R over u of x(v, u), x(v, v) ],     the graph: sum of h_v
 
 How far each node is from v comes as a category of its own, the distance encoding that the paper allows.
 
 Departures: the outer GNN that the paper allows after the pooling is left out, as in its own experiments on molecules;
-the root's own row is read beside the mean (its code has either), without which a count has to be told from a mean.
+the root's own row is read beside R (its code has either), without which a count has to be told from a mean. R is the
+mean, or the sum where counts are asked for.
 """
 
 from __future__ import annotations
@@ -36,5 +37,5 @@ class NGNN(Rival):
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         copies = node_copies(graphs, self.rival.hops)
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
-        both = torch.cat([copies.mean_copy(h), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
+        both = torch.cat([copies.pool_copy(h, self.rival.pooling), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
         return copies.sum_first_root(self.read(both))  # [N, 1, d]

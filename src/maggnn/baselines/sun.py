@@ -60,7 +60,7 @@ class _Layer(nn.Module):
     def forward(self, h: Tensor, copies: Copies) -> Tensor:
         near = self.near(h, copies.graphs)  # [P, 1, d]
         roots, pooled = copies.at_root(h), copies.mean_copy(h)  # [R, 1, d]
-        everywhere = self.all(copies.mean_node(h), copies.base)[: len(roots)]
+        everywhere = self.all(copies.pool_node(h), copies.base)[: len(roots)]
         of_pair, of_copy, of_node = self.away(near, h, pooled, everywhere)
         of_copy, of_node = of_copy + self.root(roots), of_node + self.twin(roots)
         total = of_pair + spread_to_nodes(of_copy, copies.graphs) + at_nodes(of_node, copies)

@@ -76,8 +76,10 @@ def test_pools():
     assert copies.sum_copy(ones)[:, 0].tolist() == sizes
     number = torch.arange(len(copies.node)).double()[:, None]
     sums = torch.zeros(len(graph), 1, dtype=torch.float64).index_add(0, copies.node, number)
-    assert torch.allclose(copies.mean_node(number)[:, 0], sums[:, 0] / torch.tensor(sizes))
-    assert copies.mean_node(3 * ones).unique().tolist() == [3.0]
+    assert torch.allclose(copies.pool_node(number)[:, 0], sums[:, 0] / torch.tensor(sizes))
+    assert copies.pool_node(3 * ones).unique().tolist() == [3.0]
+    assert torch.allclose(copies.pool_node(number, "sum"), sums)
+    assert torch.equal(copies.pool_copy(number, "sum"), copies.sum_copy(number))
     assert copies.mean_copy(3 * ones).unique().tolist() == [3.0]
 
 

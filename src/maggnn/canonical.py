@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.agent import TIE, q_rows
-from maggnn.equivariance import answer_from
+from maggnn.agent import search
+from maggnn.equivariance import needs_last_state
 from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch
 from maggnn.model import MagGNN
@@ -92,13 +92,17 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
 @torch.no_grad()
 def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_size: int = 512) -> Tensor:
     """The answers for graphs `ids` [B], each from one search in its canonical form, [B, out]."""
+    needs_last_state(model)
     model.eval()
+    agent = model.agent
     form = model.prepared(canonical_form(packed.select(ids)).to(packed.device))
     answers = []
     for rows in torch.arange(len(ids)).split(batch_size):
         graphs = form[rows]
-        starts = _first_nodes(graphs, model.agent.num_tuples, model.agent.tuple_order)
-        answers.append(answer_from(model, graphs, starts, _first_of_best))
+        starts = _first_nodes(graphs, agent.num_tuples, agent.tuple_order)
+        start = State.start(graphs, starts, model.history_width)
+        last = search(model.scores, start, agent.num_moves, agent.actions, ties="first")[-1]
+        answers.append(model.restored(model.predictor(graphs, last.tuples), graphs))
     return torch.cat(answers)
 
 
@@ -106,16 +110,6 @@ def _first_nodes(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tenso
     """The first nodes slot by slot, [B, m, k]; a graph with fewer begins again."""
     slots = torch.arange(num_tuples * tuple_order, device=graphs.device)
     return (slots % graphs.num_nodes[:, None]).unflatten(1, (num_tuples, tuple_order))
-
-
-def _first_of_best(q_table: Tensor, state: State) -> Tensor:
-    """The Q-table [N, m, k] with all but the first of each tuple's best moves ruled out."""
-    order = q_table.shape[-1]
-    rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
-    best = rows >= rows.amax(dim=-1, keepdim=True) - TIE
-    first = best.int().argmax(dim=-1, keepdim=True)
-    kept = torch.full_like(rows, float("-inf")).scatter(-1, first, rows.gather(-1, first))
-    return kept.unflatten(-1, (-1, order))[state.graphs.node_graph, :, state.graphs.local_id]
 
 
 def _kinds(values: Tensor | None, rows: slice, count: int) -> list[Kind]:

@@ -6,27 +6,31 @@ one node, colours are refined with that mark, and so on slot by slot. Where a ce
 all of them are taken, and the answers of all starts are averaged. Asymmetric graphs have one start; a graph with
 symmetry has about as many as it has symmetries of the marked places.
 
-Of moves with equal Q-values the one of the first slot and the smallest colour, refined with all marks in place, is
-made. Nodes that are still alike then are taken for images of each other, and either does.
+Of moves with equal Q-values those of the first slot and the smallest colour, refined with all marks in place, are
+made. Where several nodes are still alike then, a search branches: nodes of equal colour need not be images of each
+other (in a strongly regular graph they often are not), so each of them is taken, and counts its share of the answer.
+Branches that meet again go on as one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from maggnn.agent import TIE, q_rows, search
+from maggnn.agent import TIE, best_move, q_rows
 from maggnn.errors import InputError
 from maggnn.graphs import GraphBatch
 from maggnn.model import MagGNN
 from maggnn.packed import PackedGraphs
 from maggnn.refinement import stable_colours
 from maggnn.state import State
+from maggnn.tuples import replace_slot
 
 MOST_STARTS = 4096
-"""Of one graph: beyond that averaging costs more than it is worth."""
+"""Of one graph, and of the searches that they branch into: beyond that averaging costs more than it is worth."""
 
 
 def canonical_starts(graph: PackedGraphs, num_tuples: int, tuple_order: int) -> Tensor:
@@ -71,37 +75,105 @@ def answer_equivariantly(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch
     """Mean answer over all canonical starts of graphs `ids` [B], [B, out]: logits or values, one row a graph."""
     if model.predictor.level == "node":
         raise InputError("equivariant answers are for graphs; take rooted graphs for nodes (maggnn.data.rooted)")
-    starts = [canonical_starts(packed.select(graph[None]), *_shape(model)) for graph in ids]
-    owner = torch.repeat_interleave(torch.arange(len(ids)), torch.tensor([len(part) for part in starts]))
-    tuples = torch.cat(starts)
+    needs_last_state(model)
     model.eval()
-    chunks = zip(owner.split(batch_size), tuples.split(batch_size), strict=True)
-    answers = [answer_from(model, packed[ids[rows]], starts_of, _without_ties) for rows, starts_of in chunks]
+    agent, history = model.agent, model.history_width
+    starts = [canonical_starts(packed.select(graph[None]), agent.num_tuples, agent.tuple_order) for graph in ids]
+    searches = _Searches.start(starts, history, packed.device)
+    for _ in range(agent.num_moves):
+        parts = [_branched(model, packed[ids[part.owner.cpu()]], part) for part in searches.split(batch_size)]
+        searches = _Searches.together(parts)
     total = torch.zeros(len(ids), model.num_outputs, dtype=torch.float64, device=packed.device)
-    total.index_add_(0, owner.to(packed.device), torch.cat(answers).double())
-    count = torch.bincount(owner, minlength=len(ids)).to(packed.device)
-    return (total / count[:, None]).to(answers[0].dtype)
+    for part in searches.split(batch_size):
+        graphs = packed[ids[part.owner.cpu()]]
+        answers = model.restored(model.predictor(graphs, part.tuples), graphs)
+        total.index_add_(0, part.owner, answers.double() * part.weight[:, None])
+    return total.to(next(model.parameters()).dtype)
 
 
-def answer_from(
-    model: MagGNN, graphs: GraphBatch, tuples: Tensor, without_ties: Callable[[Tensor, State], Tensor]
-) -> Tensor:
-    """The answers of searches from `tuples` [S, m, k], without a random choice, [S, out].
-
-    Args:
-        without_ties: the Q-table [N, m, k] of a state with the best moves ruled out that shall not be made.
-    """
+def needs_last_state(model: MagGNN) -> None:
+    """Which state is the surest may hang on rounding, and so on the numbering."""
     if model.agent.keep != "last":
         raise InputError("equivariant answers come from the last state: set agent.keep to last")
 
-    def scores(state: State) -> tuple[Tensor, Tensor]:
-        q_table, history = model.scores(state)
-        return without_ties(q_table, state), history
 
-    agent = model.agent
-    start = State.start(graphs, tuples.to(graphs.device), model.history_width)
-    last = search(scores, start, agent.num_moves, agent.actions)[-1]
-    return model.restored(model.predictor(graphs, last.tuples), graphs)
+@dataclass(frozen=True)
+class _Searches:
+    """S searches side by side.
+
+    Attributes:
+        owner: the graph that each belongs to, [S].
+        weight: its share of that graph's answer, [S].
+        tuples, history, turn: where it is, [S, m, k], [S, m, w] and [S].
+    """
+
+    owner: Tensor
+    weight: Tensor
+    tuples: Tensor
+    history: Tensor
+    turn: Tensor
+
+    @classmethod
+    def start(cls, starts: list[Tensor], history_width: int, device: torch.device) -> _Searches:
+        """One search for each of the starts [S, m, k] of each graph; those of a graph count alike."""
+        counts = torch.tensor([len(part) for part in starts], device=device)
+        owner = torch.repeat_interleave(counts)
+        tuples = torch.cat(starts).to(device)
+        history = torch.zeros(*tuples.shape[:2], history_width, device=device)
+        return cls(owner, 1 / counts[owner].double(), tuples, history, torch.zeros_like(owner))
+
+    @classmethod
+    def together(cls, parts: list[_Searches]) -> _Searches:
+        """All parts' searches; where one graph has too many, that is said."""
+        fields = zip(*(part._tensors() for part in parts), strict=True)
+        joined = cls(*(torch.cat(field) for field in fields))._merged()
+        if int(torch.bincount(joined.owner).max()) > MOST_STARTS:
+            raise InputError(
+                f"a graph is so symmetric that its searches branch into more than {MOST_STARTS}: "
+                "use fewer moves or smaller tuples, or random starts"
+            )
+        return joined
+
+    def split(self, size: int) -> Iterator[_Searches]:
+        """At most `size` searches at a time."""
+        for rows in torch.arange(len(self.owner), device=self.owner.device).split(size):
+            yield _Searches(*(field[rows] for field in self._tensors()))
+
+    def _merged(self) -> _Searches:
+        """Searches of a graph that stand on the same tuples as one; with a history they may have come other ways."""
+        if self.history.shape[-1]:
+            return self
+        keys = torch.cat([self.owner[:, None], self.tuples.flatten(1)], dim=1)
+        unique, place = keys.unique(dim=0, return_inverse=True)
+        weight = torch.zeros(len(unique), dtype=self.weight.dtype, device=keys.device).index_add(0, place, self.weight)
+        tuples = unique[:, 1:].reshape(-1, *self.tuples.shape[1:])
+        history = self.history.new_zeros(*tuples.shape[:2], 0)
+        return _Searches(unique[:, 0], weight, tuples, history, self.turn[:1].expand(len(unique)))  # all have one turn
+
+    def _tensors(self) -> tuple[Tensor, ...]:
+        return self.owner, self.weight, self.tuples, self.history, self.turn
+
+
+def _branched(model: MagGNN, graphs: GraphBatch, searches: _Searches) -> _Searches:
+    """The searches after a move, each as often as it has moves to choose between."""
+    state = State(graphs, searches.tuples, searches.history, searches.turn)
+    q_table, history = model.scores(state)
+    kept = _without_ties(q_table, state)
+    _, move = best_move(kept, state, model.agent.actions, ties="first")
+    alike = q_rows(kept, graphs).unflatten(-1, (-1, q_table.shape[-1])).isfinite().any(dim=-1)  # [S, m, V]
+    row = torch.arange(len(searches.owner), device=graphs.device)  # the search that each branch comes from
+    weight, node = searches.weight, move.node
+    for number in range(node.shape[1]):
+        first = torch.zeros_like(alike[:, number]).index_fill(1, torch.zeros_like(row[:1]), True)
+        options = torch.where(move.moved[:, number, None], alike[:, number], first)[row]  # [R, V]; who stays has one
+        branch, chosen = options.nonzero().T
+        weight = (weight / options.sum(dim=1))[branch]
+        row, node = row[branch], node[branch]
+        node[:, number] = chosen
+    changed = replace_slot(searches.tuples[row], move.slot[row], node)
+    tuples = torch.where(move.moved[row][..., None], changed, searches.tuples[row])
+    turn = (searches.turn[row] + 1) % tuples.shape[1]
+    return _Searches(searches.owner[row], weight, tuples, history[row], turn)
 
 
 def _without_ties(q_table: Tensor, state: State) -> Tensor:
@@ -116,7 +188,3 @@ def _without_ties(q_table: Tensor, state: State) -> Tensor:
     smallest = torch.where(best, colours, torch.iinfo(torch.long).max).amin(dim=(2, 3), keepdim=True)
     kept = best & (colours == smallest)
     return torch.where(kept, rows, float("-inf"))[graphs.node_graph, :, graphs.local_id]  # [N, m, k]
-
-
-def _shape(model: MagGNN) -> tuple[int, int]:
-    return model.agent.num_tuples, model.agent.tuple_order

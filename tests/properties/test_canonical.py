@@ -11,8 +11,8 @@ from maggnn.model import MagGNN
 from maggnn.packed import PackedGraphs
 
 pytest.importorskip("pynauty", reason="canonical forms need the extra `canonical` (pynauty)")
-from maggnn.agent import TIE
-from maggnn.canonical import _first_of_best, answer_canonically, canonical_form
+from maggnn.agent import TIE, best_move
+from maggnn.canonical import answer_canonically, canonical_form
 from maggnn.state import State
 
 torch.set_num_threads(1)
@@ -110,8 +110,8 @@ def test_the_first_of_equally_good_moves_is_kept():
     q_table = torch.zeros(8, 1, 2)
     q_table[3, 0, 1] = q_table[5, 0, 0] = 1.0
     q_table[4, 0, 0] = 1.0 - TIE / 2  # a tie too, and later than the first
-    kept = _first_of_best(q_table, state)
-    assert (kept > -torch.inf).nonzero().tolist() == [[3, 0, 1], [7, 0, 0]]
+    _, move = best_move(q_table, state, "simultaneous", ties="first")
+    assert (move.node.tolist(), move.slot.tolist()) == ([[3], [0]], [[1], [0]])
 
 
 def test_node_targets_are_refused():

@@ -6,7 +6,7 @@ import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.conversions import pack_networkx
-from maggnn.data.expressivity import csl, shrikhande_rook
+from maggnn.data.expressivity import csl, shrikhande_rook, sr25
 from maggnn.equivariance import answer_equivariantly, canonical_starts
 from maggnn.errors import InputError
 from maggnn.model import MagGNN
@@ -22,13 +22,12 @@ GRAPHS = {
 
 
 def model_of(m, k, t):
-    torch.manual_seed(0)
-    model = MagGNN(
-        2,
-        encoder=EncoderConfig(num_layers=4, hidden=16, residual=True),
-        agent=AgentConfig(num_tuples=m, tuple_order=k, num_moves=t),
-        task="regression",
-    )
+    return model_with(AgentConfig(num_tuples=m, tuple_order=k, num_moves=t), seed=0)
+
+
+def model_with(agent: AgentConfig, seed: int) -> MagGNN:
+    torch.manual_seed(seed)
+    model = MagGNN(2, encoder=EncoderConfig(num_layers=4, hidden=16, residual=True), agent=agent, task="regression")
     return model.double().eval()  # rounding must not decide between moves
 
 
@@ -50,6 +49,37 @@ def test_numbering_changes_nothing(name, m, k, t):
     for _ in range(4):
         found = answer_equivariantly(model, relabelled(packed, generator), ids)
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "t", "actions", "history"),
+    [
+        (1, 2, 2, "simultaneous", "zero"),
+        (2, 1, 2, "simultaneous", "zero"),
+        (2, 1, 2, "in_turn", "zero"),
+        (2, 1, 2, "choose", "zero"),
+        (1, 2, 1, "simultaneous", "mean"),
+    ],
+)
+def test_equal_colours_that_are_no_images(m, k, t, actions, history):
+    """In a strongly regular graph nodes look alike to refinement that no symmetry maps to each other."""
+    packed, ids = sr25().select(torch.tensor([3, 7])), torch.arange(2)
+    agent = AgentConfig(num_tuples=m, tuple_order=k, num_moves=t, actions=actions, history=history)
+    generator = torch.Generator().manual_seed(5)
+    others = [relabelled(packed, generator) for _ in range(2)]
+    for seed in (20, 26):
+        model = loud(model_with(agent, seed))
+        expected = answer_equivariantly(model, packed, ids)
+        for other in others:
+            torch.testing.assert_close(answer_equivariantly(model, other, ids), expected, atol=1e-9, rtol=0)
+
+
+def loud(model: MagGNN) -> MagGNN:
+    """With larger weights, so that nodes that are no images get answers that differ by more than rounding."""
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data *= 1.5
+    return model
 
 
 def test_a_thousand_relabellings():

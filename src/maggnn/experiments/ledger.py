@@ -32,6 +32,8 @@ TABLES = (
     "moves",
     "theorem1",
     "theorem2",
+    "ceilings",
+    "relabelling",
     "motivation",
     "brec_paper",
     "brec_rpc",
@@ -81,12 +83,15 @@ METHODS = (
 BENCH_METHODS = ("mpnn", "pyg-gin+loader", "pyg-gin+resident", "floor")
 """Further methods that only tables whose name begins with `bench_` may use."""
 
+CEILING_METHODS = ("refinement",)
+"""Colour refinement, which learns nothing, in table `ceilings` alone."""
+
 PEOPLE_METHODS = ("fingerprint-forest", "descriptor-boosting")
 """The cheap rivals of a model's card, in table `people` alone."""
 
-METRICS = ("accuracy", "auroc", "mae", "pairs", "ms", "mb", "score", "moves")
-"""What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves;
-further `exponent_<what>`."""
+METRICS = ("accuracy", "auroc", "mae", "pairs", "ms", "mb", "score", "moves", "difference")
+"""What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves,
+difference that of two answers; further `exponent_<what>`."""
 
 EXPONENT_PREFIX = "exponent_"
 
@@ -108,7 +113,7 @@ class LedgerRow:
     dataset: str
     """Lower case; `sr25>zinc` for a transfer."""
     method: str
-    """One of `METHODS`, in a bench also of `BENCH_METHODS`, in table `people` of `PEOPLE_METHODS`."""
+    """One of `METHODS`; benches, `people` and `ceilings` have some of their own too."""
     metric: str
     """One of `METRICS`, or `exponent_<what>`."""
     mean: float | None
@@ -150,7 +155,8 @@ class LedgerRow:
         for name, annotation in _field_types().items():
             _check_type(name, getattr(self, name), annotation)
         _check_allowed("table", self.table, TABLES)
-        more = BENCH_METHODS if self.table.startswith("bench_") else PEOPLE_METHODS if self.table == "people" else ()
+        kind = "bench" if self.table.startswith("bench_") else self.table
+        more = {"bench": BENCH_METHODS, "people": PEOPLE_METHODS, "ceilings": CEILING_METHODS}.get(kind, ())
         _check_allowed("method", self.method, METHODS + more)
         if not (self.metric.startswith(EXPONENT_PREFIX) and len(self.metric) > len(EXPONENT_PREFIX)):
             _check_allowed("metric", self.metric, METRICS)

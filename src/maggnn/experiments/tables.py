@@ -10,11 +10,13 @@ from typing import Any
 from maggnn.errors import InputError
 from maggnn.experiments import (
     ablation,
+    ceilings,
     cycles,
     demo,
     molecules,
     motivation,
     moves,
+    relabelling,
     rivals,
     synthetic,
     theorem1,
@@ -30,6 +32,8 @@ TABLES = {
     "moves": moves.reproduce,
     "theorem1": theorem1.reproduce,
     "theorem2": theorem2.reproduce,
+    "ceilings": ceilings.reproduce,
+    "relabelling": relabelling.reproduce,
     "motivation": motivation.reproduce,
     "brec": brec.reproduce,
     "cycles": cycles.reproduce,
@@ -45,7 +49,7 @@ TABLES = {
 }
 
 
-ALONE = ("training_time", "theorem1", "demo")
+ALONE = ("training_time", "theorem1", "ceilings", "relabelling", "demo")
 """Measured in one process: no workers to choose."""
 
 ONCE = (*ALONE, "agents")

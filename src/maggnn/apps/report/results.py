@@ -25,6 +25,14 @@ TITLES = {
         "Of pairs of random cubic graphs, the share with a node whose marked graph the other lacks, and of such nodes.",
     ),
     "theorem2": ("Theorem 2: super graphs", "Accuracy in percent; learned moves against random moves."),
+    "ceilings": (
+        "What marks can tell apart at all",
+        "Pairs of BREC whose marked copies differ under colour refinement, exact and without training, and its time.",
+    ),
+    "relabelling": (
+        "Other numbers for the nodes",
+        "The largest difference of answers for a graph and for its relabellings; random marks are the control.",
+    ),
     "motivation": (
         "Motivation: one random marked graph",
         "Accuracy in percent of one random 2-tuple on SR25.",

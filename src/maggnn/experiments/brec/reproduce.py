@@ -30,6 +30,7 @@ from maggnn.baselines import RIVALS
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.experiments.brec.agent import AgentSettings
+from maggnn.experiments.brec.ceiling import out_of_reach
 from maggnn.experiments.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
 from maggnn.experiments.brec.paper_test import PaperSettings, paper_test
 from maggnn.experiments.brec.rival_test import RivalSettings, rival_rpc
@@ -154,16 +155,25 @@ def _pieces(dataset: str) -> list[str]:
 
 
 def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
-    """All groups and seeds of some of the seven categories."""
+    """All groups and seeds of some of the seven categories, without pairs that no marks of this order tell apart."""
     sizes = registry.load("brec").graphs.num_nodes.view(-1, 2)[:, 0]
     most = MOST_NODES[pick_device("auto").type]
     slack = {"slack": 1.0} if test in ("nodes", "all") else {}  # every node is a start, so none may be padding
     jobs = []
     for category, pairs in pair_ids(categories).items():
         settings = settings_for(test, method, category)
+        hopeless = _hopeless(settings, pairs)
         for group in like_sized(sizes, pairs, most, **slack):
-            jobs += [BrecJob(test, category, tuple(group.tolist()), settings, seed) for seed in range(runs)]
+            left = tuple(pair for pair in group.tolist() if pair not in hopeless)
+            jobs += [BrecJob(test, category, left, settings, seed) for seed in range(runs) if left]
     return jobs
+
+
+def _hopeless(settings: Settings, pairs: Tensor) -> frozenset[int]:
+    """Pairs that marks provably cannot tell apart; controls without marks and rivals are tried on every pair."""
+    if isinstance(settings, RivalSettings) or not settings.tuple_order:
+        return frozenset()
+    return out_of_reach(tuple(pairs.tolist()), settings.tuple_order)
 
 
 def settings_for(test: str, method: str, category: str) -> Settings:
@@ -269,8 +279,14 @@ def _num_tuples(settings: Settings) -> int | None:
 
 def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     """What else a reader must know: how many pairs there are, and for RPC the other rule and the controls."""
-    asked = sum(len(job.pairs) for job in results) // len({job.seed for job in results})
-    note = f"of {asked} pairs; train_s is training and test of all of them, for all methods of this k; params: the most"
+    tried = sum(len(job.pairs) for job in results) // len({job.seed for job in results})
+    settings = {job.category: job.settings for job in results}
+    untried = sum(len(_hopeless(settings[name], pairs)) for name, pairs in pair_ids(tuple(settings)).items())
+    note = f"of {tried + untried} pairs"
+    note += (
+        f", {untried} of which no marks of this k tell apart (colour refinement) and were left out" if untried else ""
+    )
+    note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
     has_agent = method not in ("gin", *RIVALS) and test != "all"
     note += " of a model, with its agent" if has_agent else " of a model"
     if test == "paper":

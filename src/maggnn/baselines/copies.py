@@ -12,7 +12,8 @@ The rows of the copies are pairs (root, node), in the order of roots and then of
     sum_first_root   over the copies of a root, to nodes   [R, d] -> [N, d]
     transposed       the row (node, root) of each row (root, node)
 
-Sums go by offsets, never by atomics, so that they repeat on a GPU.
+These sums go by offsets, never by atomics, so that they repeat bit for bit on a GPU. Gradients of rows that are taken
+more than once (`parts.at_nodes`) need not.
 
 Shapes: B graphs, N nodes, E edges of the batch; R copies, P rows, Q edges of the copies; V the largest graph's nodes.
 """
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -30,6 +32,8 @@ from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import sum_nodes
 from maggnn.packed import batch_of_edges
 from maggnn.structure import adjacency, either_way
+
+T = TypeVar("T")
 
 WHOLE_GRAPH = 0
 """As `hops`: every node that a path leads to."""
@@ -110,12 +114,12 @@ class Copies:
 
 def node_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
     """One copy for each node, marked there."""
-    return _once(graphs, f"copies of nodes within {hops}", lambda: _around_nodes(graphs, hops))
+    return once(graphs, f"copies of nodes within {hops}", lambda: _around_nodes(graphs, hops))
 
 
 def edge_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
     """One copy for each directed edge (v, w), marked at v and at w; around v."""
-    return _once(graphs, f"copies of edges within {hops}", lambda: _around_edges(graphs, hops))
+    return once(graphs, f"copies of edges within {hops}", lambda: _around_edges(graphs, hops))
 
 
 def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
@@ -135,8 +139,11 @@ def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
     return table
 
 
-def _once(graphs: GraphBatch, name: str, make: Callable[[], Copies]) -> Copies:
-    """Layers and methods that ask for the same copies of a batch share them."""
+def once(graphs: GraphBatch, name: str, make: Callable[[], T]) -> T:
+    """What `make` builds of a batch, kept there: layers, methods and passes that ask for the same share it.
+
+    For objects of a rival's own; a single tensor is `GraphBatch.derived`.
+    """
     held = graphs.__dict__.get(name)
     if held is None:
         held = graphs.__dict__[name] = make()

@@ -5,11 +5,12 @@
 Papp, Martinkus, Faber and Wattenhofer, "DropGNN: Random Dropouts Increase the Expressiveness of Graph Neural
 Networks", NeurIPS 2021.
 
-A dropped node begins with features 0 and neither sends nor hears anything; its row stays, as in the authors' code.
+A dropped node begins with features 0 and neither sends nor hears anything; its row stays and counts in the mean.
 
-Departures: n is the graph's own number of nodes, where the authors take the data set's mean, so that an answer does
-not depend on the other graphs, and p is at most 1/2, so that tiny graphs keep something; their auxiliary loss on each
-run alone is left out; `rival.copies` runs, where they make about n.
+Departures: the authors' code sets a dropped node's features to 0 and keeps its edges, so that there it still hears and
+sends; n is the graph's own number of nodes, where the authors take the data set's mean, so that an answer does not
+depend on the other graphs, and p is at most 1/2, so that tiny graphs keep something; their auxiliary loss on each run
+alone is left out; `rival.copies` runs, where they make about n.
 
 Shapes: B graphs, N nodes, E edges of the batch, without padding; R runs.
 """

@@ -7,7 +7,8 @@ The GNN of a node's ego net knows which node that is: what the root sends goes t
     the node: h_v^(T) of its own copy
 
 This is the full method, not ID-GNN-Fast, whose counts of cycles are features. Departures: the root's own part has the
-other weights too, since maps come before the sum; bonds enter as in GINE; a perceptron follows the sum, as in GIN.
+other weights too, since maps come before the sum; bonds enter as in GINE; a perceptron follows the sum, as in GIN; the
+ego net's radius is `hops`, where in the paper it is the number of layers.
 """
 
 from __future__ import annotations

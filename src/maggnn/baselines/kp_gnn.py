@@ -18,6 +18,8 @@ nodes' counts stay a multiset, which tells all 15 graphs of SR25 apart (added up
 peripheral subgraph count alike whatever their bond is. The hops join by their own maps into one perceptron (not one
 perceptron each, then a learned weighting), and the number of paths to a node is not used. `hops` = 0 tells the first 8
 distances apart; farther nodes count as 8 away.
+
+Sums over one distance add to one row from many threads of a GPU, so that they do not repeat there bit for bit.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.baselines.copies import Copies
+from maggnn.baselines.copies import Copies, once
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig
 from maggnn.encoder import Encoder, present
@@ -153,6 +153,9 @@ class DistanceFeatures(nn.Module):
         )
 
     def forward(self, copies: Copies) -> GraphBatch:
+        return once(copies.graphs, f"with distances up to {self.farthest}", lambda: self._described(copies))
+
+    def _described(self, copies: Copies) -> GraphBatch:
         distance = copies.distance.clamp(max=self.farthest)  # [P, k]
         if self.own.empty:
             return replace(copies.graphs, x=distance)

@@ -8,7 +8,8 @@ Corso, Cavalleri, Beaini, Liò and Veličković, "Principal Neighbourhood Aggreg
 The mean over degrees is that of molecules, for all data alike: as a number read off a batch it would make answers
 depend on which batch came first, and all it does is to scale two of the blocks that the linear map U takes in.
 
-Departures: that fixed mean (the paper takes the training set's); one tower.
+Departures: that fixed mean (the paper takes the training set's); one tower. Bonds are always read, whatever
+`encoder.conv` is.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ Maron, Ben-Hamu, Serviansky and Lipman, "Provably Powerful Graph Networks", Neur
 Only pairs of nodes of one graph are rows, so norms never see padding; products alone are padded, with zeros.
 
 Departures: the norms and the division by sqrt n, with which it trains at the depths of the other methods; the
-embeddings of nodes are read (row by row and on the diagonal) where the paper reads those of the graph.
+embeddings of nodes are read (row by row and on the diagonal) where the paper reads those of the graph; only the last
+block is read unless `encoder.jk` is "sum" (the authors' configs read it alone on QM9, and every block for classes).
 
 Shapes: B graphs, N nodes, P pairs of nodes (i, j) of one graph, V the largest graph's nodes.
 """
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from maggnn.baselines.copies import once
 from maggnn.baselines.parts import Dense, between, bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
@@ -34,22 +36,36 @@ class Pairs:
     """All pairs of nodes of one graph, graph by graph and row by row.
 
     Attributes:
+        shape: B, V.
+        node: where each node is in a table [B, V], by the number of the cell, [real nodes].
         size: the nodes of each pair's graph, [P].
         cell: where each is in a table [B, V, V], by the number of the cell, [P].
-        number: the pair in each cell, [B, V, V]; -1 where there is none.
+        itself: the pairs on the diagonal, in the order of nodes, [real nodes].
+        edge: the pair (target, source) of each edge, [real edges].
     """
 
-    graphs: GraphBatch
+    shape: tuple[int, int]
+    node: Tensor
     size: Tensor
     cell: Tensor
-    number: Tensor
+    itself: Tensor
+    edge: Tensor
 
     @classmethod
     def of(cls, graphs: GraphBatch) -> Pairs:
+        return once(graphs, "pairs of nodes", lambda: cls._made(graphs))
+
+    @classmethod
+    def _made(cls, graphs: GraphBatch) -> Pairs:
         are_nodes = graphs.is_node[:, :, None] & graphs.is_node[:, None]  # [B, V, V]
-        number = torch.where(are_nodes, are_nodes.flatten().cumsum(0).view_as(are_nodes) - 1, -1)
+        number = are_nodes.flatten().cumsum(0).view_as(are_nodes) - 1  # of the pair, where there is one
         size = graphs.num_nodes[:, None, None].expand_as(number)
-        return cls(graphs, size[are_nodes], are_nodes.flatten().nonzero()[:, 0], number)
+        cell = are_nodes.flatten().nonzero()[:, 0]
+        node = graphs.is_node.flatten().nonzero()[:, 0]
+        itself = number.diagonal(dim1=1, dim2=2).flatten()[node]
+        source, target = graphs.edge_index[:, : int(graphs.edge_offsets[-1])]  # what lies beyond is padding
+        edge = between(number, graphs, target, source)
+        return cls((graphs.num_graphs, graphs.max_num_nodes), node, size[are_nodes], cell, itself, edge)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
         """Products of matrices, one a graph and channel, over the root of their size, [P, d]."""
@@ -58,12 +74,13 @@ class Pairs:
 
     def sum_row(self, h: Tensor) -> Tensor:
         """Over the pairs of each first node, [P, d] -> [real nodes, d]."""
-        return self._dense(h).sum(dim=2)[self.graphs.is_node]
+        return self._dense(h).sum(dim=2).flatten(0, 1).index_select(0, self.node)
 
     def _dense(self, h: Tensor) -> Tensor:
         """[P, d] -> [B, V, V, d] with zeros as padding."""
-        table = h.new_zeros(self.number.numel(), h.shape[1]).index_copy(0, self.cell, h)
-        return table.reshape(*self.number.shape, -1)
+        count, largest = self.shape
+        table = h.new_zeros(count * largest**2, h.shape[1]).index_copy(0, self.cell, h)
+        return table.reshape(count, largest, largest, h.shape[1])
 
 
 class Block(nn.Module):
@@ -98,23 +115,21 @@ class PPGN(Rival):
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         pairs = Pairs.of(graphs)
-        node = torch.arange(graphs.total_nodes, device=graphs.device)
-        node = node if graphs.is_real is None else node[graphs.is_real]
-        itself = between(pairs.number, graphs, node, node)  # [real nodes]: the pairs on the diagonal
-        h = self._initial(graphs, pairs, self.atoms(graphs, tuples[:, :1])[: len(node), 0], itself)  # [P, d]
+        h = self._initial(graphs, pairs, self.atoms(graphs, tuples[:, :1])[: len(pairs.itself), 0])  # [P, d]
         total = h
         for block in self.blocks:
             h = block(h, pairs)
             total = total + h if self.config.jk == "sum" else h
-        out = self.read(torch.cat([total.index_select(0, itself), pairs.sum_row(total)], dim=1))  # [real nodes, d]
+        out = self.read(
+            torch.cat([total.index_select(0, pairs.itself), pairs.sum_row(total)], dim=1)
+        )  # [real nodes, d]
         return functional.pad(out, (0, 0, 0, graphs.total_nodes - len(out)))[:, None]
 
-    def _initial(self, graphs: GraphBatch, pairs: Pairs, atoms: Tensor, itself: Tensor) -> Tensor:
+    def _initial(self, graphs: GraphBatch, pairs: Pairs, atoms: Tensor) -> Tensor:
         """H^0, [P, d]."""
-        real = int(graphs.edge_offsets[-1])
-        source, target = graphs.edge_index[:, :real]
+        real = len(pairs.edge)
         edges = self.joined.expand(real, -1)
         if self.bonds is not None:
             edges = edges + self.bonds(self.bonds.of(graphs)[:real])
-        h = atoms.new_zeros(len(pairs.cell), atoms.shape[1]).index_copy(0, itself, atoms)
-        return h.index_add(0, between(pairs.number, graphs, target, source), edges)
+        h = atoms.new_zeros(len(pairs.cell), atoms.shape[1]).index_copy(0, pairs.itself, atoms)
+        return h.index_add(0, pairs.edge, edges)

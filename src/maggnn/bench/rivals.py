@@ -6,15 +6,17 @@ data; what making them takes as well is said beside. Weights are random, which c
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from maggnn.baselines import make_encoder
 from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import HIDDEN, NUM_LAYERS, Workload
-from maggnn.config import AgentConfig, EncoderConfig, RivalConfig
+from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.experiments.recipes import rival_recipe
 from maggnn.features import FeatureSpec
 from maggnn.frozen import frozen
 from maggnn.graphs import GraphBatch
@@ -38,7 +40,9 @@ class RivalTime:
     Attributes:
         ms: with everything made that the graphs alone determine.
         from_graphs_ms: and with making it.
+        peak_mb: GPU memory for one chunk, answered from its graphs alone; None on a CPU.
         chunk: graphs of a chunk.
+        params: of the model as it is trained, before norms are folded into weights and tables are made.
     """
 
     ms: float
@@ -49,10 +53,14 @@ class RivalTime:
 
 
 def rival_model(workload: Workload, name: str) -> MagGNN:
-    """A rival of the table's depth and width, with norms that have seen some graphs."""
+    """A rival of the table's depth and width, with norms that have seen some graphs.
+
+    A method that draws copies draws as many as where it is trained (`configs/rivals/<method>.toml`).
+    """
     torch.manual_seed(0)
     nodes, edges = FeatureSpec.of(workload.graphs.x), FeatureSpec.of(workload.graphs.edge_attr)
     encoder = EncoderConfig(conv=workload.conv, num_layers=NUM_LAYERS, hidden=HIDDEN)
+    rival = replace(rival_recipe("zinc", name).rival, hops=HOPS, largest_ring=RING)  # for all sets alike
     model = MagGNN(
         workload.num_outputs,
         nodes,
@@ -61,20 +69,23 @@ def rival_model(workload: Workload, name: str) -> MagGNN:
         agent=AgentConfig(num_tuples=1, tuple_order=0, num_moves=0),
         task="regression",
         level=workload.level,
-        g_p=make_encoder(RivalConfig(name=name, hops=HOPS, largest_ring=RING), encoder, nodes, edges),
+        g_p=make_encoder(rival, encoder, nodes, edges),
     ).to(workload.graphs.device)
     some = workload.graphs[torch.arange(min(64, len(workload.graphs)))]
     model.train()
     with torch.no_grad():
         for _ in range(20):
             model.predictor(some, model.starts(some))
-    return frozen(model.eval())
+    return model.eval()
 
 
 def time_rival(workload: Workload, name: str, memory_mb: float, repeats: int = REPEATS) -> RivalTime:
     """Answers for all of the workload's graphs."""
-    model, device = rival_model(workload, name), workload.graphs.device
+    trained, device = rival_model(workload, name), workload.graphs.device
+    params = sum(parameter.numel() for parameter in trained.parameters())
+    model = frozen(trained)
     chunk = fitting_chunk(model, workload, memory_mb)
+    peak = answer_mb(model, workload, chunk)
     ids = torch.arange(len(workload.graphs)).split(chunk)
     ready = [workload.graphs[part] for part in ids]
 
@@ -88,25 +99,36 @@ def time_rival(workload: Workload, name: str, memory_mb: float, repeats: int = R
 
     functions: dict[str, Callable[[], object]] = {"ready": lambda: answer(ready), "from graphs": from_graphs}
     times = side_by_side(functions, device, repeats, warm_up=2)
-    peak = peak_mb(lambda: answer(ready[:1]), device)
-    params = sum(parameter.numel() for parameter in model.parameters())
     return RivalTime(times["ready"], times["from graphs"], peak, chunk, params)
 
 
 def fitting_chunk(model: MagGNN, workload: Workload, memory_mb: float) -> int:
-    """The most graphs, of 8, 16, 32, ..., whose answer takes no more memory than that."""
-    device, count = workload.graphs.device, len(workload.graphs)
-    if device.type != "cuda":
+    """The most graphs whose answer takes no more memory than that."""
+    count = len(workload.graphs)
+    if workload.graphs.device.type != "cuda":
         return min(CHUNK_ON_CPU, count)
 
-    @torch.no_grad()
-    def needed(chunk: int) -> float:
-        # The largest graphs of the set together would need more; the budget is kept on average.
-        peak = peak_mb(lambda: model(workload.graphs[torch.arange(chunk)]), device)
-        assert peak is not None
-        return peak
+    def fits(chunk: int) -> bool:
+        needed = answer_mb(model, workload, chunk)
+        assert needed is not None
+        return needed <= memory_mb
 
-    chunk = FIRST_CHUNK
-    while 2 * chunk <= count and needed(2 * chunk) <= memory_mb:
-        chunk *= 2
-    return min(chunk, count)
+    return largest_chunk(count, fits)
+
+
+def largest_chunk(count: int, fits: Callable[[int], bool]) -> int:
+    """The largest of 8, 16, 32, ... and `count` before the first that does not fit; at least the first of them."""
+    chunk = min(FIRST_CHUNK, count)
+    while chunk < count and fits(min(2 * chunk, count)):
+        chunk = min(2 * chunk, count)
+    return chunk
+
+
+@torch.no_grad()
+def answer_mb(model: MagGNN, workload: Workload, chunk: int) -> float | None:
+    """GPU memory for the first graphs, with making what they determine; None on a CPU.
+
+    The largest graphs of the set together would need more.
+    """
+    gc.collect()  # copies and their batch hold each other: what is left of them would be freed during the measurement
+    return peak_mb(lambda: model(workload.graphs[torch.arange(chunk)]), workload.graphs.device)

@@ -5,13 +5,14 @@ import torch
 
 from maggnn.baselines import RIVALS
 from maggnn.bench import floor, inference, scaling, train
-from maggnn.bench.rivals import time_rival
+from maggnn.bench.rivals import largest_chunk, rival_model, time_rival
 from maggnn.bench.scaling import Axis, exponent, regular_graphs
 from maggnn.bench.tables import run_bench
 from maggnn.bench.timing import median_ms, peak_mb, side_by_side
 from maggnn.bench.workloads import PygGNN, load_workload
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
+from maggnn.frozen import frozen
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -111,6 +112,24 @@ def test_rivals_are_timed_beside(monkeypatch):
 def test_every_rival_can_be_timed(name):
     time = time_rival(load_workload("cycle", CPU, 4), name, 1000.0, repeats=1)
     assert time.ms > 0 and time.from_graphs_ms > 0 and time.chunk == 4 and time.params > 10_000
+
+
+@needs("cycle")
+def test_a_rival_is_timed_as_it_is_trained():
+    workload = load_workload("cycle", CPU, 4)
+    drawn = {name: rival_model(workload, name).predictor.encoder.rival.copies for name in ("rni", "dropgnn")}
+    assert drawn == {"rni": 1, "dropgnn": 10}
+    trained = sum(parameter.numel() for parameter in rival_model(workload, "gine").parameters())
+    assert time_rival(workload, "gine", 1000.0, repeats=1).params == trained
+    answering = frozen(rival_model(workload, "gine"))
+    assert sum(parameter.numel() for parameter in answering.parameters()) > trained  # its tables are not counted
+
+
+@pytest.mark.parametrize(
+    ("count", "room", "chunk"), [(5000, 9000, 5000), (5000, 4500, 4096), (5000, 4095, 2048), (100, 3, 8), (5, 3, 5)]
+)
+def test_a_chunk_is_all_that_fits(count, room, chunk):
+    assert largest_chunk(count, lambda size: size <= room) == chunk
 
 
 def test_wrong_rivals_are_named():

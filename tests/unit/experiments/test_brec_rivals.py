@@ -6,12 +6,13 @@ import torch
 from maggnn.conversions import pack_networkx
 from maggnn.data import registry
 from maggnn.data.sources import data_root
-from maggnn.experiments.brec import reproduce
+from maggnn.experiments.brec import reproduce, rival_test
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.experiments.brec.reproduce import BrecJob
-from maggnn.experiments.brec.rival_test import RivalSettings, graphs_of, rival_rpc
-from maggnn.experiments.brec.rpc import unreliable
+from maggnn.experiments.brec.rival_test import RivalSettings, answers, graphs_of, rival_rpc
+from maggnn.experiments.brec.rpc import RELABELLINGS, unreliable
 from maggnn.experiments.tables import reproduce_table
+from maggnn.runtime import make_generator
 
 torch.set_num_threads(1)
 ONE = torch.tensor([0])
@@ -49,6 +50,24 @@ def test_graphs_of_a_pair():
     first = batch.node_graph[batch.edge_index[0]] == 0
     near = batch.edge_index[:, first]
     assert bool((near[0] // 3 == near[1] // 3).all())  # the triangles
+
+
+@pytest.mark.parametrize("method", ["ngnn", "i2gnn", "ppgn", "1-2-3-gnn"])
+def test_a_few_graphs_at_a_time_have_the_same_answers(method, monkeypatch):
+    pair = hexagon_pair().relabelled(RELABELLINGS, make_generator(0))
+    predictor = rival_test._predictor(small(method)).double().eval()
+    sizes = []
+    predictor.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].num_graphs))
+    with torch.no_grad():
+        at_once = answers(predictor, pair)
+        monkeypatch.setattr(rival_test, "PAIRS_AT_ONCE", 5 * 6**2)
+        few = answers(predictor, pair)
+        monkeypatch.setattr(rival_test, "PAIRS_AT_ONCE", 1)
+        alone = answers(predictor, pair)
+    count = 2 * RELABELLINGS
+    assert at_once.shape[0] == count and sizes == [count, *[5] * (count // 5), count % 5, *[1] * count]
+    for found in (few, alone):
+        torch.testing.assert_close(found, at_once)
 
 
 @pytest.mark.skipif(not (data_root() / "brec.npz").is_file(), reason=f"brec not under the data root {data_root()}")

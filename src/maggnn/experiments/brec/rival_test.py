@@ -34,6 +34,9 @@ from maggnn.runtime import make_generator
 SETTLING = 5
 """Times that the norms see all relabelled graphs after training: their statistics lag behind the weights."""
 
+PAIRS_AT_ONCE = 50_000
+"""Pairs of nodes of the graphs that are tested in one batch: methods over copies or pairs have a row for each."""
+
 
 @dataclass(frozen=True)
 class RivalSettings:
@@ -125,9 +128,18 @@ def _no_tuples(batch: GraphBatch) -> Tensor:
 @torch.no_grad()
 def _t_square(predictor: Predictor, relabelled: Pairs) -> Tensor:
     """Of the differences between the first and the second graph's relabellings, [1]."""
-    batch = graphs_of(relabelled, range(2 * RELABELLINGS))
-    first, second = predictor(batch, _no_tuples(batch)).chunk(2)
+    first, second = answers(predictor, relabelled).chunk(2)
     return hotelling((first - second)[None], RIDGE)
+
+
+def answers(predictor: Predictor, relabelled: Pairs) -> Tensor:
+    """For all graphs of one pair, a few at a time where they are large, [graphs, outputs]."""
+    at_once = max(1, PAIRS_AT_ONCE // int(relabelled.num_nodes[0]) ** 2)
+    found = []
+    for numbers in torch.arange(relabelled.size[1]).split(at_once):
+        batch = graphs_of(relabelled, numbers.tolist())
+        found.append(predictor(batch, _no_tuples(batch)))
+    return torch.cat(found)
 
 
 def graphs_of(pair: Pairs, numbers: list[int] | range) -> GraphBatch:

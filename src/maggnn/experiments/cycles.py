@@ -76,20 +76,24 @@ def reproduce(
     folder: Path,
     runs: int = 1,
     workers: int = 1,
-    datasets: Sequence[str] = (*NODE_SETS, *ROOTED_SETS, *NEIGHBOUR_SETS),
+    datasets: Sequence[str] = (),
     methods: Sequence[str] = ("gin", "mag-gnn"),
 ) -> list[LedgerRow]:
-    """Run what is not in `folder` yet; rows of tables `cycles` and `edges`."""
+    """Run what is not in `folder` yet; rows of tables `cycles` and `edges`.
+
+    Args:
+        datasets: empty means all of `cycles`, and for rivals, which need no root of their own, those of nodes.
+    """
+    of_rivals = rivals.rows("cycles", datasets or NODE_SETS, methods, runs, folder, workers)  # refuses before training
     rows: list[LedgerRow] = []
-    for dataset in datasets:
+    for dataset in datasets or (*NODE_SETS, *ROOTED_SETS, *NEIGHBOUR_SETS):
         table = "edges" if dataset in EDGE_SETS else "cycles"
         if "gin" in methods:
             results = run_jobs(gin_jobs(dataset, runs), folder, workers)
             rows.append(score_row(table, "gin", results, moves=0, dataset=dataset))
         if "mag-gnn" in methods:
             rows += _agent_rows(table, dataset, run_jobs(agent_jobs(dataset, runs), folder, workers))
-    node_sets = [dataset for dataset in datasets if dataset in NODE_SETS]  # a rival needs no root of its own
-    return rows + rivals.rows("cycles", node_sets, methods, runs, folder, workers)
+    return rows + of_rivals
 
 
 def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[LedgerRow]:

@@ -88,19 +88,24 @@ def reproduce(
     folder: Path,
     runs: int | None = None,
     workers: int = 1,
-    datasets: Sequence[str] = DATASETS,
+    datasets: Sequence[str] = (),
     methods: Sequence[str] = METHODS,
 ) -> list[LedgerRow]:
-    """Run what is not in `folder` yet and return the rows of the table of molecules."""
+    """Run what is not in `folder` yet and return the rows of the table of molecules.
+
+    Args:
+        datasets: empty means all, and for rivals those of them that they have settings for.
+    """
+    known = [dataset for dataset in DATASETS if dataset in rivals.TASKS]
+    # First, since a data set that was asked for and has no settings is refused before anything is trained.
+    of_rivals = rivals.rows("molecules", datasets or known, methods, runs or RIVAL_RUNS, folder, workers)
     rows: list[LedgerRow] = []
     own = [method for method in methods if method not in rivals.METHODS]
-    for dataset in datasets:
+    for dataset in datasets or DATASETS:
         results = _run(dataset, own, runs or RUNS[dataset], folder, workers)
         for method, measured in results.items():
             rows += method_rows("molecules", method, measured, results.get("random-marks"))
-    if len(own) == len(methods):
-        return rows
-    return rows + rivals.rows("molecules", datasets, methods, runs or RIVAL_RUNS, folder, workers)
+    return rows + of_rivals
 
 
 def method_rows(

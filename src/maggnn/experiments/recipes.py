@@ -19,15 +19,20 @@ def rival_recipe(task: str, method: str) -> Config:
 
     Where a method needs something else on one data set, `configs/rivals/<task>_<method>.toml` says so.
     """
-    folder = config_folder() / "rivals"
     plain = {"agent": {"tuple_order": 0, "num_moves": 0}, "training": {"agent_steps": 0}}
-    own = [f"{task}_{method}"] if (folder / f"{task}_{method}.toml").is_file() else []
-    layers = [plain, *(configs.read(folder / f"{name}.toml") for name in (method, task, *own))]
+    names = [f"rivals/{method}", f"rivals/{task}", *rival_exception(task, method)]
+    layers = [plain, *(configs.read(config_folder() / f"{name}.toml") for name in names)]
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, entries in layer.items():
             merged.setdefault(section, {}).update(entries)
-    return configs.from_dict(merged, origin=f"configs/rivals/{method}.toml + {task}.toml")
+    return configs.from_dict(merged, origin=" + ".join(f"configs/{name}.toml" for name in names))
+
+
+def rival_exception(task: str, method: str) -> list[str]:
+    """The name of the file for this method on this data set alone; empty where there is none."""
+    name = f"rivals/{task}_{method}"
+    return [name] if (config_folder() / f"{name}.toml").is_file() else []
 
 
 def config_folder() -> Path:

@@ -1,7 +1,8 @@
 """The rivals in the paper's tables: jobs and rows of any of `maggnn.baselines` on any of its data sets.
 
 A rival is trained and tested as MAG-GNN is; its settings are `configs/rivals/<data set>.toml`, the budget that all
-rivals share, and `configs/rivals/<method>.toml`, its own width.
+rivals share, and `configs/rivals/<method>.toml`, its own width; `configs/rivals/<data set>_<method>.toml` has what one
+method needs on one set.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maggnn.baselines import RIVALS
+from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.benchmarks import CYCLES
 from maggnn.errors import InputError
 from maggnn.experiments.jobs import Job, run_jobs
 from maggnn.experiments.ledger import LedgerRow
-from maggnn.experiments.recipes import rival_recipe
+from maggnn.experiments.recipes import rival_exception, rival_recipe
 from maggnn.experiments.summary import score_row
 
 METHODS = tuple(RIVALS)
@@ -38,7 +40,7 @@ def jobs(dataset: str, method: str, runs: int) -> list[Job]:
     tests = TESTS if RIVALS[method].draws else 1
     return [
         Job(
-            f"rivals/{task}.toml + configs/rivals/{method}",
+            _files(task, method, config),
             config.replaced(data={"fold": fold, "split_seed": run}, runtime={"seed": run}),
             max_moves=0,
             tests=tests,
@@ -47,6 +49,13 @@ def jobs(dataset: str, method: str, runs: int) -> list[Job]:
         for run in range(runs)
         for fold in range(folds)
     ]
+
+
+def _files(task: str, method: str, config: Config) -> str:
+    """What a job's settings come from, for the ledger, which puts `configs/` before it and `.toml` behind."""
+    shared = f"rivals/{task}.toml, hops {config.rival.hops}" if task == "cycle" else f"rivals/{task}.toml"
+    own = [f"{name}.toml" for name in (f"rivals/{method}", *rival_exception(task, method))]
+    return " + configs/".join([shared, *own]).removesuffix(".toml")
 
 
 def rows(

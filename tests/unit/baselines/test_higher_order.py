@@ -11,6 +11,7 @@ from maggnn.baselines.gnn_123 import pairs_of, triples_of
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.conversions import pack_networkx
 from maggnn.data.registry import load
+from maggnn.data.sources import data_root
 from maggnn.features import FeatureSpec
 from maggnn.packed import PackedGraphs
 from maggnn.predictor import pool_nodes
@@ -19,6 +20,8 @@ torch.set_num_threads(1)
 NAMES = ("i2gnn", "ppgn", "1-2-3-gnn", "gsn", "cin")
 ATOMS, BONDS = FeatureSpec(categories=(3,)), FeatureSpec(categories=(2,))
 D = 12
+ROUNDING = 1e-12
+"""Relative difference of two answers in double precision: some 1e-16 where they are the same but for rounding."""
 SHAPES = [  # rings of several sizes, an isolated node beside a ring, one node, no edges, a tree
     nx.gnp_random_graph(8, 0.4, seed=1),
     nx.disjoint_union(nx.cycle_graph(4), nx.path_graph(1)),
@@ -46,9 +49,9 @@ def all_of(packed: PackedGraphs):
     return packed[torch.arange(len(packed))]
 
 
-def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, **settings):
+def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, num_layers=3, **settings):
     torch.manual_seed(seed)
-    config = EncoderConfig(conv="gine", num_layers=3, hidden=D, **settings)
+    config = EncoderConfig(conv="gine", num_layers=num_layers, hidden=D, **settings)
     rival = make_encoder(RivalConfig(name=name, hops=hops), config, atoms, bonds)
     assert isinstance(rival, RIVALS[name])
     return rival.double()
@@ -67,11 +70,20 @@ def settled(rival, graphs):
     return rival.eval()
 
 
+def pooled(rival, graphs):
+    """The mean over each graph's nodes, [B, d]."""
+    with torch.no_grad():
+        return pool_nodes(embed(rival, graphs), graphs, "mean")[:, 0]
+
+
+def differences(h):
+    """How far each two of the embeddings [B, d] are apart, relative to their size, [pairs]."""
+    return torch.pdist(h) / h.norm(dim=1).max()
+
+
 def difference(rival, graphs):
     """How far the pooled embeddings of two graphs are apart, relative to their size."""
-    with torch.no_grad():
-        first, second = pool_nodes(embed(rival, graphs), graphs, "mean")
-    return float((first - second).norm() / first.norm())
+    return float(differences(pooled(rival, graphs)))
 
 
 @pytest.mark.parametrize("settings", [{}, {"norm": "layer", "residual": True, "jk": "sum"}, {"jk": "last"}])
@@ -171,6 +183,38 @@ def test_on_strongly_regular_graphs():
     graphs = all_of(load("shrikhande_rook").graphs)
     assert difference(settled(made("i2gnn", FeatureSpec(), FeatureSpec()), graphs), graphs) > 1e-3
     assert difference(settled(made("ppgn", FeatureSpec(), FeatureSpec()), graphs), graphs) < 1e-5  # no more than 3-WL
+
+
+@pytest.mark.parametrize(("name", "splits"), [("ppgn", False), ("1-2-3-gnn", True)])
+def test_on_sr25(name, splits):
+    """3-WL sees one graph in all 15; sets of three nodes, of equal width and depth, tell each two apart (by 3e-6)."""
+    graphs = all_of(load("sr25").graphs)
+    apart = differences(pooled(settled(made(name, FeatureSpec(), FeatureSpec()), graphs), graphs))
+    assert float(apart.min()) > 1e-8 if splits else float(apart.max()) < ROUNDING
+
+
+@pytest.mark.parametrize(("name", "splits"), [("gine", False), ("ppgn", True)])
+def test_on_the_classes_of_csl(name, splits):
+    """PPGN's closest classes are 6e-10 apart, far above the rounding that lies between two graphs of one class."""
+    dataset = load("csl")
+    copies = dataset.y.argsort(stable=True).view(10, -1)[:, :2].flatten()  # two relabelled graphs of each class
+    graphs = dataset.graphs[copies]
+    rival = settled(made(name, FeatureSpec(), FeatureSpec(), num_layers=4), graphs)
+    h = pooled(rival, graphs).view(10, 2, -1)
+    assert all(float(differences(same)) < ROUNDING for same in h)
+    apart = differences(h[:, 0])
+    assert float(apart.min()) > 10 * ROUNDING if splits else float(apart.max()) < ROUNDING
+
+
+@pytest.mark.skipif(not (data_root() / "exp.npz").is_file(), reason=f"exp not under the data root {data_root()}")
+@pytest.mark.parametrize(("name", "splits"), [("gine", False), ("ppgn", True)])
+def test_on_pairs_of_exp(name, splits):
+    """Equal for colour refinement; PPGN's answers for the two graphs of a pair are some 1e-7 apart."""
+    graphs = load("exp").graphs[torch.arange(6)]
+    rival = settled(made(name, FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)), graphs)
+    for pair in pooled(rival, graphs).view(3, 2, -1):
+        apart = float(differences(pair))
+        assert apart > 1e-10 if splits else apart < ROUNDING
 
 
 def test_sets_are_what_they_should_be():

@@ -6,7 +6,7 @@ import networkx as nx
 import pytest
 import torch
 
-from maggnn.baselines import RIVALS
+from maggnn.baselines import RIVALS, make_encoder
 from maggnn.baselines.copies import node_copies
 from maggnn.baselines.kp_gnn import REACH, peripheral_counts
 from maggnn.baselines.parts import NeighbourSum
@@ -14,7 +14,9 @@ from maggnn.baselines.sswl_plus import across_copies
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.conversions import pack_networkx
 from maggnn.data import registry
+from maggnn.data.sources import data_root
 from maggnn.errors import InputError
+from maggnn.experiments.recipes import rival_recipe
 from maggnn.features import FeatureSpec
 from maggnn.graphs import GraphBatch
 from maggnn.kernels.messages import sum_nodes
@@ -22,6 +24,8 @@ from maggnn.packed import PackedGraphs
 
 NAMES = ["id-gnn", "gnn-ak+", "sun", "kp-gnn", "sswl+"]
 D = 12
+ROUNDING = 1e-12
+"""Relative difference of two answers in double precision: some 1e-16 where they are the same but for rounding."""
 
 
 def featured(graph: nx.Graph, seed: int = 0) -> nx.Graph:
@@ -52,7 +56,11 @@ def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
     torch.manual_seed(0)
     config = EncoderConfig(conv=conv, num_layers=3, hidden=hidden, **settings)
     features = FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr)
-    rival = RIVALS[name](RivalConfig(name=name, hops=hops), config, *features).double()
+    return settled(RIVALS[name](RivalConfig(name=name, hops=hops), config, *features).double(), packed)
+
+
+def settled(rival, packed):
+    """The rival with the norms of these graphs, in eval mode."""
     with torch.no_grad():
         for _ in range(5):
             answer(rival.train(), batch_of(packed))
@@ -68,6 +76,11 @@ def pooled(rival, packed):
     graphs = batch_of(packed)
     with torch.no_grad():
         return sum_nodes(answer(rival, graphs), graphs)[:, 0]
+
+
+def differences(h):
+    """How far each two of the embeddings [B, d] are apart, relative to their size, [pairs]."""
+    return torch.pdist(h) / h.norm(dim=1).max()
 
 
 @pytest.mark.parametrize("settings", [{}, {"residual": True, "jk": "sum"}, {"norm": "layer", "jk": "last"}])
@@ -165,6 +178,33 @@ def test_sr25_is_told_apart_by_peripheral_subgraphs():
     packed = registry.load("sr25").graphs
     h = pooled(make("kp-gnn", packed, hops=0, conv="gin", hidden=96), packed)
     assert float((torch.cdist(h, h) + torch.eye(len(h))).min()) > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("name", "splits"),
+    [(name, False) for name in ("id-gnn", "ngnn", "gnn-ak+", "sun", "sswl+")] + [("i2gnn", True), ("1-2-3-gnn", True)],
+)
+def test_one_root_does_not_split_sr25(name, splits):
+    """Copies of one root give all the same answer; of equal width, pairs of roots and sets of three nodes do not.
+
+    At this width fresh networks split all: their least difference is above 1e-6. Narrow ones may lose some.
+    """
+    packed = registry.load("sr25").graphs.select(torch.arange(4))
+    apart = differences(pooled(make(name, packed, hops=2, conv="gin", hidden=96), packed))
+    assert float(apart.min()) > 1e-8 if splits else float(apart.max()) < ROUNDING
+
+
+@pytest.mark.skipif(not (data_root() / "exp.npz").is_file(), reason=f"exp not under the data root {data_root()}")
+def test_id_gnn_is_deep_enough_for_exp():
+    """What the root sent has to come back to it: four layers, which do for other rivals, are too few."""
+    packed = registry.load("exp").graphs.select(torch.arange(2))
+    config = rival_recipe("exp", "id-gnn")
+    for layers, splits in ((4, False), (config.encoder.num_layers, True)):
+        torch.manual_seed(0)
+        encoder = config.replaced(encoder={"num_layers": layers}).encoder
+        rival = make_encoder(config.rival, encoder, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
+        apart = float(differences(pooled(settled(rival.double(), packed), packed)))
+        assert apart > 1e-8 if splits else apart < ROUNDING
 
 
 @pytest.mark.parametrize("hops", [0, 2])

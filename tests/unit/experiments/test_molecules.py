@@ -8,7 +8,7 @@ import torch
 
 from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.errors import InputError
-from maggnn.experiments import ablation, cycles, jobs, ledger, molecules, moves, recipes, travellers
+from maggnn.experiments import ablation, cycles, jobs, ledger, molecules, moves, recipes, rivals, travellers
 from maggnn.experiments.tables import reproduce_table
 from maggnn.training import pretrained
 
@@ -40,12 +40,14 @@ def miniature(tmp_path, monkeypatch):
         "molhiv": rings(rng, 40, (9, 3), 3, lambda n: np.arange(n) % 2),
         "qm9": rings(rng, 40, (7, 2), 4, lambda n: rng.normal(size=(n, 16)).astype(np.float32)),
         "cycle": rings(rng, 24, None, 0, lambda n: rng.integers(0, 4, (n, 4)), level="node"),
+        "exp": rings(rng, 40, None, 0, lambda n: np.arange(n) % 2),
     }
     for name, arrays in sets.items():
         np.savez(tmp_path / "data" / f"{name}.npz", **arrays)
     for module in (molecules, travellers, cycles):
         monkeypatch.setattr(module, "recipe", tiny_recipe)
-    for module in (molecules, cycles):
+    monkeypatch.setattr(rivals, "rival_recipe", tiny_rival)
+    for module in (molecules, cycles, rivals):
         monkeypatch.setattr(module, "TESTS", 3)
     monkeypatch.setattr(molecules, "STARTS", 4)
     monkeypatch.setattr(travellers, "TESTS", dict.fromkeys(pretrained.AGENTS, 2))
@@ -68,6 +70,15 @@ def tiny_recipe(name):
             "validate_every": every,
         },
         runtime={"device": "cpu", "log_every": 2, "checkpoint_every": 2},
+    )
+
+
+def tiny_rival(task, method):
+    """The same of a rival's config."""
+    return recipes.rival_recipe(task, method).replaced(
+        encoder={"num_layers": 2, "hidden": 8},
+        training={"predictor_steps": 4, "batch_size": 6, "validate_every": 0},
+        runtime={"device": "cpu"},
     )
 
 
@@ -120,6 +131,40 @@ def test_transfer(agents, tmp_path):
     rows = reproduce_table("transfer", tmp_path / "jobs", 1, 1, ["zinc"])
     assert [row.dataset for row in rows if row.keep == "last"] == ["zinc", "cycle3>zinc", "cycle6>zinc", "sr25>zinc"]
     assert {row.method for row in rows} == {"mag-gnn", "mag-gnn-pre"}
+
+
+@pytest.mark.parametrize(
+    ("table", "dataset", "method", "settings"),
+    [
+        ("synthetic", "sr25", "ppgn", "sr25.toml + configs/rivals/ppgn.toml"),
+        ("synthetic", "exp", "rni", "exp.toml + configs/rivals/rni.toml + configs/rivals/exp_rni.toml"),
+        ("cycles", "cycle3", "ngnn", "cycle.toml, hops 1 + configs/rivals/ngnn.toml"),
+        ("cycles", "cycle6", "gsn", "cycle.toml, hops 3 + configs/rivals/gsn.toml"),
+        ("molecules", "zinc", "cin", "zinc.toml + configs/rivals/cin.toml"),
+    ],
+)
+def test_rivals(table, dataset, method, settings, tmp_path):
+    (row,) = reproduce_table(table, tmp_path / "jobs", 1, 1, [dataset], [method])
+    assert (row.table, row.dataset, row.method, row.config) == (table, dataset, method, f"configs/rivals/{settings}")
+    assert (row.runs, row.tests_per_run) == (1, 3 if method == "rni" else 1)  # only what draws has to be tested again
+    assert (row.m, row.k, row.t, row.keep) == (None, None, None, None)
+
+
+def test_rivals_run_on_the_molecules_that_they_have_settings_for(tmp_path):
+    rows = reproduce_table("molecules", tmp_path / "jobs", None, 1, [], ["ngnn", "gine"])
+    assert [(row.dataset, row.method) for row in rows] == [("zinc", "ngnn"), ("zinc", "gine")]
+
+
+def test_rivals_stand_beside_other_methods(tmp_path):
+    rows = reproduce_table("molecules", tmp_path / "jobs", 1, 1, ["zinc"], ["ngnn", "gin"])
+    assert [row.method for row in rows] == ["gin", "ngnn"]
+
+
+@pytest.mark.parametrize(("table", "datasets"), [("molecules", ["zinc", "molhiv"]), ("cycles", ["cycle3_nodes"])])
+def test_rivals_without_settings_are_refused_before_anything_is_trained(table, datasets, tmp_path):
+    with pytest.raises(InputError, match=f"no settings for {datasets[-1]}"):
+        reproduce_table(table, tmp_path / "jobs", 1, 1, datasets, ["gin", "ngnn"])
+    assert not (tmp_path / "jobs").exists()
 
 
 def test_qm9(tmp_path):

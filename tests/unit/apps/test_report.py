@@ -40,6 +40,12 @@ def test_every_table_has_a_title():
     assert set(results.TITLES) == set(TABLES)
 
 
+@pytest.mark.parametrize(("table", "method"), [("ceilings", "refinement"), ("people", "fingerprint-forest")])
+def test_methods_of_one_table_alone(table, method):
+    text = results.render([make_row(table=table, method=method, metric="pairs", mean=251.0)])
+    assert "251" in find_line(text, f"| {method} |")
+
+
 def test_a_cell_shows_ours_and_the_papers():
     text = results.render([make_row(), make_row(method="gin", m=None, k=None, t=None, keep=None, mean=6.67)])
     line = find_line(text, "mag-gnn", "m=1, k=2, t=2, keep last")
@@ -63,6 +69,9 @@ def test_the_newest_row_counts_and_failures_show():
         (99.999, "accuracy", ">99.99"),
         (99.98, "auroc", "99.98"),
         (0.002567, "mae", "0.00257"),
+        (0.9996, "score", ">0.999"),
+        (0.5775, "score", "0.578"),
+        (6.22e-15, "difference", "6.22e-15"),
         (377.0, "pairs", "377"),
         (10.26, "ms", "10.3"),
         (1.014, "exponent_nodes", "1.01"),

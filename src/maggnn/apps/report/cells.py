@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from maggnn.experiments import ledger
-from maggnn.experiments.ledger import BENCH_METHODS, METHODS, PEOPLE_METHODS, LedgerRow
+from maggnn.experiments.ledger import BENCH_METHODS, CEILING_METHODS, METHODS, PEOPLE_METHODS, LedgerRow
 from maggnn.experiments.published import Published
 
-METHOD_ORDER = (*BENCH_METHODS, *PEOPLE_METHODS, *METHODS)
+METHOD_ORDER = (*BENCH_METHODS, *PEOPLE_METHODS, *METHODS, *CEILING_METHODS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -299,7 +299,10 @@ def data_get(
     name: Annotated[str, typer.Argument(help="zinc, zinc_full, qm9 or molhiv")],
     raw: Annotated[Path | None, typer.Option(help="folder of the official files, as PyG or OGB lay it out")] = None,
 ) -> None:
-    """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent."""
+    """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent.
+
+    PyG reads the bonds of QM9 as they are written: its aromatic and hybridisation columns come out as zeros.
+    """
     from maggnn.data.official import get
 
     print(get(name, raw))

@@ -17,14 +17,18 @@ CHAINS = [("C" * (1 + number % 9) + "O" * (number % 3), number % 3) for number i
 
 
 def started(*arguments: str, cwd: Path, largest_file: int | None = None) -> subprocess.Popen[str]:
-    def full_disk() -> None:
-        """A file that grows past this fails with an OSError, as on a disk without room."""
+    def as_at_a_terminal() -> None:
+        """Ctrl-C arrives even where tests run in the background, whose shell has it ignored; files may have a limit.
+
+        A file that grows past it fails with an OSError, as on a disk without room.
+        """
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         if largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
     return subprocess.Popen(
         [str(MAGGNN), *arguments], cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, preexec_fn=full_disk, start_new_session=True,
+        stderr=subprocess.PIPE, text=True, preexec_fn=as_at_a_terminal, start_new_session=True,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ Branches that meet again go on as one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -26,8 +26,7 @@ from maggnn.graphs import GraphBatch
 from maggnn.model import MagGNN
 from maggnn.packed import PackedGraphs
 from maggnn.refinement import stable_colours
-from maggnn.state import State
-from maggnn.tuples import replace_slot
+from maggnn.state import Move, State
 
 MOST_STARTS = 4096
 """Of one graph, and of the searches that they branch into: beyond that averaging costs more than it is worth."""
@@ -170,10 +169,9 @@ def _branched(model: MagGNN, graphs: GraphBatch, searches: _Searches) -> _Search
         weight = (weight / options.sum(dim=1))[branch]
         row, node = row[branch], node[branch]
         node[:, number] = chosen
-    changed = replace_slot(searches.tuples[row], move.slot[row], node)
-    tuples = torch.where(move.moved[row][..., None], changed, searches.tuples[row])
-    turn = (searches.turn[row] + 1) % tuples.shape[1]
-    return _Searches(searches.owner[row], weight, tuples, history[row], turn)
+    before = replace(state, tuples=searches.tuples[row], turn=searches.turn[row])
+    after = before.after(Move(move.slot[row], node, move.moved[row]), history[row])
+    return _Searches(searches.owner[row], weight, after.tuples, after.history, after.turn)
 
 
 def _without_ties(q_table: Tensor, state: State) -> Tensor:

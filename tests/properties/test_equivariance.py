@@ -9,6 +9,7 @@ from maggnn.conversions import pack_networkx
 from maggnn.data.expressivity import csl, shrikhande_rook, sr25
 from maggnn.equivariance import answer_equivariantly, canonical_starts
 from maggnn.errors import InputError
+from maggnn.experiments.relabelling import relabelled
 from maggnn.model import MagGNN
 from maggnn.packed import PackedGraphs
 
@@ -29,14 +30,6 @@ def model_with(agent: AgentConfig, seed: int) -> MagGNN:
     torch.manual_seed(seed)
     model = MagGNN(2, encoder=EncoderConfig(num_layers=4, hidden=16, residual=True), agent=agent, task="regression")
     return model.double().eval()  # rounding must not decide between moves
-
-
-def relabelled(packed: PackedGraphs, generator) -> PackedGraphs:
-    """Every graph with its nodes renumbered at random."""
-    parts, edges = [], packed.edge_index.split(packed.num_edges.tolist(), dim=1)
-    for size, pairs in zip(packed.num_nodes.tolist(), edges, strict=True):
-        parts.append(torch.randperm(size, generator=generator)[pairs])
-    return PackedGraphs.build(packed.num_nodes, packed.num_edges, torch.cat(parts, 1))
 
 
 @pytest.mark.parametrize(("m", "k", "t"), [(1, 1, 0), (1, 2, 2), (2, 2, 1), (2, 1, 3)])

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 
 from maggnn.bench.floor import feature_bytes, products
-from maggnn.bench.rivals import time_rival
+from maggnn.bench.pyg_models import PygGNN
+from maggnn.bench.rivals import time_pyg_i2gnn, time_rival
 from maggnn.bench.timing import peak_mb, side_by_side
-from maggnn.bench.workloads import PygGNN, Workload, load_workload
+from maggnn.bench.workloads import Workload, load_workload
 from maggnn.config import Precision
 from maggnn.conversions import to_pyg
 from maggnn.engine import Engine
@@ -22,6 +23,9 @@ from maggnn.model import MagGNN
 DATASETS = ("zinc_full", "cycle", "qm9")
 LOADER_BATCHES = (512, 5000)
 """Batch sizes PyG's loader is tried with; the faster one counts."""
+
+
+PYG_NOTES = {"loader": "loader in the same process", "resident": "collated and on the device before"}
 
 
 def bench(
@@ -63,6 +67,14 @@ def _all_rows(workload: Workload, memory_mb: float, repeats: int, methods: Seque
             f"{time.from_graphs_ms:.1f} ms with what the graphs determine (subgraphs, distances, cycles)"
         )
         yield _row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
+    if "i2gnn" in methods:
+        for how, time in time_pyg_i2gnn(workload, memory_mb).items():
+            note = (
+                f"{len(workload.graphs)} graphs in batches of {time.chunk}, float32; {time.ms / ours:.1f} x mag-gnn; "
+                f"PyG's layers; {PYG_NOTES[how]}, copies made before"
+            )
+            name = f"pyg-i2gnn+{how}"
+            yield _row("bench_inference", workload, name, time.ms, None, note, peak=time.peak_mb, params=time.params)
 
 
 def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerRow]:
@@ -152,8 +164,8 @@ def _pyg_functions(workload: Workload) -> tuple[dict[str, Callable[[], object]],
         "pyg-gin+resident": one_pass,
     }
     notes = {
-        "pyg-gin+loader": f"batches of {best}, loader in the same process",
-        "pyg-gin+resident": "one batch, collated and on the device before",
+        "pyg-gin+loader": f"batches of {best}, {PYG_NOTES['loader']}",
+        "pyg-gin+resident": f"one batch, {PYG_NOTES['resident']}",
     }
     return functions, notes, sum(parameter.numel() for parameter in model.parameters())
 

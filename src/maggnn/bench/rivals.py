@@ -9,12 +9,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
 from maggnn.baselines import make_encoder
+from maggnn.bench.pyg_models import PygI2GNN, copies_for_pyg
 from maggnn.bench.timing import peak_mb, side_by_side
-from maggnn.bench.workloads import HIDDEN, NUM_LAYERS, Workload
+from maggnn.bench.workloads import HIDDEN, HOPS, NUM_LAYERS, Workload
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.experiments.recipes import rival_recipe
 from maggnn.features import FeatureSpec
@@ -28,7 +30,6 @@ FIRST_CHUNK = 8
 CHUNK_ON_CPU = 64
 """Graphs of a chunk where memory cannot be measured."""
 
-HOPS = 3
 RING = 6
 REPEATS = 3
 
@@ -100,6 +101,48 @@ def time_rival(workload: Workload, name: str, memory_mb: float, repeats: int = R
     functions: dict[str, Callable[[], object]] = {"ready": lambda: answer(ready), "from graphs": from_graphs}
     times = side_by_side(functions, device, repeats, warm_up=2)
     return RivalTime(times["ready"], times["from graphs"], peak, chunk, params)
+
+
+@torch.no_grad()
+def time_pyg_i2gnn(workload: Workload, memory_mb: float, repeats: int = REPEATS) -> dict[str, RivalTime]:
+    """I2-GNN of PyG's layers: `loader`, fed by PyG's loader, and `resident`, with all batches on the device before."""
+    from torch_geometric.data import Batch
+    from torch_geometric.loader import DataLoader
+
+    device = workload.graphs.device
+    data = copies_for_pyg(workload)
+    torch.manual_seed(0)
+    model = PygI2GNN(workload).to(device).eval()
+
+    def collated(chunk: int) -> Any:
+        batch: Any = Batch.from_data_list(data[:chunk])
+        return batch.to(device)
+
+    def chunk_mb(chunk: int) -> float:
+        gc.collect()
+        needed = peak_mb(lambda: model(collated(chunk)), device)
+        assert needed is not None
+        return needed
+
+    on_gpu = device.type == "cuda"
+    chunk = largest_chunk(len(data), lambda size: chunk_mb(size) <= memory_mb) if on_gpu else CHUNK_ON_CPU
+    peak = chunk_mb(chunk) if on_gpu else None
+    loader: Any = DataLoader(data, batch_size=chunk)
+    ready = [batch.to(device) for batch in loader]
+
+    @torch.no_grad()
+    def fed() -> None:
+        for batch in loader:
+            model(batch.to(device))
+
+    @torch.no_grad()
+    def resident() -> None:
+        for batch in ready:
+            model(batch)
+
+    times = side_by_side({"loader": fed, "resident": resident}, device, repeats, warm_up=1)
+    params = sum(parameter.numel() for parameter in model.parameters())
+    return {name: RivalTime(ms, times["loader"], peak, chunk, params) for name, ms in times.items()}
 
 
 def fitting_chunk(model: MagGNN, workload: Workload, memory_mb: float) -> int:

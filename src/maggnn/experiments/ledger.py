@@ -80,7 +80,7 @@ METHODS = (
 )
 """Who was measured; also the order of the report's rows: the rivals, the two controls, then the agent."""
 
-BENCH_METHODS = ("mpnn", "pyg-gin+loader", "pyg-gin+resident", "floor")
+BENCH_METHODS = ("mpnn", *(f"pyg-{name}+{how}" for name in ("gin", "i2gnn") for how in ("loader", "resident")), "floor")
 """Further methods that only tables whose name begins with `bench_` may use."""
 
 CEILING_METHODS = ("refinement",)

@@ -4,12 +4,14 @@ import pytest
 import torch
 
 from maggnn.baselines import RIVALS
+from maggnn.baselines.copies import edge_copies
 from maggnn.bench import floor, inference, scaling, train
+from maggnn.bench.pyg_models import PygGNN, PygI2GNN, copies_for_pyg
 from maggnn.bench.rivals import largest_chunk, rival_model, time_rival
 from maggnn.bench.scaling import Axis, exponent, regular_graphs
 from maggnn.bench.tables import run_bench
 from maggnn.bench.timing import median_ms, peak_mb, side_by_side
-from maggnn.bench.workloads import PygGNN, load_workload
+from maggnn.bench.workloads import HOPS, load_workload
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
 from maggnn.frozen import frozen
@@ -90,6 +92,31 @@ def test_the_pyg_gnn_answers_for_the_same_graphs(name):
     answers = PygGNN(workload).eval()(Batch.from_data_list(to_pyg(workload.graphs)))
     rows = 5 if workload.level == "graph" else len(workload.graphs.in_degree)
     assert answers.shape == (rows, workload.num_outputs)
+
+
+@needs("zinc_full", "cycle")
+@pytest.mark.parametrize("name", ["zinc_full", "cycle"])
+def test_pyg_s_i2gnn_reads_the_copies_that_ours_reads(name, monkeypatch):
+    from torch_geometric.data import Batch
+
+    monkeypatch.setattr("maggnn.bench.pyg_models.GRAPHS_AT_ONCE", 2)
+    workload = load_workload(name, CPU, limit=5)
+    batch = Batch.from_data_list(copies_for_pyg(workload))
+    copies = edge_copies(workload.graphs[torch.arange(5)], HOPS)
+    assert batch.edge_index.equal(copies.graphs.edge_index) and batch.copy_of_row.equal(copies.copy)
+    assert batch.root_rows.equal(copies.root_rows) and batch.v.equal(copies.roots[:, 0])
+    assert batch.graph_of_node.equal(copies.base.node_graph) and batch.x[:, -2:].equal(copies.distance)
+    rows = 5 if workload.level == "graph" else len(workload.graphs.in_degree)
+    assert PygI2GNN(workload).eval()(batch).shape == (rows, workload.num_outputs)
+
+
+@needs("cycle")
+def test_i2gnn_is_timed_with_pyg_s_layers_as_well(monkeypatch):
+    monkeypatch.setattr("maggnn.bench.rivals.CHUNK_ON_CPU", 8)
+    rows = inference.bench(["cycle"], CPU, limit=12, repeats=1, tell=quiet, methods=["i2gnn"])
+    assert [row.method for row in rows[-3:]] == ["i2gnn", "pyg-i2gnn+loader", "pyg-i2gnn+resident"]
+    for row in rows[-2:]:
+        assert row.mean > 0 and row.note is not None and "batches of 8" in row.note and "x mag-gnn" in row.note
 
 
 @pytest.mark.parametrize(("name", "limit", "message"), [("flor", None, "floor"), ("scaling", 3, "--limit")])

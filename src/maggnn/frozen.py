@@ -42,11 +42,15 @@ def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs
     dtype = torch.bfloat16 if precision == "bfloat16" else next(model.parameters()).dtype
     answering = copy.deepcopy(model).eval().requires_grad_(False)
     q_encoder = None if answering.q_network is None else answering.q_network.encoder
-    for module in answering.modules():
+    for module in list(answering.modules()):
         if isinstance(module, Encoder):
             # What a rival's own encoders read may know more than the graphs do, such as distances.
             reads_graphs = module in (answering.predictor.encoder, q_encoder)
             _freeze(module, dtype, graphs if reads_graphs else None)
+    for module in list(answering.modules()):  # rivals have such layers outside encoders too
+        for name, layer in module.named_children():
+            if _foldable(layer):
+                setattr(module, name, FrozenLayer(layer, dtype))
     return answering
 
 
@@ -61,9 +65,6 @@ def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -
         encoder.start = FrozenStart(encoder, dtype, atoms, bonds)
     if isinstance(encoder.node_embedding, FeatureEmbedding) and _has_table(encoder.node_embedding):
         encoder.node_embedding = FrozenFeatures(encoder.node_embedding)
-    for number, layer in enumerate(encoder.layers):
-        if _foldable(layer):
-            encoder.layers[number] = FrozenLayer(layer, dtype)
 
 
 def _foldable(layer: nn.Module) -> TypeGuard[GINLayer]:

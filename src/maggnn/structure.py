@@ -40,7 +40,7 @@ WALKS = 1 + FARTHEST
 
 def random_walk(graphs: GraphBatch, steps: int) -> Tensor:
     """The probability that a walk is back where it began after 2, 3, ..., steps + 1 steps, [N, steps]."""
-    return _structure(graphs, steps)[:, WALKS : WALKS + steps]
+    return node_structure(graphs, steps)[:, WALKS : WALKS + steps]
 
 
 def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
@@ -48,12 +48,12 @@ def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
 
     Nodes that no path leads to are not counted, and which way an edge goes does not matter.
     """
-    return _structure(graphs, steps)[:, 1 : WALKS + steps]
+    return node_structure(graphs, steps)[:, 1 : WALKS + steps]
 
 
 def centrality(graphs: GraphBatch) -> Tensor:
     """Subgraph centrality of each node, [N]: closed walks through it, short ones counting most."""
-    return _structure(graphs, 0)[:, 0]
+    return node_structure(graphs, 0)[:, 0]
 
 
 def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
@@ -73,7 +73,8 @@ def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
     return replace(packed, structure=structure)
 
 
-def _structure(graphs: GraphBatch, steps: int) -> Tensor:
+def node_structure(graphs: GraphBatch, steps: int) -> Tensor:
+    """All columns of each node's structure, [N, WALKS + steps] or more."""
     if graphs.structure is not None and graphs.structure.shape[1] >= WALKS + steps:
         return graphs.structure
     return graphs.derived(f"structure {steps}", lambda: _from_powers(graphs, steps))

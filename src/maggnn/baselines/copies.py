@@ -1,8 +1,8 @@
 """All marked copies of a graph (Eq. 3), restricted to what lies near their roots: the object that subgraph GNNs share.
 
 A copy belongs to its roots: one node (v in V, node-rooted methods) or a node and one of its neighbours (edge-rooted
-ones). It holds the nodes within `hops` edges of its first root and the edges between them. The copies of a batch are a
-batch of graphs of their own, so every encoder runs on them as it is, with the roots as its tuples.
+ones). It holds the nodes within `hops` edges of its first root, or all of them, and the edges between them. The copies
+of a batch are a batch of graphs of their own, so every encoder runs on them as it is, with the roots as its tuples.
 
 The rows of the copies are pairs (root, node), in the order of roots and then of nodes:
 
@@ -20,6 +20,7 @@ Shapes: B graphs, N nodes, E edges of the batch; R copies, P rows, Q edges of th
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,7 +37,13 @@ from maggnn.structure import adjacency, either_way
 T = TypeVar("T")
 
 WHOLE_GRAPH = 0
+"""As `hops`: every node of the graph; where no path leads, the distance is `UNREACHED`."""
+
+REACHABLE = -1
 """As `hops`: every node that a path leads to."""
+
+UNREACHED = -1
+"""As a distance."""
 
 
 @dataclass(frozen=True)
@@ -44,20 +51,27 @@ class Copies:
     """The copies of a batch.
 
     Attributes:
-        base: the batch they are copies of.
+        base_ref: the batch they are copies of, which keeps them (`once`); weakly, or each would keep the other.
         graphs: the copies as a batch of R graphs; features and structure are those of the nodes and edges copied.
         node: the batch's node that each row copies, [P].
         roots: the batch's nodes that each copy belongs to, [R, k].
         edge: the batch's edge that each edge copies, [Q].
-        distance: edges from a row's node to each of its copy's roots, [P, k].
+        distance: edges from a row's node to each of its copy's roots, [P, k]; UNREACHED where no path leads.
     """
 
-    base: GraphBatch
+    base_ref: weakref.ReferenceType[GraphBatch]
     graphs: GraphBatch
     node: Tensor
     roots: Tensor
     edge: Tensor
     distance: Tensor
+
+    @property
+    def base(self) -> GraphBatch:
+        """The batch they are copies of; whoever reads the copies has it."""
+        base = self.base_ref()
+        assert base is not None, "copies outlived their batch: keep the batch while they are read"
+        return base
 
     @property
     def copy(self) -> Tensor:
@@ -123,16 +137,17 @@ def edge_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
 
 
 def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
-    """Edges between any two nodes of a graph, [B, V, V]; -1 beyond `hops` and where no path leads."""
+    """Edges between any two nodes of a graph, [B, V, V]; UNREACHED beyond `hops` and where no path leads."""
     edges = either_way(adjacency(graphs))
     size = edges.shape[1]
     is_node = graphs.is_node
     near = torch.eye(size, device=edges.device).expand_as(edges) * is_node[:, None] * is_node[:, :, None]
-    table = torch.where(near > 0, 0, -1)
-    for step in range(1, (hops or max(size - 1, 0)) + 1):
+    table = torch.where(near > 0, 0, UNREACHED)
+    bounded = hops > 0
+    for step in range(1, (hops if bounded else max(size - 1, 0)) + 1):
         wider = ((near @ edges + near) > 0).float()
         reached = (wider > near) & is_node[:, None] & is_node[:, :, None]
-        if not hops and not bool(reached.any()):  # a bound is near, and looking would wait for the device
+        if not bounded and not bool(reached.any()):  # a bound is near, and looking would wait for the device
             break
         table = torch.where(reached, step, table)
         near = wider
@@ -152,7 +167,7 @@ def once(graphs: GraphBatch, name: str, make: Callable[[], T]) -> T:
 
 def _around_nodes(graphs: GraphBatch, hops: int) -> Copies:
     table = distances(graphs, hops)  # [graph, root, node]
-    near = table >= 0
+    near = graphs.is_node[:, :, None] & graphs.is_node[:, None] if hops == WHOLE_GRAPH else table >= 0
     graph, root, local = near.nonzero(as_tuple=True)  # in the order of (root, node)
     node = local + graphs.first_node[graph]
     row_of = torch.full_like(table, -1)
@@ -173,7 +188,7 @@ def _around_edges(graphs: GraphBatch, hops: int) -> Copies:
     num_nodes = around.graphs.num_nodes[v]
     row, copy = expanded(around.graphs.first_node[v], num_nodes)  # [P]: rows of the copies around nodes
     node, second = around.node[row], w[copy]
-    table = distances(graphs, hops + 1 if hops else WHOLE_GRAPH)  # w is one edge from v: no node of the copy is farther
+    table = distances(graphs, hops + 1 if hops > 0 else hops)  # w is one edge from v: no node of the copy is farther
     to_second = table[graphs.node_graph[node], graphs.local_id[second], graphs.local_id[node]]
     distance = torch.stack([around.distance[row, 0], to_second], dim=1)
     inner, target = expanded(around.graphs.edge_offsets[:-1][row], around.graphs.in_degree[row])  # [Q]
@@ -214,4 +229,4 @@ def _assembled(
         structure=None if graphs.structure is None else graphs.structure[node],
         rings=None if graphs.rings is None else graphs.rings[edge],
     )
-    return Copies(graphs, copies, node, roots, edge, distance)
+    return Copies(weakref.ref(graphs), copies, node, roots, edge, distance)

@@ -41,7 +41,7 @@ class GNNAKPlus(Rival):
         self.layers = Layers(config, (_Layer(layer, rival, config) for layer in inner))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(graphs, self.rival.hops)
+        copies = node_copies(self.described(graphs), self.rival.hops)
         return copies.sum_first_root(self.layers(self.atoms(copies, tuples), copies))  # [N, 1, d]
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.baselines.copies import edge_copies
-from maggnn.baselines.parts import FARTHEST, DistanceFeatures
+from maggnn.baselines.parts import DistanceFeatures
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.features import FeatureSpec
@@ -33,15 +33,14 @@ class I2GNN(Rival):
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
-        farthest = rival.hops + 1 if rival.hops else FARTHEST  # a neighbour of the root is one edge farther
-        self.distances = DistanceFeatures(node_features, 2, farthest)
+        self.distances = DistanceFeatures(node_features, 2, rival.hops)
         self.g = self.inner(tuple_order=2, node_features=self.distances.node_features)
         self.own = self.inner(num_layers=0)
         self.read = nn.Linear(3 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         own = self.own(graphs, tuples[:, :1])  # [N, 1, d]
-        copies = edge_copies(graphs, self.rival.hops)
+        copies = edge_copies(self.described(graphs), self.rival.hops)
         if not len(copies.roots):
             return own
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]

@@ -27,7 +27,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.copies import Copies, node_copies
+from maggnn.baselines.copies import REACHABLE, Copies, node_copies
 from maggnn.baselines.parts import Atoms, Dense, Layers, NeighbourSum, Output, Perceptron, at_nodes, farthest
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
@@ -53,7 +53,7 @@ class KPGNN(Rival):
         self.layers = Layers(config, layers)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(graphs, self.rival.hops)
+        copies = node_copies(graphs, self.rival.hops or REACHABLE)
         counts = copies.graphs.derived("peripheral counts", lambda: peripheral_counts(copies))  # [P, 2 REACH]
         configuration = self.configuration(counts.to(self.dtype).log1p())  # [P, d]
         peripheral = _sum_hops(configuration, copies, self.num_hops)  # [R, K, d]

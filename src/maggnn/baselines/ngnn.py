@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.baselines.copies import node_copies
-from maggnn.baselines.parts import DistanceFeatures, farthest
+from maggnn.baselines.parts import DistanceFeatures
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.features import FeatureSpec
@@ -30,12 +30,12 @@ class NGNN(Rival):
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
-        self.distances = DistanceFeatures(node_features, 1, farthest(rival.hops))
+        self.distances = DistanceFeatures(node_features, 1, rival.hops)
         self.g = self.inner(tuple_order=1, node_features=self.distances.node_features)
         self.read = nn.Linear(2 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(graphs, self.rival.hops)
+        copies = node_copies(self.described(graphs), self.rival.hops)
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
         both = torch.cat([copies.pool_copy(h, self.rival.pooling), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
         return copies.sum_first_root(self.read(both))  # [N, 1, d]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.baselines.copies import Copies, once
+from maggnn.baselines.copies import UNREACHED, Copies, once
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig
 from maggnn.encoder import Encoder, present
@@ -129,10 +129,10 @@ class Distance(nn.Module):
     def __init__(self, hops: int, hidden: int) -> None:
         super().__init__()
         self.farthest = farthest(hops)
-        self.table = nn.Parameter(torch.randn(self.farthest + 1, hidden))
+        self.table = nn.Parameter(torch.randn(num_kinds(hops, self.farthest), hidden))
 
     def forward(self, copies: Copies) -> Tensor:
-        return look_up(self.table, copies.distance[:, 0].clamp(max=self.farthest))[:, None]
+        return look_up(self.table, kinds(copies.distance[:, 0], self.farthest))[:, None]
 
 
 class DistanceFeatures(nn.Module):
@@ -142,10 +142,10 @@ class DistanceFeatures(nn.Module):
         node_features: what the GNN of such copies reads.
     """
 
-    def __init__(self, node_features: FeatureSpec, num_roots: int, farthest: int) -> None:
+    def __init__(self, node_features: FeatureSpec, num_roots: int, hops: int) -> None:
         super().__init__()
-        self.own, self.farthest = node_features, farthest
-        count = farthest + 1
+        self.own, self.farthest = node_features, farthest(hops, num_roots)
+        self.count = count = num_kinds(hops, self.farthest)
         self.node_features = (
             FeatureSpec(width=node_features.width + num_roots * count)  # one-hot beside floats
             if node_features.width
@@ -156,18 +156,30 @@ class DistanceFeatures(nn.Module):
         return once(copies.graphs, f"with distances up to {self.farthest}", lambda: self._described(copies))
 
     def _described(self, copies: Copies) -> GraphBatch:
-        distance = copies.distance.clamp(max=self.farthest)  # [P, k]
+        distance = kinds(copies.distance, self.farthest)  # [P, k]
         if self.own.empty:
             return replace(copies.graphs, x=distance)
         x = present(copies.graphs.x, "x")
         if self.own.width:
-            distance = functional.one_hot(distance, self.farthest + 1).flatten(1)
-        return replace(copies.graphs, x=torch.cat([x, distance.to(x.dtype)], dim=1))
+            distance = functional.one_hot(distance, self.count).flatten(1).to(x.dtype)
+        else:
+            x = x.long()  # a narrower type might not hold a distance
+        return replace(copies.graphs, x=torch.cat([x, distance], dim=1))
 
 
-def farthest(hops: int) -> int:
-    """How many distances from 1 up are told apart."""
-    return hops or FARTHEST
+def farthest(hops: int, num_roots: int = 1) -> int:
+    """How many distances from 1 up are told apart; a second root, the first one's neighbour, is one edge farther."""
+    return hops + num_roots - 1 if hops else FARTHEST
+
+
+def num_kinds(hops: int, farthest: int) -> int:
+    """Of distances: 0, 1, ..., farthest, and for whole graphs one more, for nodes that no path leads to."""
+    return farthest + (1 if hops else 2)
+
+
+def kinds(distance: Tensor, farthest: int) -> Tensor:
+    """The kind of each distance, of any one shape."""
+    return torch.where(distance == UNREACHED, farthest + 1, distance.clamp(max=farthest))
 
 
 def plain(config: EncoderConfig) -> nn.Linear:

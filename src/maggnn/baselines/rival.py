@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from maggnn.baselines.copies import once
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.encoder import AnyEncoder, Encoder
 from maggnn.features import FeatureSpec
+from maggnn.graphs import GraphBatch
+from maggnn.rings import edge_rings
+from maggnn.structure import node_structure
 
 
 class Rival(AnyEncoder):
@@ -28,6 +32,19 @@ class Rival(AnyEncoder):
         super().__init__(config, tuple_order=0)
         self.rival = rival
         self.node_features, self.edge_features = node_features, edge_features
+
+    def described(self, graphs: GraphBatch) -> GraphBatch:
+        """With the walks, distances and rings that the config reads: copies keep those of the whole graph."""
+        config = self.config
+        reads_structure = bool(config.random_walk or config.distances)
+        if not reads_structure and not config.rings:
+            return graphs
+
+        def make() -> GraphBatch:
+            structure = node_structure(graphs, config.random_walk) if reads_structure else graphs.structure
+            return replace(graphs, structure=structure, rings=edge_rings(graphs) if config.rings else graphs.rings)
+
+        return once(graphs, f"described, {config.random_walk} {reads_structure} {config.rings}", make)
 
     def inner(
         self, tuple_order: int = 0, node_features: FeatureSpec | None = None, num_layers: int | None = None

@@ -11,7 +11,7 @@ import torch
 
 from maggnn.bench.floor import feature_bytes, products
 from maggnn.bench.pyg_models import PygGNN
-from maggnn.bench.rivals import time_pyg_i2gnn, time_rival
+from maggnn.bench.rivals import RivalTime, time_pyg_i2gnn, time_rival
 from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import Workload, load_workload
 from maggnn.config import Precision
@@ -56,28 +56,26 @@ def bench(
 
 def _all_rows(workload: Workload, memory_mb: float, repeats: int, methods: Sequence[str]) -> Iterator[LedgerRow]:
     """MAG-GNN's rows, then the rivals', each with how many times MAG-GNN's time it takes."""
-    own = _measure(workload, memory_mb, repeats)
+    own, mag_gnn = _measure(workload, memory_mb, repeats)
     yield from own
-    (ours,) = (row.infer_ms for row in own if row.method == "mag-gnn" and row.dataset == workload.name)
-    assert ours is not None
+    count = len(workload.graphs)
     for method in methods:
-        time = time_rival(workload, method, memory_mb)
-        note = (
-            f"{len(workload.graphs)} graphs in chunks of {time.chunk}, float32; {time.ms / ours:.1f} x mag-gnn; "
-            f"{time.from_graphs_ms:.1f} ms with what the graphs determine (subgraphs, distances, cycles)"
-        )
-        yield _row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
+        time = time_rival(workload, method, memory_mb, mag_gnn, repeats)
+        more = f"{time.from_graphs_ms:.1f} ms with gathering the chunks and making what they determine"
+        yield _rival_row(workload, method, time, f"{count} graphs in chunks of {time.chunk}", more)
     if "i2gnn" in methods:
-        for how, time in time_pyg_i2gnn(workload, memory_mb).items():
-            note = (
-                f"{len(workload.graphs)} graphs in batches of {time.chunk}, float32; {time.ms / ours:.1f} x mag-gnn; "
-                f"PyG's layers; {PYG_NOTES[how]}, copies made before"
-            )
-            name = f"pyg-i2gnn+{how}"
-            yield _row("bench_inference", workload, name, time.ms, None, note, peak=time.peak_mb, params=time.params)
+        for how, time in time_pyg_i2gnn(workload, memory_mb, mag_gnn).items():
+            more = f"PyG's layers; {PYG_NOTES[how]}, copies made before"
+            yield _rival_row(workload, f"pyg-i2gnn+{how}", time, f"{count} graphs in batches of {time.chunk}", more)
 
 
-def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerRow]:
+def _rival_row(workload: Workload, method: str, time: RivalTime, what: str, more: str) -> LedgerRow:
+    note = f"{what}, float32; {time.ms / time.mag_gnn_ms:.1f} x mag-gnn, timed in turns; {more}"
+    return _row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
+
+
+def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[LedgerRow], Callable[[], object]]:
+    """Rows of all that is not a rival, and MAG-GNN's own answer for the whole set, for rivals to be timed beside."""
     device, count = workload.graphs.device, len(workload.graphs)
     ids = torch.arange(count)
     agent, plain = workload.model(), workload.model(num_tuples=1, tuple_order=0, num_moves=0)
@@ -105,7 +103,7 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> list[LedgerR
     moved = feature_bytes(workload, agent) / 1e9
     note = f"{count} graphs; matrix products of the search and answer, float32; its features are {moved:.2f} GB to move"
     rows.append(_row("bench_floor", workload, "floor", times["floor"], agent, note))
-    return rows
+    return rows, functions[f"mag-gnn {PRECISIONS[0]}"]
 
 
 @dataclass(frozen=True)

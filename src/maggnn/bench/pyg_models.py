@@ -107,7 +107,8 @@ def copies_for_pyg(workload: Workload) -> list[Any]:
     packed = workload.graphs.to("cpu")
     found: list[Any] = []
     for ids in torch.arange(len(packed)).split(GRAPHS_AT_ONCE):
-        found += _separated(edge_copies(packed[ids], HOPS))
+        batch = packed[ids]
+        found += _separated(edge_copies(batch, HOPS))
     return found
 
 

@@ -1,16 +1,22 @@
 """Copies hold what lies near their roots, and nothing else; checked against NetworkX."""
 
+import gc
+import weakref
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from maggnn.baselines import make_encoder
-from maggnn.baselines.copies import edge_copies, node_copies
+from maggnn.baselines import RIVALS, make_encoder
+from maggnn.baselines.copies import REACHABLE, UNREACHED, edge_copies, node_copies
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.conversions import pack_networkx
 from maggnn.features import FeatureSpec
 from maggnn.graphs import GraphBatch
+from maggnn.rings import with_rings
+from maggnn.structure import with_structure
 
 GRAPHS = [nx.gnp_random_graph(7, 0.3, seed=1), nx.path_graph(1), nx.cycle_graph(6), nx.star_graph(3)]
 
@@ -66,6 +72,32 @@ def test_edge_copies(hops):
     assert copies.sum_first_root(torch.ones(len(copies.roots), 1))[:, 0].tolist() == degrees
 
 
+def apart() -> GraphBatch:
+    return pack_networkx([nx.disjoint_union(nx.path_graph(3), nx.cycle_graph(3)), nx.path_graph(2)])[torch.arange(2)]
+
+
+def test_whole_graphs_hold_what_no_path_leads_to():
+    graphs = apart()
+    copies = node_copies(graphs)
+    assert copies.graphs.num_nodes.tolist() == [6] * 6 + [2] * 2
+    assert copies.distance[:6, 0].tolist() == [0, 1, 2, *[UNREACHED] * 3]
+    assert node_copies(graphs, REACHABLE).graphs.num_nodes.tolist() == [3] * 6 + [2] * 2
+    of_edges = edge_copies(graphs)
+    assert of_edges.graphs.num_nodes.unique().tolist() == [2, 6]
+    assert bool((of_edges.distance[of_edges.node >= 3][:, 0] == UNREACHED).any())
+
+
+@pytest.mark.parametrize("name", ["sun", "id-gnn"])
+def test_sizes_of_components_are_not_given_away(name):
+    """One long cycle and two of half its length look alike in whole copies; these two methods read no distances."""
+    graphs = pack_networkx([nx.cycle_graph(40), nx.disjoint_union(nx.cycle_graph(20), nx.cycle_graph(20))])
+    features = FeatureSpec()
+    g = make_encoder(RivalConfig(name=name, hops=0), EncoderConfig(num_layers=2, hidden=16), features, features)
+    assert g is not None
+    h = g.double().eval()(graphs[torch.arange(2)], torch.zeros(2, 1, 0, dtype=torch.long))
+    assert torch.allclose(h[:40].mean(0), h[40:].mean(0), atol=1e-9)
+
+
 def test_edges_lie_in_the_order_of_targets():
     for copies in (node_copies(batch(), 1), edge_copies(batch(), 2)):
         target = copies.graphs.edge_index[1]
@@ -73,7 +105,8 @@ def test_edges_lie_in_the_order_of_targets():
 
 
 def test_pools():
-    copies = node_copies(batch(), 1)
+    graphs = batch()
+    copies = node_copies(graphs, 1)
     ones = torch.ones(len(copies.node), 1)
     graph = whole()
     sizes = [1 + graph.degree(node) for node in graph]
@@ -88,7 +121,8 @@ def test_pools():
 
 
 def test_transposed():
-    copies = node_copies(batch(), 2)
+    graphs = batch()
+    copies = node_copies(graphs, 2)
     turned = copies.transposed
     assert torch.equal(copies.node[turned], copies.roots[copies.copy, 0])
     assert torch.equal(copies.roots[copies.copy, 0][turned], copies.node)
@@ -99,6 +133,51 @@ def test_copies_are_made_once_a_batch():
     graphs = batch()
     assert node_copies(graphs, 2) is node_copies(graphs, 2)
     assert node_copies(graphs, 2) is not node_copies(graphs, 1)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_a_batch_that_is_done_with_is_gone(name):
+    """No cycle of references keeps it until Python's collector comes by, on a GPU with all its memory."""
+    graphs, features = batch(), FeatureSpec()
+    g = make_encoder(RivalConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features)
+    assert g is not None
+    alive = weakref.ref(graphs)
+    gc.disable()
+    try:
+        with torch.no_grad():
+            g.eval()(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
+        del graphs
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("reads", [{"random_walk": 4}, {"distances": True}, {"rings": True, "conv": "gine"}])
+@pytest.mark.parametrize("name", [name for name, rival in RIVALS.items() if not rival.draws])
+def test_answers_do_not_depend_on_who_worked_the_structure_out(name, reads):
+    """Copies keep the walks, distances and rings of the whole graph, whether the set was prepared or not."""
+    torch.manual_seed(0)
+    packed, features = pack_networkx(GRAPHS), FeatureSpec()
+    config = EncoderConfig(num_layers=2, hidden=8, **reads)
+    g = make_encoder(RivalConfig(name=name, hops=1), config, features, features)
+    assert g is not None
+    tuples, ids = torch.zeros(len(GRAPHS), 1, 0, dtype=torch.long), torch.arange(len(GRAPHS))
+    prepared = with_rings(with_structure(packed, 4))
+    assert torch.allclose(g.eval()(packed[ids], tuples), g(prepared[ids], tuples), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["ngnn", "i2gnn"])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8])
+def test_distances_stand_beside_categories_of_any_type(name, dtype):
+    graphs = pack_networkx([nx.path_graph(5)])[torch.arange(1)]
+    x = torch.tensor([[0], [1], [0], [1], [0]])
+    features = FeatureSpec(categories=(2,))
+    g = make_encoder(RivalConfig(name=name, hops=3), EncoderConfig(num_layers=2, hidden=8), features, FeatureSpec())
+    assert g is not None
+    narrow, wide = (
+        g.eval()(replace(graphs, x=x.to(kind)), torch.zeros(1, 1, 0).long()) for kind in (dtype, torch.long)
+    )
+    assert torch.equal(narrow, wide)
 
 
 class Searches(TorchFunctionMode):

@@ -164,7 +164,8 @@ def test_strongly_regular_graphs(name):
 
 
 def test_counts_of_peripheral_edges_do_not_split_strongly_regular_graphs():
-    copies = node_copies(batch_of(registry.load("shrikhande_rook").graphs))
+    batch = batch_of(registry.load("shrikhande_rook").graphs)
+    copies = node_copies(batch)
     counts = peripheral_counts(copies)
     kinds = []
     for graph in (0, 1):
@@ -210,7 +211,8 @@ def test_id_gnn_is_deep_enough_for_exp():
 @pytest.mark.parametrize("hops", [0, 2])
 def test_peripheral_counts(hops):
     graph = nx.gnp_random_graph(12, 0.3, seed=4)
-    copies = node_copies(batch_of(pack_networkx([graph, nx.path_graph(3)])), hops)
+    batch = batch_of(pack_networkx([graph, nx.path_graph(3)]))
+    copies = node_copies(batch, hops)
     counts = peripheral_counts(copies)
     for row in (copies.copy < len(graph)).nonzero()[:, 0].tolist():
         root, node = int(copies.copy[row]), int(copies.node[row])
@@ -225,7 +227,8 @@ def test_peripheral_counts(hops):
 @pytest.mark.parametrize("hops", [0, 1])
 def test_sums_across_copies(hops):
     graph = nx.gnp_random_graph(7, 0.4, seed=2)
-    copies = node_copies(batch_of(pack_networkx([nx.path_graph(2), graph])), hops)
+    batch = batch_of(pack_networkx([nx.path_graph(2), graph]))
+    copies = node_copies(batch, hops)
     h = torch.randn(len(copies.node), 1, 3, dtype=torch.float64)
     pairs = list(zip(copies.roots[copies.copy, 0].tolist(), copies.node.tolist(), strict=True))
     row = {pair: number for number, pair in enumerate(pairs)}

@@ -61,8 +61,8 @@ def _brec_part(rows: Sequence[LedgerRow]) -> list[str]:
         published = [paper(PUBLISHED.get(("brec_rpc", dataset, method, "pairs"))) for dataset in columns]
         if "all" in own:
             body.append([f"{method}, ours", *(ours(own[dataset]) if dataset in own else "–" for dataset in columns)])
-        elif published[-1] != "–":
-            body.append([method, *published])
+        if published[-1] != "–":
+            body.append([f"{method}, published", *published])
     every = {row.dataset: row for row in alike if row.method == "random-marks" and row.k == agent[-1].k}
     if any(dataset.endswith(":all") for dataset in every):
         cells = [ours(every[f"{dataset}:all"]) if f"{dataset}:all" in every else "–" for dataset in columns]
@@ -72,7 +72,8 @@ def _brec_part(rows: Sequence[LedgerRow]) -> list[str]:
         "Ours average the answers of 16 to 128 random sets of tuples; with four moves each that is 320 to 2,560 "
         "encoder passes a graph. The last line reads all |V|² marked copies instead, fewer for graphs of up to fifty "
         "nodes, and has a network of its own. The agents learn after the protocol's 20 epochs, in steps that it does "
-        "not count, and settings differ by category: they were chosen on these pairs, BREC has no others.\n"
+        "not count, and settings differ by category: they were chosen on these pairs, BREC has no others. Rivals have "
+        "the protocol's 20 epochs and copies of whole graphs.\n"
     )
     return [title, markdown(["method", *(f"{name}/{count}" for name, count in columns.items())], body)]
 

@@ -8,7 +8,6 @@ recorded as a CUDA graph, which would spare them some launches. Weights are rand
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,7 +127,6 @@ def time_pyg_i2gnn(
         return batch.to(device)
 
     def chunk_mb(chunk: int) -> float:
-        gc.collect()
         needed = peak_mb(lambda: model(collated(chunk)), device)
         assert needed is not None
         return needed
@@ -183,5 +181,4 @@ def answer_mb(model: MagGNN, workload: Workload, chunk: int) -> float | None:
 
     The largest graphs of the set together would need more.
     """
-    gc.collect()  # copies and their batch hold each other: what is left of them would be freed during the measurement
     return peak_mb(lambda: model(workload.graphs[torch.arange(chunk)]), workload.graphs.device)

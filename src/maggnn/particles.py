@@ -52,10 +52,13 @@ class ParticleFilter(nn.Module):
 
     def step(self, h: Tensor, graphs: GraphBatch, node: Tensor) -> Tensor:
         """Eq. 15: individualise `node` [B, M] (local ids) in H_t [N, M, d] and refine: H_{t+1}."""
+        return self.encoder.onward(self.individualised(h, graphs, node), graphs, first=0)
+
+    def individualised(self, h: Tensor, graphs: GraphBatch, node: Tensor) -> Tensor:
+        """H_t [N, M, d] with MLP(h_v) at `node` [B, M] (local ids) of each particle."""
         row = node + graphs.first_node[:, None]  # [B, M]
         particle = torch.arange(node.shape[1], device=node.device).expand_as(row)
-        h = h.index_put((row, particle), self.individualise(h[row, particle]))
-        return self.encoder.onward(h, graphs, first=0)
+        return h.index_put((row, particle), self.individualise(h[row, particle]))
 
     def embed(self, state: State) -> Tensor:
         """H_t of each particle from its marked graph and its log, [N, M, d]."""

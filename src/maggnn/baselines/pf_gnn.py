@@ -1,6 +1,6 @@
 """PF-GNN: particles that individualise one node after another and refine with a GNN in between.
 
-    H_1 = g(G);   v ~ P(V | H_t);   H_{t+1} = g( H_t with MLP(h_v) at v );   w_{t+1} ~ f_obs(H_{t+1}) w_t
+    H_1 = g_0(G);   v ~ P(V | H_t);   H_{t+1} = g_t( H_t with MLP(h_v) at v );   w_{t+1} ~ f_obs(H_{t+1}) w_t
 
 Dupty, Dong and Lee, "PF-GNN: Differentiable Particle Filtering based Approximation of Universal Graph
 Representations", ICLR 2022.
@@ -15,10 +15,10 @@ Neither draw has a derivative. Both learn by the score function, through weights
 so the derivative of the weighted mean is that of its expectation, and normalising the weights subtracts a baseline.
 
 Departures: the authors learn the policy by REINFORCE with the loss as its reward, which an encoder does not see, and
-draw particles from a mixture of the weights and 1 / M; their code has a GNN for each step and reads the embeddings of
-all steps. One g serves all steps here (Eqs. 14-16 of the MAG-GNN paper), with LayerNorm in place of the config's norm:
-the running statistics of a BatchNorm are a mixture over the steps that fits none of them, and networks that had
-learned CSL(8) with it answered at random.
+draw particles from a mixture of the weights and 1 / M; their code reads the embeddings of all steps. Each step has a
+GNN of its own, as in their code, where Eqs. 14-16 of the MAG-GNN paper have one g for all: the running statistics of
+one BatchNorm would be a mixture over the steps that fits none of them. g_0 has LayerNorm: before anything is
+individualised the nodes of regular graphs are all alike, and BatchNorm divides by their spread, which is rounding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
@@ -51,8 +51,10 @@ class PFGNN(Rival):
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
-        encoder = Encoder(replace(config, norm="layer"), 0, node_features, edge_features)
-        self.filter = ParticleFilter(encoder, STEPS)
+        first = Encoder(replace(config, norm="layer"), 0, node_features, edge_features)
+        self.filter = ParticleFilter(first, STEPS)
+        onward = replace(config, random_walk=0, distances=False)  # from embeddings: features were read by the first
+        self.refine = nn.ModuleList(Encoder(onward, 0, FeatureSpec(), edge_features) for _ in range(STEPS))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         particles = self.rival.copies
@@ -62,9 +64,15 @@ class PFGNN(Rival):
             if number:
                 h, weights = _resampled(h, weights, graphs)
             node, chance = self._individualised(h, graphs)
-            h = self.filter.step(h, graphs, node)
+            h = self.step(number, h, graphs, node)
             weights = self.filter.weights(h, graphs, weights * chance)
         return particles * weights[graphs.node_graph][..., None] * h  # whose mean over particles is the weighted one
+
+    def step(self, number: int, h: Tensor, graphs: GraphBatch, node: Tensor) -> Tensor:
+        """Individualise `node` [B, M] (local ids) in H_t [N, M, d] and refine with the step's own GNN: H_{t+1}."""
+        refine = self.refine[number]
+        assert isinstance(refine, Encoder)
+        return refine.onward(self.filter.individualised(h, graphs, node), graphs, first=0)
 
     def _individualised(self, h: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """A node of each particle, drawn from the policy, and P(v) / [P(v)]: [B, M] both."""

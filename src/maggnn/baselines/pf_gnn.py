@@ -19,6 +19,8 @@ draw particles from a mixture of the weights and 1 / M; their code reads the emb
 GNN of its own, as in their code, where Eqs. 14-16 of the MAG-GNN paper have one g for all: the running statistics of
 one BatchNorm would be a mixture over the steps that fits none of them. g_0 has LayerNorm: before anything is
 individualised the nodes of regular graphs are all alike, and BatchNorm divides by their spread, which is rounding.
+On SR25 networks that have learned the classes with the statistics of their batches still answer at random with fixed
+ones: each of the many layers multiplies what all nodes share by thirteen, and with it every error of a norm's mean.
 """
 
 from __future__ import annotations

@@ -152,9 +152,11 @@ def test_brec_stands_beside_published_counts_of_one_machine():
     assert "BREC" not in readme.render_summary([row("basic", 60.0)])  # nothing to say before all pairs are measured
     rows = [row("all", 304.0), row("cfi", 20.0), row("basic", 59.0, hardware="cpu, 2 cores")]
     rows += [row("basic:all", 60.0, "random-marks", None), row("all", 110.0, "random-marks")]
+    rows += [row("all", 234.0, "ppgn", None)]
     text = readme.render_summary(rows)
     assert find_line(text, "mag-gnn, ours").split("|")[2:-1] == [" – ", " – ", " – ", " 20 (10×10) ", " 304 (10×10) "]
-    assert "281" in find_line(text, "| i2gnn |") and "110" in find_line(text, "random-marks, ours")
+    assert "281" in find_line(text, "i2gnn, published") and "110" in find_line(text, "random-marks, ours")
+    assert "234" in find_line(text, "ppgn, ours") and "233" in find_line(text, "ppgn, published")
     assert find_line(text, "every pair of marks").split("|")[2].strip() == "60 (10×10)"
 
 

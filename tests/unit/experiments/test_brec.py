@@ -357,6 +357,13 @@ def test_large_tables_are_refused():
 # ---- RPC ------------------------------------------------------------------------------------------------
 
 
+def test_hotelling_bears_answers_of_any_size():
+    """All along one direction and far larger than the ridge: a solver would call the matrix singular."""
+    sizes = torch.randn(1, RELABELLINGS, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    differences = 1e13 * sizes * torch.ones(16, dtype=torch.float64)
+    assert 0 <= float(hotelling(differences, 1e-7)) < 72.34
+
+
 def test_hotelling_equals_the_direct_formula():
     differences = torch.randn(2, 32, 4, generator=make_generator(0), dtype=torch.float64) + 0.3
     for pair in range(2):

@@ -10,7 +10,7 @@ from maggnn.experiments.brec import reproduce, rival_test
 from maggnn.experiments.brec.pairs import Pairs
 from maggnn.experiments.brec.reproduce import BrecJob
 from maggnn.experiments.brec.rival_test import RivalSettings, answers, graphs_of, rival_rpc
-from maggnn.experiments.brec.rpc import RELABELLINGS, unreliable
+from maggnn.experiments.brec.rpc import LOSS_TO_STOP, RELABELLINGS, unreliable
 from maggnn.experiments.tables import reproduce_table
 from maggnn.runtime import make_generator
 
@@ -70,7 +70,23 @@ def test_a_few_graphs_at_a_time_have_the_same_answers(method, monkeypatch):
         torch.testing.assert_close(found, at_once)
 
 
-@pytest.mark.skipif(not (data_root() / "brec.npz").is_file(), reason=f"brec not under the data root {data_root()}")
+NEEDS_BREC = pytest.mark.skipif(
+    not (data_root() / "brec.npz").is_file(), reason=f"brec not under the data root {data_root()}"
+)
+
+
+@NEEDS_BREC
+@pytest.mark.parametrize("method", ["ngnn", "ppgn"])
+@pytest.mark.parametrize("pair", [253, 254])
+def test_what_was_learned_outlasts_training(method, pair):
+    """These pairs were told apart in training and, with norms that lagged behind, no longer in the test."""
+    graphs = Pairs.of(registry.load("brec").graphs, torch.tensor([pair]))
+    tested = rival_rpc(graphs, RivalSettings(method), seed=0)
+    assert float(tested.loss) < LOSS_TO_STOP and tested.distinguished(method).tolist() == [True]
+    assert not unreliable(tested.control[method]).any()
+
+
+@NEEDS_BREC
 def test_rows(tmp_path, monkeypatch):
     def few_jobs(test: str, method: str, categories: list[str], runs: int) -> list[BrecJob]:
         return [BrecJob(test, categories[0], (0, 1), small(method), seed) for seed in range(runs)]

@@ -58,6 +58,9 @@ THRESHOLD = 72.34
 RIDGE = 1e-7
 """Added to S, as the published program offers for models whose outputs do not change under relabelling at all."""
 
+ROUNDING = 1e-13
+"""Of S, relative to its largest eigenvalue; smaller ones say nothing."""
+
 LEARNING_RATE = 1e-4
 EPOCHS = 20
 LOSS_TO_STOP = 0.2
@@ -207,8 +210,10 @@ def hotelling(differences: Tensor, ridge: float) -> Tensor:
     mean = differences.mean(dim=1)  # [P, out]
     centred = differences - mean[:, None]
     covariance = centred.transpose(1, 2) @ centred / (count - 1)
-    covariance = covariance + ridge * torch.eye(mean.shape[-1], device=mean.device, dtype=mean.dtype)
-    return count * (mean * torch.linalg.solve(covariance, mean)).sum(dim=-1)
+    spread, axes = torch.linalg.eigh(covariance)
+    least = ridge + ROUNDING * spread.amax(dim=-1, keepdim=True)  # beside enormous answers the ridge alone is nothing
+    along = (mean[:, None] @ axes)[:, 0]  # [P, out]
+    return count * (along.square() / (spread.clamp(min=0) + least)).sum(dim=-1)
 
 
 @torch.no_grad()

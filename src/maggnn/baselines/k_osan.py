@@ -10,15 +10,20 @@ softmax of theta over nodes that are not drawn yet. The mark's derivative goes s
 Departures: the paper estimates that derivative by the finite difference of I-MLE, whose limit for small steps is, in
 expectation, this one; it scores nodes for each subgraph apart and draws subgraphs independently, so that they can
 coincide; its ZINC runs delete nodes where this marks one. A graph with fewer nodes than copies repeats its nodes.
+The GNN upstream has LayerNorm: nodes of regular graphs are all alike to it, and BatchNorm divides by their spread,
+which is rounding.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.encoder import Encoder
 from maggnn.features import FeatureSpec
 from maggnn.graphs import GraphBatch
 from maggnn.particles import gumbel
@@ -37,7 +42,7 @@ class KOSAN(Rival):
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
         d = config.hidden
-        self.upstream = self.inner()
+        self.upstream = Encoder(replace(config, norm="layer"), 0, node_features, edge_features)
         # No bias at the end: draws and softmax know differences of scores alone.
         self.score = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, 1, bias=False))
         self.g = self.inner(tuple_order=1)

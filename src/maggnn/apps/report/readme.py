@@ -133,7 +133,7 @@ def _time_part(rows: Sequence[LedgerRow]) -> list[str]:
     title = (
         "Inference, ms for a whole test set, five layers of width 100 (the paper's GPU is not named). Rivals find "
         "their subgraphs, distances and cycles made already; the notes of the results page say what making them "
-        "takes.\n"
+        "takes. Rows that begin with pyg- are PyG's own layers, all others our kernels.\n"
     )
     return [title, markdown(["method", "setting", *names, "hardware"], body)]
 

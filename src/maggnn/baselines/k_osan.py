@@ -16,14 +16,11 @@ which is rounding.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.encoder import Encoder
 from maggnn.features import FeatureSpec
 from maggnn.graphs import GraphBatch
 from maggnn.particles import gumbel
@@ -42,7 +39,7 @@ class KOSAN(Rival):
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
         d = config.hidden
-        self.upstream = Encoder(replace(config, norm="layer"), 0, node_features, edge_features)
+        self.upstream = self.inner(norm="layer")
         # No bias at the end: draws and softmax know differences of scores alone.
         self.score = nn.Sequential(nn.Linear(d, d), nn.ReLU(), nn.Linear(d, 1, bias=False))
         self.g = self.inner(tuple_order=1)

@@ -129,10 +129,10 @@ class Distance(nn.Module):
     def __init__(self, hops: int, hidden: int) -> None:
         super().__init__()
         self.farthest = farthest(hops)
-        self.table = nn.Parameter(torch.randn(num_kinds(hops, self.farthest), hidden))
+        self.table = nn.Parameter(torch.randn(num_distance_kinds(hops, self.farthest), hidden))
 
     def forward(self, copies: Copies) -> Tensor:
-        return look_up(self.table, kinds(copies.distance[:, 0], self.farthest))[:, None]
+        return look_up(self.table, distance_kinds(copies.distance[:, 0], self.farthest))[:, None]
 
 
 class DistanceFeatures(nn.Module):
@@ -145,7 +145,7 @@ class DistanceFeatures(nn.Module):
     def __init__(self, node_features: FeatureSpec, num_roots: int, hops: int) -> None:
         super().__init__()
         self.own, self.farthest = node_features, farthest(hops, num_roots)
-        self.count = count = num_kinds(hops, self.farthest)
+        self.count = count = num_distance_kinds(hops, self.farthest)
         self.node_features = (
             FeatureSpec(width=node_features.width + num_roots * count)  # one-hot beside floats
             if node_features.width
@@ -156,7 +156,7 @@ class DistanceFeatures(nn.Module):
         return once(copies.graphs, f"with distances up to {self.farthest}", lambda: self._described(copies))
 
     def _described(self, copies: Copies) -> GraphBatch:
-        distance = kinds(copies.distance, self.farthest)  # [P, k]
+        distance = distance_kinds(copies.distance, self.farthest)  # [P, k]
         if self.own.empty:
             return replace(copies.graphs, x=distance)
         x = present(copies.graphs.x, "x")
@@ -172,12 +172,12 @@ def farthest(hops: int, num_roots: int = 1) -> int:
     return hops + num_roots - 1 if hops else FARTHEST
 
 
-def num_kinds(hops: int, farthest: int) -> int:
+def num_distance_kinds(hops: int, farthest: int) -> int:
     """Of distances: 0, 1, ..., farthest, and for whole graphs one more, for nodes that no path leads to."""
     return farthest + (1 if hops else 2)
 
 
-def kinds(distance: Tensor, farthest: int) -> Tensor:
+def distance_kinds(distance: Tensor, farthest: int) -> Tensor:
     """The kind of each distance, of any one shape."""
     return torch.where(distance == UNREACHED, farthest + 1, distance.clamp(max=farthest))
 

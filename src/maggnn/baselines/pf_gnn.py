@@ -25,8 +25,6 @@ ones: each of the many layers multiplies what all nodes share by thirteen, and w
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 
@@ -53,10 +51,9 @@ class PFGNN(Rival):
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
-        first = Encoder(replace(config, norm="layer"), 0, node_features, edge_features)
-        self.filter = ParticleFilter(first, STEPS)
-        onward = replace(config, random_walk=0, distances=False)  # from embeddings: features were read by the first
-        self.refine = nn.ModuleList(Encoder(onward, 0, FeatureSpec(), edge_features) for _ in range(STEPS))
+        self.filter = ParticleFilter(self.inner(norm="layer"), STEPS)
+        onward = {"node_features": FeatureSpec(), "random_walk": 0, "distances": False}  # the first has read these
+        self.refine = nn.ModuleList(self.inner(**onward) for _ in range(STEPS))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         particles = self.rival.copies

@@ -8,6 +8,7 @@ several, and the predictor pools over them as over tuples.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from maggnn.baselines.copies import once
 from maggnn.config import EncoderConfig, RivalConfig
@@ -46,10 +47,8 @@ class Rival(AnyEncoder):
 
         return once(graphs, f"described, {config.random_walk} {reads_structure} {config.rings}", make)
 
-    def inner(
-        self, tuple_order: int = 0, node_features: FeatureSpec | None = None, num_layers: int | None = None
-    ) -> Encoder:
-        """The base GNN of the config, for marked copies of a graph."""
-        config = self.config if num_layers is None else replace(self.config, num_layers=num_layers)
+    def inner(self, tuple_order: int = 0, node_features: FeatureSpec | None = None, **other: Any) -> Encoder:
+        """The base GNN of the config, for marked copies of a graph; `other` replaces entries of the config."""
+        config = replace(self.config, **other)
         features = self.node_features if node_features is None else node_features
         return Encoder(config, tuple_order, features, self.edge_features)

@@ -11,7 +11,8 @@ import torch
 
 from maggnn.bench.floor import feature_bytes, products
 from maggnn.bench.pyg_models import PygGNN
-from maggnn.bench.rivals import RivalTime, time_pyg_i2gnn, time_rival
+from maggnn.bench.pyg_rival import time_pyg_i2gnn
+from maggnn.bench.rivals import RivalTime, time_rival
 from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import Workload, load_workload
 from maggnn.config import Precision

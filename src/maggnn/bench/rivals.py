@@ -1,21 +1,20 @@
 """Rivals in the time table: the same test sets and sizes, in chunks that fit the same memory.
 
 Batches of a rival are gathered, and its subgraphs, distances and cycles made, before the clock starts, as its authors
-make them when they load data; what that takes as well is said beside. MAG-GNN's own time has both in it. GIN and GINE
-layers of a rival have their norms folded into weights as MAG-GNN's have, its other layers keep them; rivals are not
-recorded as a CUDA graph, which would spare them some launches. Weights are random, which costs the same.
+make them when they load data; what that takes as well is said beside. MAG-GNN's own time has the gathering in it. GIN
+and GINE layers of a rival have their norms folded into weights as MAG-GNN's have, its other layers keep them; rivals
+are not recorded as a CUDA graph, which would spare them some launches. Weights are random, which costs the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import torch
 
 from maggnn.baselines import make_encoder
-from maggnn.bench.pyg_models import PygI2GNN, copies_for_pyg
 from maggnn.bench.timing import peak_mb, side_by_side
 from maggnn.bench.workloads import HIDDEN, HOPS, NUM_LAYERS, Workload
 from maggnn.config import AgentConfig, EncoderConfig
@@ -90,7 +89,7 @@ def time_rival(
     trained, device = rival_model(workload, name), workload.graphs.device
     params = sum(parameter.numel() for parameter in trained.parameters())
     model = frozen(trained)
-    chunk = fitting_chunk(model, workload, memory_mb)
+    chunk = fitting_chunk(len(workload.graphs), memory_mb, partial(answer_mb, model, workload))
     peak = answer_mb(model, workload, chunk)
     ids = torch.arange(len(workload.graphs)).split(chunk)
     ready = [workload.graphs[part] for part in ids]
@@ -109,62 +108,18 @@ def time_rival(
     return RivalTime(times["ready"], times["from graphs"], times["mag-gnn"], peak, chunk, params)
 
 
-@torch.no_grad()
-def time_pyg_i2gnn(
-    workload: Workload, memory_mb: float, mag_gnn: Callable[[], object], repeats: int = 3
-) -> dict[str, RivalTime]:
-    """I2-GNN of PyG's layers: `loader`, fed by PyG's loader, and `resident`, with all batches on the device before."""
-    from torch_geometric.data import Batch
-    from torch_geometric.loader import DataLoader
+def fitting_chunk(count: int, memory_mb: float, needed_mb: Callable[[int], float | None]) -> int:
+    """The most of `count` graphs whose answer takes no more memory than that.
 
-    device = workload.graphs.device
-    data = copies_for_pyg(workload)
-    torch.manual_seed(0)
-    model = PygI2GNN(workload).to(device).eval()
-
-    def collated(chunk: int) -> Any:
-        batch: Any = Batch.from_data_list(data[:chunk])
-        return batch.to(device)
-
-    def chunk_mb(chunk: int) -> float:
-        needed = peak_mb(lambda: model(collated(chunk)), device)
-        assert needed is not None
-        return needed
-
-    on_gpu = device.type == "cuda"
-    chunk = largest_chunk(len(data), lambda size: chunk_mb(size) <= memory_mb) if on_gpu else CHUNK_ON_CPU
-    peak = chunk_mb(chunk) if on_gpu else None
-    loader: Any = DataLoader(data, batch_size=chunk)
-    ready = [batch.to(device) for batch in loader]
-
-    @torch.no_grad()
-    def fed() -> None:
-        for batch in loader:
-            model(batch.to(device))
-
-    @torch.no_grad()
-    def resident() -> None:
-        for batch in ready:
-            model(batch)
-
-    times = side_by_side({"loader": fed, "resident": resident, "mag-gnn": mag_gnn}, device, repeats, warm_up=1)
-    params = sum(parameter.numel() for parameter in model.parameters())
-    ours = times.pop("mag-gnn")
-    return {name: RivalTime(ms, None, ours, peak, chunk, params) for name, ms in times.items()}
-
-
-def fitting_chunk(model: MagGNN, workload: Workload, memory_mb: float) -> int:
-    """The most graphs whose answer takes no more memory than that."""
-    count = len(workload.graphs)
-    if workload.graphs.device.type != "cuda":
-        return min(CHUNK_ON_CPU, count)
+    Args:
+        needed_mb: what so many graphs take; None where that cannot be measured.
+    """
 
     def fits(chunk: int) -> bool:
-        needed = answer_mb(model, workload, chunk)
-        assert needed is not None
-        return needed <= memory_mb
+        needed = needed_mb(chunk)
+        return needed is not None and needed <= memory_mb
 
-    return largest_chunk(count, fits)
+    return largest_chunk(count, fits) if needed_mb(min(FIRST_CHUNK, count)) is not None else min(CHUNK_ON_CPU, count)
 
 
 def largest_chunk(count: int, fits: Callable[[int], bool]) -> int:

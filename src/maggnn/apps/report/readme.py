@@ -72,8 +72,7 @@ def _brec_part(rows: Sequence[LedgerRow]) -> list[str]:
         "Ours average the answers of 16 to 128 random sets of tuples; with four moves each that is 320 to 2,560 "
         "encoder passes a graph. The last line reads all |V|² marked copies instead, fewer for graphs of up to fifty "
         "nodes, and has a network of its own. The agents learn after the protocol's 20 epochs, in steps that it does "
-        "not count, and settings differ by category: they were chosen on these pairs, BREC has no others. Rivals have "
-        "the protocol's 20 epochs and copies of whole graphs.\n"
+        "not count, and settings differ by category: they were chosen on these pairs, BREC has no others.\n"
     )
     return [title, markdown(["method", *(f"{name}/{count}" for name, count in columns.items())], body)]
 

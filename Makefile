@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q -q -c constraints.txt
-REQUIREMENTS := pyproject.toml constraints.txt
+REQUIREMENTS := pyproject.toml paper/pyproject.toml constraints.txt
 
 # The project's own datasets, where they lie beside the checkout; otherwise the package's default.
 ifneq ($(wildcard ../shared/data),)
@@ -48,10 +48,10 @@ $(BIN)/python:
 # Order-only on the interpreter: its timestamp is older than any stamp, its existence is what counts.
 $(VENV)/.installed: $(REQUIREMENTS) | $(BIN)/python
 	@echo "installing into $(VENV) (the first time takes a few minutes)"
-	@$(PIP) -e .
+	@$(PIP) -e . -e ./paper
 	@touch $@
 
 $(VENV)/.installed-dev: $(REQUIREMENTS) | $(BIN)/python
 	@echo "installing into $(VENV), with the developer tools (the first time takes a few minutes)"
-	@$(PIP) -e '.[dev]'
+	@$(PIP) -e '.[dev]' -e ./paper
 	@touch $(VENV)/.installed $@

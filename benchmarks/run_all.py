@@ -1,6 +1,6 @@
-"""All benches of `maggnn bench` one after the other, for a machine that has only torch, PyG, numpy and safetensors.
+"""Every `maggnn-paper bench`, one after the other, for a machine that has only torch, PyG, numpy and safetensors.
 
-    PYTHONPATH=src MAGGNN_DATA=... python benchmarks/run_all.py results/ledger.jsonl [inference floor train scaling]
+    PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/run_all.py results/ledger.jsonl [inference floor train scaling]
 
 Rows are written as soon as a bench is done, so that nothing measured is lost when the time is up.
 """
@@ -8,8 +8,8 @@ Rows are written as soon as a bench is done, so that nothing measured is lost wh
 import sys
 import time
 
-from maggnn.bench.tables import BENCHES, run_bench
-from maggnn.experiments import ledger
+from maggnn_paper import ledger
+from maggnn_paper.bench.tables import BENCHES, run_bench
 
 
 def main(path: str, names: list[str]) -> None:

@@ -5,7 +5,7 @@ a pair of marks can. `EncoderConfig(conv=...)` names the convolution; nothing el
 """
 
 from maggnn import Config, EncoderConfig, train
-from maggnn.runtime import make_generator
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 
 

@@ -9,9 +9,9 @@ import networkx as nx
 import torch
 
 from maggnn import Config, train
-from maggnn.conversions import pack_networkx
 from maggnn.data import Dataset, Split
-from maggnn.runtime import make_generator
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 
 COUNTS = [(squares, pentagons) for squares in range(3) for pentagons in range(3) if squares + pentagons]

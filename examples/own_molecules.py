@@ -11,7 +11,7 @@ from pathlib import Path
 
 from maggnn import Config, Engine, train
 from maggnn.data.benchmarks import load_own
-from maggnn.data.molecule_table import read_table
+from maggnn.data.molecules.table import read_table
 from maggnn.data.packing import save_packed
 
 

@@ -1,13 +1,100 @@
-"""Fixtures shared by all tests."""
+"""Threads, data and commands: what all tests share."""
 
 import importlib.util
 import os
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple, Protocol
 
 import pytest
+import torch
+
+# Models of tests are so small that several threads only wait for each other.
+os.environ["OMP_NUM_THREADS"] = "1"  # in the processes that tests start
+torch.set_num_threads(1)  # in this one
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+COMMAND_LINES = {"maggnn": "maggnn.apps.cli", "maggnn-paper": "maggnn_paper.cli"}
+
+
+class Ended(NamedTuple):
+    """How a command ended: exit code, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    def output(self) -> str:
+        """What a command printed that succeeded."""
+        assert self.code == 0, self.err
+        return self.out
+
+    def mistake(self, program: str = "maggnn") -> str:
+        """The one line about a user's mistake: exit code 2, nothing on standard output, no traceback."""
+        assert (self.code, self.out) == (2, ""), self
+        lines = self.err.strip().splitlines()
+        assert len(lines) == 1 and lines[0].startswith(f"{program}: "), self.err
+        return lines[0]
+
+
+class RunsCommands(Protocol):
+    def __call__(self, program: str, *arguments: Any, cwd: Path, **environment: str) -> Ended: ...
+
+
+class StartsCommands(Protocol):
+    def __call__(self, program: str, *arguments: Any, cwd: Path, **options: Any) -> subprocess.Popen[str]: ...
+
+
+@pytest.fixture(scope="session")
+def start_command() -> StartsCommands:
+    """A command in a process of its own, to be interrupted; options are those of `Popen`."""
+
+    def start(program: str, *arguments: Any, cwd: Path, **options: Any) -> subprocess.Popen[str]:
+        command = [str(Path(sys.executable).parent / program), *map(str, arguments)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, cwd=cwd, text=True, **(pipes | options))
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def run_command(start_command: StartsCommands) -> RunsCommands:
+    """A command in a process of its own, as people run it, until it ends."""
+
+    def run(program: str, *arguments: Any, cwd: Path, **environment: str) -> Ended:
+        with start_command(program, *arguments, cwd=cwd, env={**os.environ, **environment}) as process:
+            try:
+                out, err = process.communicate(timeout=200)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        return Ended(process.returncode, out, err)
+
+    return run
+
+
+@pytest.fixture
+def call_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunsCommands:
+    """A command in this process, where torch is loaded already: a process of its own takes seconds to start."""
+
+    def call(program: str, *arguments: Any, cwd: Path, **environment: str) -> Ended:
+        main, code = import_module(COMMAND_LINES[program]).main, 0
+        capsys.readouterr()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", [program, *map(str, arguments)])
+            patch.chdir(cwd)
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 1
+        return Ended(code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="session")

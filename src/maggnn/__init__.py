@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from maggnn.apps.estimator import MagClassifier, MagRegressor
-    from maggnn.apps.exported_model import load_exported
+    from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
-    from maggnn.engine import Engine
     from maggnn.errors import InputError
-    from maggnn.features import FeatureSpec
-    from maggnn.graphs import GraphBatch
-    from maggnn.model import MagGNN
-    from maggnn.packed import PackedGraphs
-    from maggnn.training.checkpoint import load_model
-    from maggnn.training.pretrained import pretrained_agent
+    from maggnn.graphs.batch import GraphBatch
+    from maggnn.graphs.packed import PackedGraphs
+    from maggnn.inference.engine import Engine
+    from maggnn.inference.export.program import load_exported
+    from maggnn.model.features import FeatureSpec
+    from maggnn.model.mag_gnn import MagGNN
+    from maggnn.model.pretrained import pretrained_agent
+    from maggnn.model.saving import load_model
     from maggnn.training.run import train
 
 __version__ = "0.1.0"
@@ -47,18 +47,18 @@ _HOMES = {
     "AgentConfig": "config",
     "Config": "config",
     "EncoderConfig": "config",
-    "Engine": "engine",
-    "FeatureSpec": "features",
-    "GraphBatch": "graphs",
+    "Engine": "inference.engine",
+    "FeatureSpec": "model.features",
+    "GraphBatch": "graphs.batch",
     "InputError": "errors",
-    "MagClassifier": "apps.estimator",
-    "MagGNN": "model",
-    "MagRegressor": "apps.estimator",
-    "PackedGraphs": "packed",
+    "MagClassifier": "apps.fit.estimator",
+    "MagGNN": "model.mag_gnn",
+    "MagRegressor": "apps.fit.estimator",
+    "PackedGraphs": "graphs.packed",
     "PredictorConfig": "config",
-    "load_exported": "apps.exported_model",
-    "load_model": "training.checkpoint",
-    "pretrained_agent": "training.pretrained",
+    "load_exported": "inference.export.program",
+    "load_model": "model.saving",
+    "pretrained_agent": "model.pretrained",
     "train": "training.run",
 }
 
@@ -67,3 +67,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'maggnn' has no attribute {name!r}")
     return getattr(import_module(f"maggnn.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

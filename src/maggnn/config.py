@@ -6,7 +6,6 @@ are made from the same one-line descriptions.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import tomllib
@@ -15,7 +14,7 @@ from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from maggnn.errors import InputError
+from maggnn.errors import InputError, did_you_mean
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 """Of matrix products on a GPU while answering: 24, 11 or 8 bits of each factor; sums are always float32."""
@@ -51,8 +50,11 @@ class EncoderConfig:
     random_walk: int = option(0, "steps whose return probabilities describe each node beside its features")
     distances: bool = option(False, "describe each node also by how many nodes are 1, 2, ... 12 edges away")
     rings: bool = option(False, "gine: each edge also knows the smallest ring it lies in, up to 8 nodes")
-    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2)")
-    c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2)")
+    marking: Literal["binary", "distance"] = option(
+        "binary", "X(v) of Eq. 2: marked or not, or each node's distance from each marked node"
+    )
+    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2); of binary marking")
+    c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2); of binary marking")
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,9 @@ class TrainingConfig:
         2_000, "RL-Experience calls, each followed by Q updates; SIMUL spreads them over the predictor's steps"
     )
     batch_size: int = option(64, "graphs in a predictor step")
+    held_out_share: float = option(
+        0.0, "share of the training graphs that only the agent learns from: of those that f_p knows, rewards say little"
+    )
     starts_per_graph: int = option(1, "random sets U drawn for each graph of a predictor step (edges are shared)")
     agent_batch_size: int = option(128, "experiences in a Q update")
     updates_per_experience: int = option(1, "Q updates after each RL-Experience; 1 is Algorithm 2 to the letter")
@@ -203,9 +208,25 @@ class Config:
         return from_dict(values, origin="replaced()")
 
 
-def load(path: Path) -> Config:
-    """Read a TOML file."""
+def load(source: Path | str) -> Config:
+    """Read a TOML file, or the packaged config of that name: `load("sr25")`."""
+    path = Path(source)
+    if path.suffix != ".toml" and not path.exists():
+        path = _packaged(str(source))
     return from_dict(read(path), origin=str(path))
+
+
+def packaged_folder() -> Path:
+    """`configs/` of the installed package, or of the checkout when the package is installed in place."""
+    packaged = Path(__file__).parent / "configs"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "configs"
+
+
+def _packaged(name: str) -> Path:
+    names = sorted(path.stem for path in packaged_folder().glob("*.toml"))
+    if name not in names:
+        raise InputError(f"no config {name!r}{did_you_mean(name, names)}; a file of your own ends in .toml")
+    return packaged_folder() / f"{name}.toml"
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -213,7 +234,7 @@ def read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"{path}: no such config file; see the folder configs/") from None
+        raise InputError(f"{path}: no such config file") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: cannot be read as TOML: {error}") from None
 
@@ -225,7 +246,7 @@ def from_dict(values: Mapping[str, Any], origin: str) -> Config:
     built: dict[str, Any] = {}
     for name, entries in values.items():
         if name not in sections:
-            raise InputError(f"{origin}: unknown section [{name}]{_nearest(name, sections)}")
+            raise InputError(f"{origin}: unknown section [{name}]{did_you_mean(name, sections)}")
         if not isinstance(entries, Mapping):
             raise InputError(f"{origin}: [{name}] must be a section, not a value")
         built[name] = _section(hints[name], name, entries, origin)
@@ -276,7 +297,7 @@ def _section(kind: type, name: str, entries: Mapping[str, Any], origin: str) -> 
     checked: dict[str, Any] = {}
     for key, value in entries.items():
         if key not in hints:
-            raise InputError(f"{origin}: unknown key {name}.{key}{_nearest(key, hints)}")
+            raise InputError(f"{origin}: unknown key {name}.{key}{did_you_mean(key, hints)}")
         checked[key] = _typed(hints[key], value, f"{origin}: {name}.{key}")
     return kind(**checked)
 
@@ -332,6 +353,7 @@ _AT_LEAST: dict[str, float] = {
     "epsilon_end": 0,
     "epsilon_share": 0,
     "fixed_norms": 0,
+    "held_out_share": 0,
     "seed": 0,
     "tests": 1,
     "log_every": 1,
@@ -343,6 +365,7 @@ _AT_MOST: dict[str, float] = {
     "epsilon_end": 1,
     "epsilon_share": 1,
     "fixed_norms": 1,
+    "held_out_share": 0.9,
     "seed": 2**62,
 }
 
@@ -413,11 +436,6 @@ def _check_pretrained(config: Config, origin: str) -> None:
         raise InputError(f"{origin}: an agent from other data needs agent.encoder = own and agent.state = q_network")
     if training.starts_per_graph != 1:
         raise InputError(f"{origin}: PRE searches once for each graph of a step: set training.starts_per_graph to 1")
-
-
-def _nearest(name: str, choices: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(name, choices, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _parse_value(text: str) -> Any:

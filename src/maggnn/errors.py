@@ -1,5 +1,53 @@
-"""The one exception a user's mistake raises: one line that says what, where and what to do."""
+"""What a user did wrong, in one line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the command line prints it and exits with code 2."""
+    """A user's mistake: one line that says what was wrong, where, and what to do. The command line exits with 2."""
+
+
+EXTRAS = {
+    "rdkit": "chem",
+    "sklearn": "sklearn",
+    "matplotlib": "plots",
+    "fastapi": "show",
+    "uvicorn": "show",
+    "starlette": "show",
+    "optuna": "tune",
+    "pyarrow": "parquet",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "onnxruntime": "onnx",
+    "pynauty": "canonical",
+}
+"""Module -> the optional dependency that brings it."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """What to install for a module that could not be imported, in one line; None where it is none of ours."""
+    module = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(module)
+    return f"this needs {module}, which is not installed: pip install 'maggnn[{extra}]'" if extra else None
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest of `choices`, and all of them where they are few.
+
+    Example:
+        >>> did_you_mean("zinq", ["zinc", "qm9"])
+        ": did you mean 'zinc'? There are zinc, qm9"
+    """
+    known = [str(choice) for choice in choices]
+    if not known:
+        return ""
+    nearest = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)
+    guess = f": did you mean {nearest[0]!r}?" if nearest else ":"
+    return f"{guess} There are {', '.join(known)}" if len(known) <= MOST_LISTED else guess
+
+
+MOST_LISTED = 25
+"""Names that a message lists; of more, only the nearest is named."""

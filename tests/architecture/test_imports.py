@@ -1,4 +1,4 @@
-"""Imports follow one straight line, and the core needs only torch, numpy and safetensors."""
+"""Imports point down a line of nine rooms, and the core needs only torch, numpy and safetensors."""
 
 import ast
 import subprocess
@@ -8,52 +8,57 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "src" / "maggnn"
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "maggnn"
+PAPER = ROOT / "paper" / "src" / "maggnn_paper"
 
 LINE = (
-    ("errors",),
-    ("config", "capture", "checks"),
-    ("runtime", "gathering"),
+    ("errors", "config", "baselines"),  # `maggnn.baselines` itself is only a table of names
     ("graphs",),
-    ("packed",),
-    ("kernels", "conversions"),
-    ("structure",),
-    ("tuples", "data", "targets"),
-    ("state", "marking", "features", "history"),
-    ("rings",),
-    ("refinement",),  # what marks can tell apart, before any network
-    ("planner",),
-    ("normalise",),
-    ("encoder",),
-    ("predictor",),  # before the Q-network, which may build its state from the predictor's embedding
-    ("q_network",),
-    ("agent", "environment"),
-    ("model", "particles"),
-    ("frozen", "equivariance"),
-    ("canonical",),
-    ("engine",),
-    ("baselines",),
+    ("data",),
+    ("model",),
+    ("theory", "inference"),
+    ("baselines.*",),
     ("training",),
-    ("experiments",),
-    ("bench",),
     ("apps",),
+    ("maggnn_paper",),
 )
-"""A part may import itself and what stands in an earlier group, never its own group's other parts."""
+"""A room may import itself and what stands on an earlier line, never another room of its own line.
+
+Within the first line, `config` reads `errors` and `baselines` reads both.
+"""
 
 RANK = {name: rank for rank, group in enumerate(LINE) for name in group}
-DATA_MAY_USE = {"data", "graphs", "packed", "errors", "conversions"}
+MOST_ENTRIES = 12
 CORE_LIBRARIES = {"maggnn", "torch", "numpy", "safetensors"} | set(sys.stdlib_module_names)
 NOT_AT_IMPORT = ("torch.utils.tensorboard",)  # part of torch, but needs tensorboard
-NEED_TRITON = {"gathering.py", "kernels/gpu.py", "kernels/programs.py"}  # only GPU builds of torch bring it
+NEED_TRITON = {"graphs/gather.py", "model/kernels/gpu.py", "model/kernels/programs.py"}  # only GPU builds bring it
+FIRST_LINE_USES = {"errors": set(), "config": {"errors"}, "baselines": {"errors", "config"}}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
+PAPER_FILES = sorted(PAPER.rglob("*.py"))
 CORE_FILES = [path for path in FILES if "apps" not in path.relative_to(PACKAGE).parts]
 
 
-def part_of(path: Path) -> str:
-    """The part a file belongs to: its folder or its own name; empty for the package's `__init__`."""
-    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    return "" if first == "__init__" else first
+def room_of(path: Path) -> str:
+    """The room a file belongs to; empty for the package's `__init__`."""
+    if path.is_relative_to(PAPER):
+        return "maggnn_paper"
+    parts = path.relative_to(PACKAGE).parts
+    if parts[0] == "baselines" and parts[-1] != "__init__.py":
+        return "baselines.*"
+    return "" if parts[0] == "__init__.py" else parts[0].removesuffix(".py")
+
+
+def room_of_name(name: str) -> str:
+    """The room of an imported dotted name such as `maggnn.model.encoder.Encoder`."""
+    parts = name.split(".")
+    if parts[0] == "maggnn_paper":
+        return "maggnn_paper"
+    if parts[1:2] == ["baselines"] and (PACKAGE / "baselines" / f"{(parts[2:] or [''])[0]}.py").is_file():
+        return "baselines.*"
+    is_room = len(parts) > 1 and ((PACKAGE / parts[1]).is_dir() or (PACKAGE / f"{parts[1]}.py").is_file())
+    return parts[1] if is_room else ""
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -82,75 +87,99 @@ def imported(path: Path, inside_functions: bool) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def own_parts(path: Path) -> set[str]:
-    names = (name.split(".") for name in imported(path, inside_functions=True))
-    return {parts[1] if len(parts) > 1 else "" for parts in names if parts[0] == "maggnn"}
+def own_rooms(path: Path) -> set[str]:
+    names = imported(path, inside_functions=True)
+    return {room_of_name(name) for name in names if name.split(".")[0] in ("maggnn", "maggnn_paper")}
 
 
 def show(path: Path) -> str:
-    return str(path.relative_to(PACKAGE))
+    return path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else PAPER).as_posix()
 
 
 def test_there_is_something_to_check():
-    assert len(FILES) > 5
+    assert len(FILES) > 100 and len(PAPER_FILES) > 40
 
 
-def test_every_part_has_its_place_in_the_line():
-    parts = {part_of(path) for path in FILES} - {""}
-    assert parts <= RANK.keys(), f"give {sorted(parts - RANK.keys())} a place in LINE"
+def test_the_top_of_the_package_is_small():
+    entries = sorted(path.name for path in PACKAGE.iterdir() if path.name != "__pycache__")
+    assert len(entries) <= MOST_ENTRIES, entries
+    assert len(LINE) <= 9
 
 
-@pytest.mark.parametrize("path", FILES, ids=show)
-def test_imports_point_backwards(path):
-    part = part_of(path)
-    used = own_parts(path) - {part}
-    if not part:  # the package's __init__ gathers public names and imports what has them only when one is used
-        assert not used & {"experiments", "apps"}
-        return
-    assert used <= RANK.keys(), f"{show(path)} imports {sorted(used - RANK.keys())} from the package itself"
-    forward = sorted(name for name in used if RANK[name] >= RANK[part])
-    assert not forward, f"{show(path)} imports {forward}, which come later in the line"
+def test_every_room_has_its_place_in_the_line():
+    rooms = {room_of(path) for path in FILES} - {""}
+    assert rooms <= RANK.keys(), f"give {sorted(rooms - RANK.keys())} a place in LINE"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if part_of(path) == "data"], ids=show)
-def test_data_knows_only_graphs(path):
-    assert own_parts(path) <= DATA_MAY_USE
+def test_imports_point_backwards():
+    """Imports inside functions count too, so that none hides a cycle."""
+    wrong = []
+    for path in [*FILES, *PAPER_FILES]:
+        room = room_of(path)
+        used = own_rooms(path) - {room, ""}
+        if not room:  # the package's __init__ gathers public names and imports what has them only when one is used
+            assert not used
+            continue
+        allowed = FIRST_LINE_USES.get(room, {name for name in RANK if RANK[name] < RANK[room]})
+        wrong += [f"{show(path)} imports {name}" for name in sorted(used - allowed)]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", CORE_FILES, ids=show)
-def test_core_imports_with_torch_numpy_and_safetensors_alone(path):
-    names = list(imported(path, inside_functions=False))
-    allowed = CORE_LIBRARIES | ({"triton"} if show(path) in NEED_TRITON else set())
-    heavy = sorted({name for name in names if name.split(".")[0] not in allowed})
-    heavy += [name for name in names if name.startswith(NOT_AT_IMPORT)]
-    assert not heavy, f"{show(path)} imports {heavy} at module level: import it where it is used"
+def test_no_user_code_names_the_reproduction():
+    wrong = [show(path) for path in FILES if "maggnn_paper" in path.read_text(encoding="utf-8")]
+    assert not wrong
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if show(path) not in NEED_TRITON], ids=show)
-def test_triton_is_needed_only_where_there_is_a_gpu(path):
+def test_core_imports_with_torch_numpy_and_safetensors_alone():
+    wrong = []
+    for path in CORE_FILES:
+        names = list(imported(path, inside_functions=False))
+        allowed = CORE_LIBRARIES | ({"triton"} if show(path) in NEED_TRITON else set())
+        heavy = {name for name in names if name.split(".")[0] not in allowed or name.startswith(NOT_AT_IMPORT)}
+        wrong += [f"{show(path)} imports {name} at module level" for name in sorted(heavy)]
+    assert not wrong, "import it where it is used:\n" + "\n".join(wrong)
+
+
+def test_triton_is_needed_only_where_there_is_a_gpu():
     modules = tuple("maggnn." + file.removesuffix(".py").replace("/", ".") for file in NEED_TRITON)
-    early = [name for name in imported(path, inside_functions=False) if name.startswith(modules)]
-    assert not early, f"{show(path)} imports {early} at module level: import it where a GPU is known to be"
+    early = [
+        f"{show(path)} imports {name}"
+        for path in FILES
+        if show(path) not in NEED_TRITON
+        for name in imported(path, inside_functions=False)
+        if name.startswith(modules)
+    ]
+    assert not early, "import it where a GPU is known to be:\n" + "\n".join(early)
 
 
-def test_command_line_starts_without_torch():
-    if not (PACKAGE / "apps" / "cli.py").exists():
-        pytest.skip("no command line yet")
-    heavy = ("torch", "torch_geometric", "numpy", "matplotlib", "networkx", "scipy", "sklearn")
-    program = f"import maggnn.apps.cli, sys; print([name for name in {heavy!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+def loaded_by(program: str) -> set[str]:
+    """The modules that a fresh interpreter holds after running a line of Python."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print(*sys.modules)"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[]", "`maggnn --help` must not wait for these"
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("module", ["maggnn.apps.cli", "maggnn_paper.cli"])
+def test_command_line_starts_without_torch(module):
+    heavy = {"torch", "torch_geometric", "numpy", "matplotlib", "networkx", "scipy", "sklearn"}
+    assert not heavy & loaded_by(f"import {module}"), "`--help` must not wait for these"
 
 
 def test_public_names_of_the_core_do_not_load_the_apps():
-    program = "import maggnn, sys; maggnn.MagGNN; maggnn.train; print({'sklearn', 'maggnn.apps'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "set()", "only MagClassifier and MagRegressor need scikit-learn and the apps"
+    loaded = loaded_by("import maggnn; maggnn.MagGNN; maggnn.train")
+    assert not {"sklearn", "maggnn.apps"} & loaded, "only the estimators need scikit-learn and the apps"
+
+
+def test_loading_a_model_takes_few_modules():
+    loaded = {name for name in loaded_by("import maggnn; maggnn.load_model") if name.split(".")[0] == "maggnn"}
+    assert len(loaded) <= 32, sorted(loaded)
 
 
 def test_every_public_name_has_its_home():
     import maggnn
 
     assert all(hasattr(maggnn, name) for name in maggnn.__all__)
+    assert dir(maggnn) == sorted(maggnn.__all__)

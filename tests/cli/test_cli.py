@@ -1,17 +1,11 @@
 """The `maggnn` command as people run it: real processes, what they print, what they write, how they fail."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from maggnn.apps import cli
 from maggnn.config import describe
-
-MAGGNN = Path(sys.executable).parent / "maggnn"
 
 TINY = """
 [data]
@@ -42,39 +36,37 @@ tests = 2
 """
 
 
-def run(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    command = [str(MAGGNN), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=settings)
+@pytest.fixture(scope="module")
+def stdout_of(run_command):
+    """What a command prints, in a process of its own."""
 
+    def stdout_of(*arguments: str | Path, cwd: Path) -> str:
+        return run_command("maggnn", *arguments, cwd=cwd).output()
 
-def stdout_of(*arguments: str | Path, cwd: Path) -> str:
-    done = run(*arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return stdout_of
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def trained(tmp_path_factory: pytest.TempPathFactory, stdout_of) -> tuple[Path, str]:
     """A folder with a tiny config and its finished run, and what the training printed."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "tiny.toml").write_text(TINY)
     return folder, stdout_of("train", "tiny.toml", "--set", "runtime.seed=3", cwd=folder)
 
 
-def test_help_names_the_commands(tmp_path):
+def test_help_names_the_commands(tmp_path, stdout_of):
     text = stdout_of("--help", cwd=tmp_path)
-    own = ("fit", "predict", "explain", "show", "export", "tune")
-    for command in ("train", "evaluate", "reproduce", "data", "settings", "figure", "report", "demo", *own):
+    own = ("fit", "predict", "explain", "show", "export", "tune", "distinguish")
+    for command in ("train", "evaluate", "data", "agents", "settings", "demo", *own):
         assert f"\n  {command} " in text
 
 
-def test_settings_lists_every_key(tmp_path):
+def test_settings_lists_every_key(tmp_path, stdout_of):
     text = stdout_of("settings", cwd=tmp_path)
     assert all(key in text for key, _, _ in describe())
 
 
-def test_data(tmp_path):
+def test_data(tmp_path, stdout_of):
     text = stdout_of("data", "list", cwd=tmp_path)
     listed = json.loads(stdout_of("data", "list", "--json", cwd=tmp_path))
     assert listed["sr25"]["graphs"] == 15 and listed["exp"]["from"] == "data root"
@@ -94,7 +86,7 @@ def test_train_writes_a_run_folder(trained):
     assert "mag-gnn, last state" in text and "random-moves, last state" in text
 
 
-def test_training_again_resumes_at_the_end(trained):
+def test_training_again_resumes_at_the_end(trained, stdout_of):
     folder, text = trained
     log = folder / "runs" / "tiny" / "metrics.jsonl"
     before = log.read_text()
@@ -105,7 +97,7 @@ def test_training_again_resumes_at_the_end(trained):
     assert f"{again['accuracy']['mag-gnn, last state'][-1]:.2f}" in text
 
 
-def test_evaluate(trained):
+def test_evaluate(trained, stdout_of):
     folder, _ = trained
     text = stdout_of("evaluate", "runs/tiny", "--tests", "3", cwd=folder)
     assert "accuracy, 3 tests on 2 graphs" in text and "t = 2" in text and "t = 3" not in text
@@ -115,17 +107,12 @@ def test_evaluate(trained):
         assert len(values) == 4 and all(0 <= value <= 100 for value in values)
 
 
-@pytest.mark.parametrize("what", ["trajectory", "moves", "scores", "reward"])
-def test_figures(trained, what):
-    folder, _ = trained
-    printed = stdout_of("figure", what, "runs/tiny", "-o", f"{what}.png", cwd=folder)
-    assert printed.strip() == f"{what}.png"
-    assert (folder / f"{what}.png").read_bytes().startswith(b"\x89PNG")
-
-
 MISTAKES = {
-    "unknown key": (["train", "tiny.toml", "--set", "agent.num_move=2"], ["agent.num_move", "did you mean num_moves?"]),
-    "unknown key in the file": (["train", "bad_key.toml"], ["bad_key.toml", "did you mean hidden?"]),
+    "unknown key": (
+        ["train", "tiny.toml", "--set", "agent.num_move=2"],
+        ["agent.num_move", "did you mean 'num_moves'?"],
+    ),
+    "unknown key in the file": (["train", "bad_key.toml"], ["bad_key.toml", "did you mean 'hidden'?"]),
     "wrong type": (["train", "tiny.toml", "--set", "encoder.hidden=wide"], ["encoder.hidden", "'wide'", "int"]),
     "set without a value": (["train", "tiny.toml", "--set", "agent.num_moves"], ["section.key=value"]),
     "no such config": (["train", "absent.toml"], ["absent.toml", "no such config file"]),
@@ -137,11 +124,6 @@ MISTAKES = {
     "truncated model": (["evaluate", "cut.safetensors"], ["cut.safetensors", "truncated or damaged"]),
     "no model": (["evaluate", "absent"], ["absent", "no such file"]),
     "a checkpoint is no model": (["evaluate", "runs/tiny/checkpoint.safetensors"], ["model.safetensors"]),
-    "unknown table": (["reproduce", "syntetic"], ["'syntetic'", "did you mean synthetic?"]),
-    "unknown row": (["reproduce", "synthetic", "--row", "zinc"], ["'zinc'", "exp, csl, sr25"]),
-    "unknown figure": (["figure", "move", "runs/tiny"], ["'move'", "did you mean moves?"]),
-    "graph out of range": (["figure", "trajectory", "runs/tiny", "--graph", "2"], ["--graph 2", "graphs 0 to 1"]),
-    "no rewards": (["figure", "reward", "."], ["no logged rewards"]),
 }
 
 
@@ -155,26 +137,13 @@ def mistaken(trained: tuple[Path, str]) -> Path:
     return folder
 
 
-def check_mistake(code: int, out: str, err: str, expected: list[str]) -> None:
-    lines = err.strip().splitlines()
-    assert (code, out) == (2, "")
-    assert len(lines) == 1 and lines[0].startswith("maggnn: "), err
-    assert all(part in lines[0] for part in expected), lines[0]
+@pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_get_one_line(mistaken, call_command, arguments, expected):
+    line = call_command("maggnn", *arguments, cwd=mistaken, MAGGNN_DATA=str(mistaken / "empty")).mistake()
+    assert all(part in line for part in expected), line
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_get_one_line(mistaken, monkeypatch, capsys, name):
-    """In this process, where torch is loaded already: a process of its own costs seconds to start."""
-    arguments, expected = MISTAKES[name]
-    monkeypatch.setattr(sys, "argv", ["maggnn", *map(str, arguments)])
-    monkeypatch.setenv("MAGGNN_DATA", str(mistaken / "empty"))
-    monkeypatch.chdir(mistaken)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    check_mistake(ended.value.code, *capsys.readouterr(), expected)
-
-
-def test_a_mistake_in_a_process_of_its_own(mistaken):
+def test_a_mistake_in_a_process_of_its_own(mistaken, run_command):
     arguments, expected = next(iter(MISTAKES.values()))
-    done = run(*arguments, cwd=mistaken, MAGGNN_DATA=str(mistaken / "empty"))
-    check_mistake(done.returncode, done.stdout, done.stderr, expected)
+    line = run_command("maggnn", *arguments, cwd=mistaken).mistake()
+    assert all(part in line for part in expected), line

@@ -3,15 +3,10 @@
 import csv
 import gzip
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-
-MAGGNN = Path(sys.executable).parent / "maggnn"
 
 TABLE = """\
 id,smiles,active,logP,set
@@ -24,25 +19,19 @@ id,smiles,active,logP,set
 """
 
 
-def run(*arguments: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
-    command = [str(MAGGNN), "data", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=settings)
-
-
 @pytest.fixture
 def folder(tmp_path) -> Path:
     (tmp_path / "mine.csv").write_text(TABLE)
     return tmp_path
 
 
-PACK = ("pack", "mine.csv", "--smiles", "smiles", "--target", "logP", "--split", "set")
+PACK = ("data", "pack", "mine.csv", "--smiles", "smiles", "--target", "logP", "--split", "set")
 
 
-def test_pack_says_what_it_kept_and_what_it_left_out(folder):
-    done = run(*PACK, "--workers", "2", "-o", "out/my.npz", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = done.stdout.splitlines()
+def test_pack_says_what_it_kept_and_what_it_left_out(folder, run_command):
+    code, out, err = run_command("maggnn", *PACK, "--workers", "2", "-o", "out/my.npz", cwd=folder)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
     assert [line.split() for line in lines[:8]] == [
         ["rows", "6"], ["kept", "4"], ["train", "2"], ["val", "1"], ["test", "1"], ["task", "regression"],
         ["errors", "2"], ["shared", "1"],
@@ -65,13 +54,14 @@ def test_pack_says_what_it_kept_and_what_it_left_out(folder):
         ]
 
 
-def test_pack_as_json_with_other_features_and_a_random_split(folder):
+def test_pack_as_json_with_other_features_and_a_random_split(folder, run_command):
     (folder / "my.errors.csv").write_text("of an earlier attempt")
     (folder / "fine.csv").write_text("s,a,b\n" + "".join(f"{'C' * n},{n},{n % 2}\n" for n in range(1, 11)))
     columns = ("--smiles", "s", "--target", "a", "--target", "b")
-    done = run("pack", "fine.csv", *columns, "--features", "qm9", "--seed", "3", "-o", "my.npz", "--json", cwd=folder)
-    result = json.loads(done.stdout.splitlines()[-1])
-    assert done.returncode == 0 and result["first_errors"] == [] and result["first_shared"] is None
+    options = ("--features", "qm9", "--seed", "3", "-o", "my.npz", "--json")
+    printed = run_command("maggnn", "data", "pack", "fine.csv", *columns, *options, cwd=folder).output()
+    result = json.loads(printed.splitlines()[-1])
+    assert result["first_errors"] == [] and result["first_shared"] is None
     assert [result[name] for name in ("file", "rows", "kept", "train", "val", "test", "errors", "shared")] == [
         "my.npz", 10, 10, 8, 1, 1, 0, 0,
     ]  # fmt: skip
@@ -92,27 +82,25 @@ MOLHIV = {
 }
 
 
-def test_get_writes_under_the_data_root(folder):
+def test_get_writes_under_the_data_root(folder, run_command):
     for name, text in MOLHIV.items():
         path = folder / "hiv" / f"{name}.csv.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(f"{text}\n".encode()))
-    done = run("get", "molhiv", "--raw", "hiv", cwd=folder, MAGGNN_DATA=str(folder))
-    assert done.returncode == 0 and done.stdout.strip() == str(folder / "molhiv.npz")
+    command = ("maggnn", "data", "get", "molhiv", "--raw", "hiv")
+    assert run_command(*command, cwd=folder, MAGGNN_DATA=str(folder)).output().strip() == str(folder / "molhiv.npz")
     assert (folder / "molhiv.npz").is_file()
 
 
 MISTAKES = {
-    "column": ([*PACK[:3], "smile", *PACK[4:], "-o", "my.npz"], ["mine.csv", "'smile'", "did you mean 'smiles'?"]),
-    "all bad": ([*PACK[:5], "smiles", "-o", "my.npz"], ["none of the 6 rows", "row 2", "'CCO', not a number"]),
-    "archive": (["get", "molhiv"], ["num-node-list.csv.gz", "hiv.zip"]),
+    "column": ([*PACK[:4], "smile", *PACK[5:], "-o", "my.npz"], ["mine.csv", "'smile'", "did you mean 'smiles'?"]),
+    "all bad": ([*PACK[:6], "smiles", "-o", "my.npz"], ["none of the 6 rows", "row 2", "'CCO', not a number"]),
+    "archive": (["data", "get", "molhiv"], ["num-node-list.csv.gz", "hiv.zip"]),
 }
 
 
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_get_one_line(folder, arguments, expected):
-    done = run(*arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty"))
-    lines = done.stderr.strip().splitlines()
-    assert (done.returncode, done.stdout, len(lines)) == (2, "", 1), done
-    assert lines[0].startswith("maggnn: ") and all(part in lines[0] for part in expected), lines[0]
+def test_mistakes_get_one_line(folder, run_command, arguments, expected):
+    line = run_command("maggnn", *arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty")).mistake()
+    assert all(part in line for part in expected), line
     assert not list(folder.glob("*.npz")) and not (folder / "empty").exists()

@@ -7,38 +7,25 @@ import numpy as np
 import pytest
 import torch
 
-from maggnn.apps import cli
-from maggnn.conversions import pack_networkx, to_graph6, to_pyg
-from maggnn.data.expressivity import shrikhande_rook, sr25
-
-torch.set_num_threads(1)
+from maggnn.data.synthetic.expressivity import shrikhande_rook, sr25
+from maggnn.graphs.conversions import pack_networkx, to_graph6, to_pyg
 
 HEXAGON, TRIANGLES = nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
 
 
 @pytest.fixture
-def maggnn(monkeypatch, capsys, tmp_path):
-    """Run a command line in an empty folder, in this process, where torch is loaded already."""
-    monkeypatch.chdir(tmp_path)
+def maggnn(call_command, tmp_path):
+    """Run the command in an empty folder."""
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["maggnn", "distinguish", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
+        return call_command("maggnn", "distinguish", *arguments, cwd=tmp_path)
 
     run.folder = tmp_path
     return run
 
 
 def facts(maggnn, *arguments):
-    code, out, err = maggnn(*arguments, "--json")
-    assert code == 0, err
-    return json.loads(out.splitlines()[-1])
+    return json.loads(maggnn(*arguments, "--json").output().splitlines()[-1])
 
 
 def edge_list(graph):
@@ -163,8 +150,7 @@ BAD_FILES = {
 def test_bad_files(maggnn, name, words):
     if name in BAD_FILES:
         (maggnn.folder / name).write_text(BAD_FILES[name])
-    code, out, err = maggnn(name)
-    assert code == 2 and out == "" and words in err and err.count("\n") == 1
+    assert words in maggnn(name).mistake()
 
 
 def test_a_pickle_runs_nothing(maggnn):
@@ -174,10 +160,8 @@ def test_a_pickle_runs_nothing(maggnn):
 
     torch.save([Trap()], maggnn.folder / "trap.pt")
     torch.save({"weights": torch.ones(2)}, maggnn.folder / "weights.pt")
-    code, out, err = maggnn("trap.pt")
-    assert code == 2 and out == "" and "cannot be read safely" in err
-    code, _, err = maggnn("weights.pt")
-    assert code == 2 and "holds no PyG graphs" in err
+    assert "cannot be read safely" in maggnn("trap.pt").mistake()
+    assert "holds no PyG graphs" in maggnn("weights.pt").mistake()
 
 
 def test_what_does_not_fit_together(maggnn):
@@ -190,5 +174,4 @@ def test_what_does_not_fit_together(maggnn):
         ("one.edges", "one.smi"): "x has 0 and 9 columns",
         ("sr25", "-o", "all.png"): "a picture shows two graphs",
     }.items():
-        code, _, err = maggnn(*arguments)
-        assert code == 2 and words in err, arguments
+        assert words in maggnn(*arguments).mistake(), arguments

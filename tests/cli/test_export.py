@@ -1,6 +1,6 @@
 """`maggnn export`: a program that answers as the model does, on its own, and what happens where it cannot be written.
 
-That the module which is traced equals the model for every setting is tested in tests/unit/apps/test_exported_search.py.
+That the module which is traced equals the model for every setting is tested in tests/unit/inference/test_exported_search.py.
 """
 
 import importlib.util
@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import networkx as nx
@@ -18,19 +19,19 @@ import pytest
 import torch
 
 import maggnn
-from maggnn.apps import cli, exporting
-from maggnn.apps.estimator import MagClassifier, MagRegressor
-from maggnn.apps.exported_model import ExportedModel, load_exported, program_inputs
-from maggnn.apps.exported_search import ExportedSearch
-from maggnn.apps.exporting import export_model
-from maggnn.apps.fitted import Facts, FittedModel, fit_model, own_config
-from maggnn.apps.graph_inputs import packed_inputs
+from maggnn.apps import export as exporting
+from maggnn.apps.export import export_model
+from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
+from maggnn.apps.fit.fitted import Facts, FittedModel, fit_model, own_config
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
+from maggnn.data.inputs import packed_inputs
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.model import MagGNN
-from maggnn.training.checkpoint import save_model
+from maggnn.inference.export.program import ExportedModel, load_exported, program_inputs
+from maggnn.inference.export.search import ExportedSearch
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.saving import save_model
 
 MISSING = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
 RNG = random.Random(0)
@@ -48,18 +49,9 @@ print(len(answers))
 """
 
 
-def called(*arguments: str | Path, capsys) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of the command line, in this process."""
-    before, code = sys.argv, 0
-    sys.argv = ["maggnn", *map(str, arguments)]
-    try:
-        cli.main()
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    finally:
-        sys.argv = before
-    written = capsys.readouterr()
-    return code, written.out, written.err
+@pytest.fixture
+def called(call_command, tmp_path):
+    return partial(call_command, "maggnn", cwd=tmp_path)
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +156,8 @@ def random_starts(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_random_starts_are_an_input(tmp_path, capsys):
-    code, out, err = called("export", random_starts(tmp_path), "-o", tmp_path / "x.pt2", "--json", capsys=capsys)
-    assert code == 0, err
-    said = json.loads(out)
+def test_random_starts_are_an_input(tmp_path, called):
+    said = json.loads(called("export", random_starts(tmp_path), "-o", tmp_path / "x.pt2", "--json").output())
     assert list(said["inputs"]) == ["edge_index", "node_graph", "num_nodes", "tuples"]
     assert said["output"]["what"] == "probabilities of the classes"
     exported = load_exported(tmp_path / "x.pt2")
@@ -177,7 +167,7 @@ def test_random_starts_are_an_input(tmp_path, capsys):
     torch.testing.assert_close(answers.sum(dim=1), torch.ones(6))
 
 
-def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, capsys):
+def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, called):
     (tmp_path / "old.pt2").write_bytes(b"old")
     (tmp_path / "file").write_bytes(b"")
     damaged = tmp_path / "damaged"
@@ -188,14 +178,13 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, capsys)
         rival={"name": "gine"}, agent={"tuple_order": 0, "num_moves": 0}, training={"agent_steps": 0}
     )
     from maggnn.baselines import make_encoder
-    from maggnn.features import FeatureSpec
+    from maggnn.model.features import FeatureSpec
 
     g_p = make_encoder(rival.rival, rival.encoder, FeatureSpec(), FeatureSpec())
     save_model(tmp_path / "rival.safetensors", MagGNN(2, agent=rival.agent, g_p=g_p), rival)
     model = folder / "model"
-    code, _, err = called("export", model, "-o", tmp_path / "old.pt2", capsys=capsys)
-    words = "old.pt2: exists already; choose another name, or --overwrite to replace it\n"
-    assert code == 2 and err.endswith(words)
+    words = "old.pt2: exists already; choose another name, or --overwrite to replace it"
+    assert called("export", model, "-o", tmp_path / "old.pt2").mistake().endswith(words)
     for arguments, words in (
         ((tmp_path / "absent", "-o", tmp_path / "old.pt2"), "no such model"),
         ((damaged, "-o", tmp_path / "old.pt2"), "truncated or damaged"),
@@ -205,8 +194,7 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, capsys)
         ((model, "-o", tmp_path / "file" / "x.pt2"), "cannot be written"),
         ((tmp_path / "rival.safetensors", "-o", tmp_path / "old.pt2"), "rival method"),
     ):
-        code, _, err = called("export", *arguments, "--overwrite", capsys=capsys)
-        assert code == 2 and words in err and err.count("\n") == 1, err
+        assert words in called("export", *arguments, "--overwrite").mistake(), arguments
     assert (tmp_path / "old.pt2").read_bytes() == b"old"
     with pytest.raises(InputError, match="no such file"):
         load_exported(tmp_path / "absent.pt2")
@@ -247,21 +235,19 @@ def agree(first: Path, second: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
-def test_compiled_programs_answer_alike(whole, tmp_path, capsys):
+def test_compiled_programs_answer_alike(whole, tmp_path, called):
     path = tmp_path / "x.pt2"
-    code, _, err = called("export", whole / "model", "-o", path, "--format", "aoti", capsys=capsys)
-    assert code == 0, err
+    called("export", whole / "model", "-o", path, "--format", "aoti").output()
     agree(whole / "model.pt2", path)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (extra onnx)")
-def test_onnx_answers_alike_and_repeats_with_several_threads(whole, tmp_path, capsys):
+def test_onnx_answers_alike_and_repeats_with_several_threads(whole, tmp_path, called):
     import onnxruntime
 
     path = tmp_path / "x.onnx"
-    code, _, err = called("export", whole / "model", "-o", path, "--format", "onnx", capsys=capsys)
-    assert code == 0, err
+    called("export", whole / "model", "-o", path, "--format", "onnx").output()
     agree(whole / "model.pt2", path)
     exported = load_exported(whole / "model.pt2")
     packed, _ = packed_inputs(MOLECULES)

@@ -13,30 +13,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maggnn.apps import cli, predicting
-from maggnn.apps.featurised_chunks import featurised_chunk
-from maggnn.apps.fitted import FittedModel
-from maggnn.apps.intervals import Judged
-from maggnn.apps.model_card import verdict
-from maggnn.apps.own_table import graphs_of
+from maggnn.apps.fit import predicting
+from maggnn.apps.fit.featurised_chunks import featurised_chunk
+from maggnn.apps.fit.fitted import FittedModel
+from maggnn.apps.fit.intervals import Judged
+from maggnn.apps.fit.model_card import verdict
+from maggnn.apps.fit.own_table import graphs_of
 
-MAGGNN = Path(sys.executable).parent / "maggnn"
 FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1")
 
 
-def started(*arguments: str | Path, cwd: Path) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [str(MAGGNN), *map(str, arguments)]
-    return subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+@pytest.fixture(scope="module")
+def run(run_command):
+    """What a command prints, in a process of its own."""
+
+    def run(*arguments: str | Path, cwd: Path) -> str:
+        return run_command("maggnn", *arguments, cwd=cwd).output()
+
+    return run
 
 
-def run(*arguments: str | Path, cwd: Path) -> str:
-    process = started(*arguments, cwd=cwd)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
-    return out
+@pytest.fixture
+def called(call_command):
+    return partial(call_command, "maggnn")
 
 
 def molecule(rng: random.Random) -> str:
@@ -62,7 +61,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, run) -> Path:
     """A table, a model of numbers and one of words."""
     folder = tmp_path_factory.mktemp("fit")
     (folder / "mine.csv").write_text(table_text(100))
@@ -109,19 +108,19 @@ def test_predictions_are_those_of_the_fitted_model(folder):
 def test_equal_rows_have_equal_answers_wherever_they_stand(folder, capsys):
     acids = ["CC(=O)O", "OC(=O)CC(=O)O", "c1ccccc1", "CC(C)(C)C"]  # with atoms that no agent can tell apart
     (folder / "twice.smi").write_text("\n".join([*acids, *["CCO"] * 700, *acids]) + "\n")
-    assert called(capsys, "predict", "numbers", "twice.smi", "-o", "twice.csv", "--workers", "1", cwd=folder)[0] == 0
+    assert called("predict", "numbers", "twice.smi", "-o", "twice.csv", "--workers", "1", cwd=folder)[0] == 0
     answers = [row["predicted_y"] for row in read(folder / "twice.csv")]
     assert answers[:4] == answers[-4:] and len(set(answers[4:-4])) == 1
 
 
 def test_evaluate_on_a_table(folder, capsys):
-    result = json.loads(called(capsys, "evaluate", "numbers", "mine.csv", "--workers", "1", "--json", cwd=folder)[1])
+    result = json.loads(called("evaluate", "numbers", "mine.csv", "--workers", "1", "--json", cwd=folder)[1])
     assert result["rows"] == 102 and result["left_out"] == 2
     rows = [row for row in read(folder / "numbers.csv") if row["y"] and row["predicted_y"]]
     mae = np.mean([abs(float(row["y"]) - float(row["predicted_y"])) for row in rows])
     assert result["mae"] == pytest.approx(mae, abs=0.2)  # other starts of the marks
     assert result["interval"][0] < result["mae"] < result["interval"][1]
-    line = called(capsys, "evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder)[1]
+    line = called("evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder)[1]
     assert line.startswith("accuracy ") and "95 % interval" in line and "on 100 rows" in line
 
 
@@ -130,7 +129,7 @@ def test_killed_and_started_again_gives_the_same_bytes(folder):
     lines = [f"{number},{molecule(rng) if number % 1000 else 'C('}" for number in range(3 * predicting.ROWS + 7)]
     (folder / "long.csv").write_text("\n".join(["id,smiles", *lines]) + "\n")
     run("predict", "numbers", "long.csv", "-o", "whole.csv", cwd=folder)
-    process = started("predict", "numbers", "long.csv", "-o", "killed.csv", cwd=folder)
+    process = start_command("maggnn", "predict", "numbers", "long.csv", "-o", "killed.csv", cwd=folder)
     while process.poll() is None and not (folder / "killed.csv.parts" / "part-000000").exists():
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
@@ -141,30 +140,13 @@ def test_killed_and_started_again_gives_the_same_bytes(folder):
     assert len(read(folder / "whole.csv")) == len(lines) and not (folder / "killed.csv.parts").exists()
 
 
-def called(capsys: pytest.CaptureFixture[str], *arguments: str, cwd: Path) -> tuple[int, str, str]:
-    """The command in this process, where torch is loaded already: exit code, standard output, standard error."""
-    before, code = (sys.argv, Path.cwd()), 0
-    capsys.readouterr()
-    try:
-        sys.argv = ["maggnn", *arguments]
-        os.chdir(cwd)
-        cli.main()
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    finally:
-        sys.argv = before[0]
-        os.chdir(before[1])
-    written = capsys.readouterr()
-    return code, written.out, written.err
-
-
 def test_odd_tables_keep_every_row_and_cell(folder, capsys):
     text = (
         '\ufeffsmiles,note\r\nCCO,"a, ""b"""\r\n\r\nCCO,"two\r\nlines"\r\n"CCC",\r\n  \r\n'
         "CC,long,er\r\n,empty\r\n[U]CC,strange\r\n"
     )
     (folder / "odd.csv").write_bytes(text.encode())
-    code, _, err = called(capsys, "predict", "numbers", "odd.csv", "-o", "odd_out.csv", "--workers", "1", cwd=folder)
+    code, _, err = called("predict", "numbers", "odd.csv", "-o", "odd_out.csv", "--workers", "1", cwd=folder)
     assert code == 0, err
     rows = read(folder / "odd_out.csv")
     assert [(row["smiles"], row["note"]) for row in rows] == [
@@ -182,7 +164,7 @@ def test_parquet_and_lists_of_smiles_give_the_same_answers(folder, capsys):
     parquet.write_table(arrow.table({"smiles": smiles, "n": [1, None, 3]}), folder / "few.parquet")
     (folder / "few.smi").write_text("CCO ethanol\n\nC(\nCCCC n butane\n")
     for name, out in (("few.parquet", "few_out.parquet"), ("few.smi", "few_smi.csv"), ("few.parquet", "few_out.csv")):
-        code, _, err = called(capsys, "predict", "words", name, "-o", out, "--workers", "1", cwd=folder)
+        code, _, err = called("predict", "words", name, "-o", out, "--workers", "1", cwd=folder)
         assert code == 0, err
     kept = parquet.read_table(folder / "few_out.parquet")
     assert kept["n"].to_pylist() == [1, None, 3] and kept.schema.field("p_ring").type == arrow.float32()
@@ -210,7 +192,7 @@ def test_scaffolds_stay_whole(folder, capsys):
     lines = [f"{'C' * (1 + number // 10)}{rings[number % 10]},{number % 3}.5" for number in range(60)]
     (folder / "rings.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
     arguments = ("--smiles", "smiles", "--target", "y", "--split", "scaffold", "--steps", "2", "--workers", "1")
-    code, out, err = called(capsys, "fit", "rings.csv", *arguments, "-o", "rings", "--json", cwd=folder)
+    code, out, err = called("fit", "rings.csv", *arguments, "-o", "rings", "--json", cwd=folder)
     assert code == 0, err
     result = json.loads(out.splitlines()[-1])
     assert (result["train"], result["val"], result["test"]) == (48, 6, 6)
@@ -311,7 +293,7 @@ def mistaken(folder: Path) -> Path:
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_get_one_line_and_lose_nothing(mistaken, capsys, arguments, expected):
     before = {path: path.read_bytes() for name in ("numbers", "words") for path in (mistaken / name).iterdir()}
-    code, _, err = called(capsys, *arguments, cwd=mistaken)
+    code, _, err = called(*arguments, cwd=mistaken)
     lines = err.strip().splitlines()
     assert (code, len(lines)) == (2, 1), err
     assert lines[0].startswith("maggnn: ") and all(part in lines[0] for part in expected), lines[0]
@@ -321,7 +303,7 @@ def test_mistakes_get_one_line_and_lose_nothing(mistaken, capsys, arguments, exp
 
 
 def test_a_mistake_in_a_process_of_its_own(mistaken):
-    process = started("predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
+    process = start_command("maggnn", "predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, len(err.splitlines())) == (2, "", 1) and err.startswith("maggnn: there.csv")
 
@@ -339,6 +321,6 @@ def test_a_verdict_claims_no_lead_where_methods_tie():
 def test_overwrite_replaces(mistaken, capsys):
     (mistaken / "old.csv").write_text("old")
     arguments = ("predict", "numbers", "mine.csv", "-o", "old.csv", "--workers", "1", "--overwrite")
-    code, _, err = called(capsys, *arguments, cwd=mistaken)
+    code, _, err = called(*arguments, cwd=mistaken)
     assert code == 0, err
     assert len(read(mistaken / "old.csv")) == 102

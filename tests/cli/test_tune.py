@@ -77,7 +77,7 @@ def test_a_killed_study_goes_on_and_fit_takes_its_best(called, tmp_path):
     fit = ("fit", "mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1", "--config", "study/best.toml")
     code, _, err = called(*fit, "-o", "model")
     assert code == 0, err
-    from maggnn.apps.fitted import FittedModel
+    from maggnn.apps.fit.fitted import FittedModel
 
     assert FittedModel.load(tmp_path / "model").config == best
 

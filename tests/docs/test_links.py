@@ -8,13 +8,13 @@ from pkgutil import resolve_name
 
 import pytest
 
-from maggnn.apps.report.commands import Command, commands
-from maggnn.apps.report.reference import anchor
-from maggnn.bench.tables import BENCHES
+from maggnn.apps.draw.commands import FIGURES
 from maggnn.config import describe
 from maggnn.data.registry import DATASETS
-from maggnn.experiments.figures.commands import FIGURES
-from maggnn.experiments.tables import TABLES
+from maggnn_paper.bench.tables import BENCHES
+from maggnn_paper.report.commands import Command, commands
+from maggnn_paper.report.reference import anchor
+from maggnn_paper.tables.registry import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "maggnn"
@@ -92,7 +92,7 @@ def test_named_files_exist(path):
 
 @each_page
 def test_named_modules_and_objects_exist(path):
-    """`agent.py` is a file of the package, `unit/test_agent.py` a test, and `maggnn.engine.Engine` can be imported."""
+    """`agent.py` is a file of the package, `unit/model/test_agent.py` a test, `maggnn.MagGNN` can be imported."""
     text = prose_of(path)
     homes = (ROOT, ROOT / "tests")
     lost = {name for name in MODULE_FILE.findall(text) if not any((home / name).exists() for home in homes)}
@@ -169,12 +169,12 @@ def test_every_tutorial_and_page_is_in_an_index():
         ("[a](page.md#nothing)", test_relative_links_lead_somewhere),
         ("`docs/nothing.md`", test_named_files_exist),
         ("`nothing.py`", test_named_modules_and_objects_exist),
-        ("`maggnn.engine.Motor`", test_named_modules_and_objects_exist),
+        ("`maggnn.inference.engine.Motor`", test_named_modules_and_objects_exist),
         ("`unit/test_agent.py::test_nothing_of_the_kind`", test_named_tests_exist),
         ("`model.py`: `MagGNN`, `Nothing`", test_what_a_file_is_said_to_hold_is_there),
         ("`maggnn trian configs/sr25.toml`", test_named_commands_and_their_options_exist),
         ("```bash\nmaggnn fit a.csv --colour red\n```", test_named_commands_and_their_options_exist),
-        ("`maggnn reproduce synthetic\\|nothing`", test_named_commands_and_their_options_exist),
+        ("`maggnn-paper reproduce synthetic\\|nothing`", test_named_commands_and_their_options_exist),
         ("set `agent.num_move`", test_named_settings_exist),
     ],
 )

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import maggnn
-from maggnn.apps.report import REFERENCE
-from maggnn.apps.report.commands import commands
-from maggnn.apps.report.docstrings import rendered, summary
-from maggnn.apps.report.reference import NAMES, anchor, render_reference, signature
 from maggnn.config import AgentConfig, describe
+from maggnn_paper.report import REFERENCE
+from maggnn_paper.report.commands import commands
+from maggnn_paper.report.docstrings import rendered, summary
+from maggnn_paper.report.reference import NAMES, anchor, render_reference, signature
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,7 +21,7 @@ def page() -> str:
 
 
 def test_the_committed_reference_is_up_to_date(page):
-    assert (ROOT / REFERENCE).read_text(encoding="utf-8") == page, "run `maggnn report`"
+    assert (ROOT / REFERENCE).read_text(encoding="utf-8") == page, "run `maggnn-paper report`"
 
 
 def test_everything_public_is_there(page):

@@ -4,11 +4,11 @@ import networkx
 import pytest
 import torch
 
-from maggnn.conversions import pack_networkx
-from maggnn.experiments.brec.agent import AgentSettings
-from maggnn.experiments.brec.pairs import Pairs
-from maggnn.experiments.brec.paper_test import PaperSettings, paper_test
-from maggnn.experiments.brec.rpc import RpcSettings, rpc
+from maggnn.graphs.conversions import pack_networkx
+from maggnn_paper.brec.agent import AgentSettings
+from maggnn_paper.brec.pairs import Pairs
+from maggnn_paper.brec.paper_test import PaperSettings, paper_test
+from maggnn_paper.brec.rpc import RpcSettings, rpc
 
 pytestmark = [
     pytest.mark.gpu,

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
-from maggnn.engine import Engine
-from maggnn.features import FeatureSpec
-from maggnn.frozen import frozen
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.tuples import sample_tuples
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.inference.engine import Engine
+from maggnn.inference.frozen import frozen
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.tuples import sample_tuples
 
 pytestmark = [
     pytest.mark.gpu,

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from maggnn.packed import PackedGraphs
-from maggnn.structure import with_structure
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.structure import with_structure
 
 FIELDS = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")
 DERIVED = ("first_node", "node_offsets", "node_graph", "edge_offsets", "source_offsets")

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from maggnn.kernels import reference
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.kernels import reference
 
 FORWARD, BACKWARD = 1e-5, 1e-4
 MESSAGES = list(itertools.product([False, True], [False, True]))  # relu, edge embeddings
@@ -19,7 +19,7 @@ MESSAGES = list(itertools.product([False, True], [False, True]))  # relu, edge e
 
 @pytest.fixture
 def gpu(device):
-    from maggnn.kernels import gpu
+    from maggnn.model.kernels import gpu
 
     return gpu
 

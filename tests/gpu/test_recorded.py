@@ -5,19 +5,19 @@ import copy
 import pytest
 import torch
 
-from maggnn.capture import WARM_UP, Captured
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
-from maggnn.environment import individual_loss, mean_loss
-from maggnn.features import FeatureSpec
-from maggnn.kernels import messages, reference
-from maggnn.model import MagGNN
-from maggnn.normalise import Norm
-from maggnn.packed import PackedGraphs
-from maggnn.state import State
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
+from maggnn.model.kernels import messages, reference
+from maggnn.model.kernels.capture import WARM_UP, Captured
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.normalise import Norm
+from maggnn.model.state import State
+from maggnn.model.tuples import sample_tuples
+from maggnn.training.environment import individual_loss, mean_loss
 from maggnn.training.paradigms import Ord
-from maggnn.tuples import sample_tuples
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,16 +9,15 @@ import pytest
 import torch
 
 from maggnn.config import Config
-from maggnn.conversions import pack_networkx
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
-from maggnn.runtime import make_generator
-from maggnn.state import State
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.model.runtime import make_generator
+from maggnn.model.state import State
+from maggnn.model.tuples import all_tuples
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import Ord
-from maggnn.tuples import all_tuples
 
-torch.set_num_threads(1)
 ALL = torch.arange(8)
 
 

@@ -5,14 +5,12 @@ import pytest
 import torch
 
 from maggnn.config import Config
-from maggnn.conversions import pack_networkx
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
-from maggnn.runtime import make_generator
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import Ord
-
-torch.set_num_threads(1)
 
 
 def triangles_or_hexagon():

@@ -11,11 +11,10 @@ import torch
 from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.errors import InputError
-from maggnn.training import checkpoint
+from maggnn.model import saving as checkpoint
 from maggnn.training.progress import read_log
 from maggnn.training.run import train
 
-torch.set_num_threads(1)
 STEPS = 200
 CONFIG = Config().replaced(
     data={"name": "csl8"},
@@ -35,9 +34,8 @@ CONFIG = Config().replaced(
     runtime={"checkpoint_every": 25, "log_every": 5, "device": "cpu"},
 )
 PROGRAM = """
-import json, sys, torch
+import json, sys
 from pathlib import Path
-torch.set_num_threads(1)
 from maggnn.config import from_dict
 from maggnn.training.run import train
 train(from_dict(json.loads(sys.argv[1]), "test"), Path(sys.argv[2]), quiet=True)

@@ -6,17 +6,16 @@ import networkx
 import torch
 
 from maggnn.config import Config
-from maggnn.conversions import pack_networkx
-from maggnn.data.cycles import cycles_through_edges
 from maggnn.data.dataset import Dataset
-from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes
 from maggnn.data.splits import Split
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import make_generator
+from maggnn.data.synthetic.cycles import cycles_through_edges
+from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.run import train
 
-torch.set_num_threads(1)
 TRAIN, TEST = torch.arange(120), torch.arange(120, 160)
 
 

@@ -6,16 +6,15 @@ import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
-from maggnn.features import FeatureSpec
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
 
 pytest.importorskip("pynauty", reason="canonical forms need the extra `canonical` (pynauty)")
-from maggnn.agent import TIE, best_move
-from maggnn.canonical import answer_canonically, canonical_form
-from maggnn.state import State
+from maggnn.model.agent import TIE, best_move
+from maggnn.model.state import State
+from maggnn.theory.canonical import answer_canonically, canonical_form
 
-torch.set_num_threads(1)
 GRAPHS = [
     networkx.gnp_random_graph(12, 0.3, seed=1),
     networkx.random_regular_graph(3, 10, seed=2),

@@ -5,15 +5,14 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
-from maggnn.conversions import pack_networkx
-from maggnn.data.expressivity import csl, shrikhande_rook, sr25
-from maggnn.equivariance import answer_equivariantly, canonical_starts
+from maggnn.data.synthetic.expressivity import csl, shrikhande_rook, sr25
 from maggnn.errors import InputError
-from maggnn.experiments.relabelling import relabelled
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.theory.equivariance import answer_equivariantly, canonical_starts
+from maggnn_paper.tables.relabelling import relabelled
 
-torch.set_num_threads(1)
 GRAPHS = {
     "random": [networkx.gnp_random_graph(12, 0.3, seed=seed) for seed in range(8)],
     "cubic": [networkx.random_regular_graph(3, 10, seed=seed) for seed in range(5)],

@@ -7,12 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from maggnn.agent import best_move
-from maggnn.packed import PackedGraphs
-from maggnn.state import Move, State
-from maggnn.tuples import sample_tuples
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.agent import best_move
+from maggnn.model.state import Move, State
+from maggnn.model.tuples import sample_tuples
 
-torch.set_num_threads(1)
 ACTIONS = ("simultaneous", "in_turn", "choose")
 SIZES = st.lists(st.integers(1, 6), min_size=1, max_size=5)
 

@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, TrainingConfig
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
-from maggnn.encoder import Encoder
-from maggnn.environment import Environment, graph_mean, individual_loss, mean_loss
-from maggnn.features import FeatureSpec
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.predictor import Predictor
-from maggnn.state import Move, State
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.encoder import Encoder
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.predictor import Predictor, graph_mean
+from maggnn.model.state import Move, State
+from maggnn.model.tuples import sample_tuples
+from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.paradigms import Ord
 from maggnn.training.q_learning import QLearner
 from maggnn.training.replay import Replay
-from maggnn.tuples import sample_tuples
 
-torch.set_num_threads(1)
 CPU = torch.device("cpu")
 M, K, D = 2, 2, 6
 GRAPHS = st.fixed_dictionaries(  # always one of five nodes: BatchNorm makes noise of rows that are all alike

@@ -8,15 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maggnn.config import Config, EncoderConfig
-from maggnn.environment import Environment
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import Randomness
-from maggnn.state import State
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import Randomness
+from maggnn.model.state import State
+from maggnn.training.environment import Environment
 from maggnn.training.experience import Walkers
 from maggnn.training.replay import Replay
 
-torch.set_num_threads(1)
 CASES = list(itertools.product(["classification", "regression"], ["graph", "node"], ["loss", "error"]))
 
 

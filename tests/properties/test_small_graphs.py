@@ -9,12 +9,11 @@ from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
 from maggnn.errors import InputError
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import make_generator
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import Ord
 
-torch.set_num_threads(1)
 GRAPHS = {
     "one node": [(1, [])],
     "several single nodes": [(1, []), (1, [])],

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
-from maggnn.features import FeatureSpec
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.state import State
-from maggnn.tuples import sample_tuples
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.state import State
+from maggnn.model.tuples import sample_tuples
 
-torch.set_num_threads(1)
 SIZES = (5, 1, 7, 2)
 ALL = torch.arange(len(SIZES))
 

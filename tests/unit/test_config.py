@@ -25,9 +25,9 @@ def refused(values):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ({"agent": {"num_tuple": 2}}, "agent.num_tuple; did you mean num_tuples?"),
-        ({"training": {"lerning_rate": 0.1}}, "training.lerning_rate; did you mean learning_rate?"),
-        ({"agnet": {}}, "[agnet]; did you mean agent?"),
+        ({"agent": {"num_tuple": 2}}, "agent.num_tuple: did you mean 'num_tuples'?"),
+        ({"training": {"lerning_rate": 0.1}}, "training.lerning_rate: did you mean 'learning_rate'?"),
+        ({"agnet": {}}, "[agnet]: did you mean 'agent'?"),
     ],
 )
 def test_unknown_names_get_the_nearest(values, expected):
@@ -104,8 +104,8 @@ def test_set():
         ("agent.num_moves", "expected section.key=value"),
         ("num_moves=3", "expected section.key=value"),
         ("agent.num_moves=many", "agent.num_moves is 'many'"),
-        ("agent.moves=3", "did you mean num_moves"),
-        ("agents.num_moves=3", "did you mean agent"),
+        ("agent.moves=3", "did you mean 'num_moves'"),
+        ("agents.num_moves=3", "did you mean 'agent'"),
     ],
 )
 def test_set_mistakes(setting, expected):

@@ -6,20 +6,13 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 from __future__ import annotations
 
 import json
-import os
-import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from maggnn.apps.terminal import AsJson, print_table, run_app, tell
 from maggnn.errors import InputError
-
-UsageError: Any = typer.BadParameter.__mro__[1]
-"""Click's error for a wrong flag or argument; typer has moved click about, its own subclass has not moved."""
-
-STOPPED = 130
-"""Exit code after Ctrl-C; typer returns it in place of the interrupt."""
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -33,32 +26,16 @@ SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
-AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
 
 
 def main() -> None:
     """Entry point of the `maggnn` command."""
-    # Idle OpenMP threads that spin slow everything down where cores are shared; read when torch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # oneDNN keeps what it prepared for a thousand shapes, and batches of graphs never have the same one twice.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
-    try:
-        code = app(standalone_mode=False)  # what a command's exit code is to be, where it does not just return
-    except UsageError as error:
-        sys.exit(_fail(f"{' '.join(error.format_message().split())} (see maggnn --help)", code=2))
-    except InputError as error:
-        sys.exit(_fail(str(error), code=2))
-    except KeyboardInterrupt:
-        code = STOPPED
-    if code == STOPPED:
-        sys.exit(_fail("stopped; what was written is whole, and what can be resumed the same command resumes", STOPPED))
-    if isinstance(code, int):
-        sys.exit(code)
+    run_app(app, "maggnn")
 
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="a TOML file, such as configs/sr25.toml")],
+    config: Annotated[str, typer.Argument(help="a TOML file, or the name of a packaged config such as sr25")],
     settings: Settings = [],  # noqa: B006 (typer copies it)
     out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
     as_json: AsJson = False,
@@ -68,7 +45,7 @@ def train(
     from maggnn.training.run import train as run_training
 
     chosen = configs.load(config).with_settings(settings)
-    folder = out or Path("runs") / config.stem
+    folder = out or Path("runs") / Path(config).stem
     trained = run_training(chosen, folder)
     _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, trained.seconds)
 
@@ -112,7 +89,7 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table of your own and write its folder, with a card that compares it with two cheap rivals."""
-    from maggnn.apps.fitting import fit_table
+    from maggnn.apps.fit.fitting import fit_table
 
     result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config)
     if as_json:
@@ -122,7 +99,7 @@ def fit(
         [name, f"{entry['value']:.4g}", "{:.4g} to {:.4g}".format(*entry["interval"])]
         for name, entry in result["test_scores"].items()
     ]
-    _table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
+    print_table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
     print(result["verdict"])
     print(f"{result['left_out']} of {result['rows']} rows left out; {result['seconds']['all']:.0f} s; {out}/README.md")
 
@@ -138,7 +115,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Add predictions to a table of any length; rows that cannot be used say why and have none."""
-    from maggnn.apps.predicting import predict_table
+    from maggnn.apps.fit.predicting import predict_table
 
     result = predict_table(model, table, out, smiles, workers, overwrite)
     if as_json:
@@ -156,14 +133,14 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write a model's whole search as one program for serving, which needs torch (or onnxruntime) but not maggnn."""
-    from maggnn.apps.exporting import export_model
+    from maggnn.apps.export import export_model
 
     result = export_model(model, out, kind, overwrite)
     if as_json:
         print(json.dumps(result))
         return
     tensors = {**result["inputs"], "answers": result["output"]}
-    _table(["tensor", "shape", "type", "what"], [
+    print_table(["tensor", "shape", "type", "what"], [
         [name, " x ".join(map(str, entry["shape"])), entry["dtype"], entry["what"]] for name, entry in tensors.items()
     ])  # fmt: skip
     print(f"{result['bytes'] / 1e6:.1f} MB; {out}")
@@ -186,7 +163,7 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Search m, k, t, the width and a few more settings on the validation part; the test part is never looked at."""
-    from maggnn.apps import tuning
+    from maggnn.apps.tune import study as tuning
 
     if source.suffix == ".toml":
         if smiles is not None or target:
@@ -198,39 +175,15 @@ def tune(
         raise InputError(f"{source}: --set is for a config, not for a table")
     else:
         problem = tuning.table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
-    result = tuning.tune(problem, out, trials, minutes, _tell)
+    result = tuning.tune(problem, out, trials, minutes, tell)
     if as_json:
         print(json.dumps(result))
         return
     rows = [[key, f"{value:.4g}"] for key, value in result["params"].items()]
-    _table(["setting", f"best, trial {result['best_trial']}"], rows)
+    print_table(["setting", f"best, trial {result['best_trial']}"], rows)
     began = "" if result["start"] is None else f" ({result['start']:.4g} to start with)"
     print(f"{result['objective']} on the validation part {result['best']:.4g}{began}; {result['seconds']:.0f} s")
     print(f"{out}/best.toml")
-
-
-@app.command()
-def reproduce(
-    table: Annotated[str, typer.Argument(help="a table: synthetic, moves, molecules, ...")],
-    row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
-    methods: Annotated[list[str], typer.Option(help="only these methods (controls come along)")] = [],  # noqa: B006
-    runs: Annotated[
-        int | None, typer.Option(help="independent trainings, if not the table's own number", min=1)
-    ] = None,
-    workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
-    folder: Annotated[Path, typer.Option(help="results of single jobs; what is there is not run again")] = Path(
-        "runs/reproduce"
-    ),
-    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
-    as_json: AsJson = False,
-) -> None:
-    """Run a table or figure of the paper and write its rows to the ledger."""
-    from maggnn.experiments import ledger as ledgers
-    from maggnn.experiments.tables import reproduce_table
-
-    rows = reproduce_table(table, folder, runs, workers, row, methods)
-    ledgers.append(rows, ledger)
-    _print_rows([json.loads(entry.to_json()) for entry in rows], as_json)
 
 
 @data_app.command("list")
@@ -245,7 +198,9 @@ def data_list(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps(entries))
         return
-    _table(["name", "graphs", "from", "what"], [[name, *map(str, entry.values())] for name, entry in entries.items()])
+    print_table(
+        ["name", "graphs", "from", "what"], [[name, *map(str, entry.values())] for name, entry in entries.items()]
+    )
 
 
 @data_app.command("check")
@@ -279,7 +234,7 @@ def data_pack(
     as_json: AsJson = False,
 ) -> None:
     """Turn a table of molecules of your own into a packed file; rows that cannot be used go to a file beside it."""
-    from maggnn.apps.packing import pack_table
+    from maggnn.apps.fit.packing import pack_table
 
     result = pack_table(table, smiles, target, out, features, split, seed, workers, regression)
     if as_json:
@@ -311,7 +266,7 @@ def data_get(
 @app.command()
 def agents(as_json: AsJson = False) -> None:
     """The agents that come with the package, for agent.pretrained: where they learned and how well they do there."""
-    from maggnn.training.pretrained import AGENTS, pretrained_agent
+    from maggnn.model.pretrained import AGENTS, pretrained_agent
 
     found = [pretrained_agent(name) for name in AGENTS]
     entries = {
@@ -327,7 +282,7 @@ def agents(as_json: AsJson = False) -> None:
         print(json.dumps(entries))
         return
     header = ["name", *next(iter(entries.values()))]
-    _table(header, [[name, *map(str, entry.values())] for name, entry in entries.items()])
+    print_table(header, [[name, *map(str, entry.values())] for name, entry in entries.items()])
 
 
 @app.command()
@@ -335,47 +290,7 @@ def settings() -> None:
     """Every setting of a config file, with its default and meaning."""
     from maggnn.config import describe
 
-    _table(["setting", "default", "meaning"], [list(row) for row in describe()])
-
-
-@app.command()
-def figure(
-    what: Annotated[str, typer.Argument(help="scores, moves, reward or trajectory")],
-    run: Annotated[Path, typer.Argument(help="run folder of a trained model")],
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
-    graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
-    seed: Annotated[int, typer.Option(help="seed of the starting tuples")] = 0,
-) -> None:
-    """Draw a figure of the paper from a run folder."""
-    from maggnn.experiments.figures.commands import draw
-
-    path = out or run / f"{what}.png"
-    draw(what, run, path, graph, seed)
-    print(path)
-
-
-@app.command()
-def bench(
-    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling or people")],
-    limit: Annotated[int | None, typer.Option(min=1, help="only that many graphs of a set, rows for people")] = None,
-    memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
-    methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
-    out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
-    as_json: AsJson = False,
-) -> None:
-    """Measure what things cost on this machine, side by side, and write the rows to the ledger."""
-    from maggnn.bench.tables import run_bench
-    from maggnn.experiments.ledger import append
-
-    rows = run_bench(what, device, limit, memory_mb, _tell, methods)
-    append(rows, ledger)
-    if what == "scaling":
-        from maggnn.experiments.figures.scaling import draw_scaling
-
-        draw_scaling(rows, out)
-    _print_rows([json.loads(row.to_json()) for row in rows], as_json)
+    print_table(["setting", "default", "meaning"], [list(row) for row in describe()])
 
 
 @app.command()
@@ -394,7 +309,7 @@ def distinguish(
         print(json.dumps(result.facts))
         return
     if result.rows:
-        _table(result.header, result.rows)
+        print_table(result.header, result.rows)
     print("\n".join(result.lines), end="\n" if result.lines else "")
 
 
@@ -438,24 +353,15 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Show where the marks went on one graph, what Q promised and what it brought, beside random moves."""
-    from maggnn.apps.explaining import HEADER, table_rows
-    from maggnn.apps.explaining import explain as explain_graph
+    from maggnn.apps.explain.command import HEADER, table_rows
+    from maggnn.apps.explain.command import explain as explain_graph
 
     explanation, facts = explain_graph(model, graph, out, moves, seed, target)
     if as_json:
         print(json.dumps(facts))
         return
-    _table(HEADER, table_rows(explanation))
+    print_table(HEADER, table_rows(explanation))
     print("\n".join([*explanation.notes, *map(str, out)]))
-
-
-@app.command()
-def report() -> None:
-    """Render docs/results.md and the README's tables from results/ledger.jsonl, and docs/api.md from the code."""
-    from maggnn.apps.report import write_report
-
-    changed = write_report(Path.cwd())
-    print("\n".join(str(path) for path in changed) if changed else "nothing changed")
 
 
 @app.command()
@@ -464,7 +370,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Train on embedded data in under three minutes: GIN, random marks, random moves, MAG-GNN, and a picture."""
-    from maggnn.experiments.demo import run_demo
+    from maggnn.apps.demo import run_demo
 
     result = run_demo(out)
     if as_json:
@@ -473,12 +379,8 @@ def demo(
     sets = list(result["accuracy"])
     methods = list(result["accuracy"][sets[0]])
     rows = [[method, *(f"{result['accuracy'][name][method]:.1f}" for name in sets)] for method in methods]
-    _table(["accuracy in %", *sets], rows)
+    print_table(["accuracy in %", *sets], rows)
     print(f"{result['seconds']:.0f} s; marks moving: {result['picture']}")
-
-
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
@@ -491,14 +393,14 @@ def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, s
     columns = [f"t = {step}" for step in range(result["moves"] + 1)]
     digits = 4 if result["metric"] == "mae" else 2
     rows = [[name, *(f"{value:.{digits}f}" for value in values)] for name, values in result[result["metric"]].items()]
-    _table([f"{result['metric']}, {tests} tests on {result['graphs']} graphs", *columns], rows)
+    print_table([f"{result['metric']}, {tests} tests on {result['graphs']} graphs", *columns], rows)
     print(f"model: {path}")
 
 
 def _show_table_evaluation(
     model: Path, table: Path, targets: list[str], smiles: str | None, workers: int, as_json: bool
 ) -> None:
-    from maggnn.apps.evaluating import evaluate_table
+    from maggnn.apps.fit.evaluating import evaluate_table
 
     result = evaluate_table(model, table, targets, smiles, workers)
     if as_json:
@@ -508,26 +410,3 @@ def _show_table_evaluation(
     used = result["rows"] - result["left_out"]
     print(f"{result['metric']} {result[result['metric']]:.4g} (95 % interval {low:.4g} to {high:.4g}) on {used} rows")
     print(f"{result['left_out']} of {result['rows']} rows left out")
-
-
-def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(rows))
-        return
-    names = ["table", "dataset", "method", "metric", "mean", "std", "runs", "m", "k", "t", "keep"]
-    _table(names, [["" if row[name] is None else str(row[name]) for name in names] for row in rows])
-
-
-def _table(header: list[str], rows: list[list[str]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else 200).print(table)
-
-
-def _fail(message: str, code: int) -> int:
-    print(f"maggnn: {message}", file=sys.stderr)
-    return code

@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from maggnn.apps.graph_files import read_graphs
+from maggnn.apps.draw.layouts import layout_of
+from maggnn.apps.draw.pair import MarkedGraph, draw_pair
+from maggnn.data.graph_files import read_graphs
 from maggnn.data.registry import load
 from maggnn.errors import InputError
-from maggnn.experiments.figures.layouts import layout_of
-from maggnn.experiments.figures.pair import MarkedGraph, draw_pair
-from maggnn.packed import PackedGraphs
-from maggnn.planner import Plan, partitions, plan
-from maggnn.refinement import Comparison, nearest_tuple, separating_order
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.theory.planner import Plan, partitions, plan
+from maggnn.theory.refinement import Comparison, nearest_tuple, separating_order
 from maggnn.training.progress import Progress
 
 SHOWN = 20

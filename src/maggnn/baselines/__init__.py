@@ -1,69 +1,53 @@
-"""The methods that the paper compares with, one a file, each an encoder in place of MAG-GNN's own.
+"""The methods that the paper compares with, by the names that the ledger knows; one file each.
 
-Most of them are one idea over one object, the marked copies of a graph for all v in V^k (Eq. 3, `copies`), with
-different ways to pool across the copies.
+Each is another encoder in place of g_p (`rival`); most read all marked copies of a graph (`copies`) and are built of a
+few common `parts`. This file is only the table of names: a method is imported when a config names it.
 """
 
 from __future__ import annotations
 
-import difflib
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-from maggnn.baselines.cin import CIN
-from maggnn.baselines.dropgnn import DropGNN
-from maggnn.baselines.gine import GINE
-from maggnn.baselines.gnn_123 import GNN123
-from maggnn.baselines.gnn_ak import GNNAKPlus
-from maggnn.baselines.gsn import GSN
-from maggnn.baselines.i2gnn import I2GNN
-from maggnn.baselines.id_gnn import IDGNN
-from maggnn.baselines.k_osan import KOSAN
-from maggnn.baselines.kp_gnn import KPGNN
-from maggnn.baselines.ngnn import NGNN
-from maggnn.baselines.pf_gnn import PFGNN
-from maggnn.baselines.pna import PNA
-from maggnn.baselines.ppgn import PPGN
-from maggnn.baselines.rival import Rival
-from maggnn.baselines.rni import RNI
-from maggnn.baselines.sswl_plus import SSWLPlus
-from maggnn.baselines.sun import SUN
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.errors import InputError
-from maggnn.features import FeatureSpec
+from maggnn.errors import InputError, did_you_mean
 
-RIVALS: dict[str, type[Rival]] = {
-    "gine": GINE,
-    "ngnn": NGNN,
-    "id-gnn": IDGNN,
-    "gnn-ak+": GNNAKPlus,
-    "sun": SUN,
-    "kp-gnn": KPGNN,
-    "sswl+": SSWLPlus,
-    "pna": PNA,
-    "rni": RNI,
-    "dropgnn": DropGNN,
-    "pf-gnn": PFGNN,
-    "k-osan": KOSAN,
-    "i2gnn": I2GNN,
-    "ppgn": PPGN,
-    "1-2-3-gnn": GNN123,
-    "gsn": GSN,
-    "cin": CIN,
+if TYPE_CHECKING:
+    from maggnn.baselines.rival import Rival
+    from maggnn.model.features import FeatureSpec
+
+BASELINES = {
+    "gine": "gine:GINE",
+    "ngnn": "ngnn:NGNN",
+    "id-gnn": "id_gnn:IDGNN",
+    "gnn-ak+": "gnn_ak:GNNAKPlus",
+    "sun": "sun:SUN",
+    "kp-gnn": "kp_gnn:KPGNN",
+    "sswl+": "sswl_plus:SSWLPlus",
+    "pna": "pna:PNA",
+    "rni": "rni:RNI",
+    "dropgnn": "dropgnn:DropGNN",
+    "pf-gnn": "pf_gnn:PFGNN",
+    "k-osan": "k_osan:KOSAN",
+    "i2gnn": "i2gnn:I2GNN",
+    "ppgn": "ppgn:PPGN",
+    "1-2-3-gnn": "gnn_123:GNN123",
+    "gsn": "gsn:GSN",
+    "cin": "cin:CIN",
 }
-"""By the names that the ledger knows."""
+"""Name -> file and class."""
+
+
+def baseline_type(name: str) -> type[Rival]:
+    """The class of a baseline's name, imported now."""
+    if name not in BASELINES:
+        raise InputError(f"no baseline {name!r}{did_you_mean(name, BASELINES)}")
+    file, _, kind = BASELINES[name].partition(":")
+    return getattr(import_module(f"{__name__}.{file}"), kind)
 
 
 def make_encoder(
     rival: RivalConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
 ) -> Rival | None:
-    """The rival that a config names, with fresh weights; None: it names none."""
-    if not rival.name:
-        return None
-    return rival_type(rival.name)(rival, encoder, node_features, edge_features)
-
-
-def rival_type(name: str) -> type[Rival]:
-    """The class of a rival's name."""
-    if name not in RIVALS:
-        nearest = difflib.get_close_matches(name, RIVALS, n=1, cutoff=0.0)[0]
-        raise InputError(f"no rival {name!r}: did you mean {nearest}? There are {', '.join(RIVALS)}")
-    return RIVALS[name]
+    """The baseline that a config names, with fresh weights; None where it names none."""
+    return baseline_type(rival.name)(rival, encoder, node_features, edge_features) if rival.name else None

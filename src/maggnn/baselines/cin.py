@@ -32,8 +32,8 @@ from maggnn.baselines.cycles import Neighbours, chordless_cycles, neighbours
 from maggnn.baselines.parts import Dense, between, bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
 
 Embeddings = tuple[Tensor, Tensor, Tensor]
 """Of nodes, edges and rings."""

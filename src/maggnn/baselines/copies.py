@@ -29,10 +29,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from maggnn.graphs import GraphBatch
-from maggnn.kernels.messages import sum_nodes
-from maggnn.packed import batch_of_edges
-from maggnn.structure import adjacency, either_way
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import batch_of_edges
+from maggnn.graphs.structure import adjacency, either_way
+from maggnn.model.kernels.messages import sum_nodes
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from maggnn.baselines.copies import expanded
 from maggnn.baselines.parts import between
-from maggnn.graphs import GraphBatch
-from maggnn.structure import adjacency, either_way
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.structure import adjacency, either_way
 
 
 @dataclass(frozen=True)

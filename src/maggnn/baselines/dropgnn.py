@@ -23,9 +23,9 @@ from torch.nn import functional
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.packed import batch_of_edges
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import batch_of_edges
+from maggnn.model.features import FeatureSpec
 
 
 class DropGNN(Rival):

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.encoder import Encoder
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.encoder import Encoder
+from maggnn.model.features import FeatureSpec
 
 
 class GINE(Rival):

@@ -33,10 +33,10 @@ from maggnn.baselines.cycles import Neighbours, neighbours
 from maggnn.baselines.parts import bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.encoder import GINLayer
-from maggnn.features import FeatureEmbedding, FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.packed import batch_of_edges
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import batch_of_edges
+from maggnn.model.encoder import GINLayer
+from maggnn.model.features import FeatureEmbedding, FeatureSpec
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from maggnn.baselines.copies import Copies, node_copies
 from maggnn.baselines.parts import Atoms, Distance, Layers, Output, at_nodes, plain
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.normalise import Norm
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
+from maggnn.model.normalise import Norm
 
 
 class GNNAKPlus(Rival):

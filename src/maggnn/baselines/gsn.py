@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from maggnn.baselines.cycles import neighbours, simple_cycles
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.encoder import GINELayer
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.encoder import GINELayer
+from maggnn.model.features import FeatureSpec
 
 
 class CountingLayer(GINELayer):

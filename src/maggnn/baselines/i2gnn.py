@@ -22,8 +22,8 @@ from maggnn.baselines.copies import edge_copies
 from maggnn.baselines.parts import DistanceFeatures
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
 
 
 class I2GNN(Rival):

@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.particles import gumbel
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
+from maggnn.theory.particles import gumbel
 
 
 class KOSAN(Rival):
@@ -38,6 +39,8 @@ class KOSAN(Rival):
         self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(rival, config, node_features, edge_features)
+        if config.marking != "binary":
+            raise InputError("k-OSAN differentiates through 0/1 marks: set encoder.marking to binary")
         d = config.hidden
         self.upstream = self.inner(norm="layer")
         # No bias at the end: draws and softmax know differences of scores alone.

@@ -31,9 +31,9 @@ from maggnn.baselines.copies import REACHABLE, Copies, node_copies
 from maggnn.baselines.parts import Atoms, Dense, Layers, NeighbourSum, Output, Perceptron, at_nodes, farthest
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.structure import adjacency, either_way
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.structure import adjacency, either_way
+from maggnn.model.features import FeatureSpec
 
 REACH = 3
 """Distances within a peripheral subgraph whose pairs are counted."""

@@ -19,8 +19,8 @@ from maggnn.baselines.copies import node_copies
 from maggnn.baselines.parts import DistanceFeatures
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
 
 
 class NGNN(Rival):

@@ -18,13 +18,13 @@ from torch.nn import functional
 from maggnn.baselines.copies import UNREACHED, Copies, once
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig
-from maggnn.encoder import Encoder, present
 from maggnn.errors import InputError
-from maggnn.features import FeatureSpec, look_up
-from maggnn.graphs import GraphBatch
-from maggnn.kernels.messages import aggregate
-from maggnn.normalise import Norm
-from maggnn.rings import EdgeEmbedding
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.edge_embedding import EdgeEmbedding
+from maggnn.model.encoder import Encoder, present
+from maggnn.model.features import FeatureSpec, look_up
+from maggnn.model.kernels.messages import aggregate
+from maggnn.model.normalise import Norm
 
 FARTHEST = 8
 """Distances that are told apart where `hops` sets no bound; farther nodes count as this far."""

@@ -30,10 +30,10 @@ from torch import Tensor, nn
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.encoder import Encoder
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.particles import ParticleFilter, gumbel
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.encoder import Encoder
+from maggnn.model.features import FeatureSpec
+from maggnn.theory.particles import ParticleFilter, gumbel
 
 STEPS = 2
 """T: nodes that a particle individualises."""

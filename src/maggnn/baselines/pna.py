@@ -21,9 +21,9 @@ from torch.nn import functional
 from maggnn.baselines.parts import bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.normalise import Norm
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
+from maggnn.model.normalise import Norm
 
 DEGREES = (0, 178, 506, 303, 13)
 """How many of 1,000 atoms of ZINC have 0, 1, 2, ... bonds; those of MolHIV are much the same."""

@@ -27,8 +27,8 @@ from maggnn.baselines.copies import once
 from maggnn.baselines.parts import Dense, between, bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
 
 
 @dataclass(frozen=True)

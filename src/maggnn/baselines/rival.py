@@ -12,11 +12,11 @@ from typing import Any
 
 from maggnn.baselines.copies import once
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.encoder import AnyEncoder, Encoder
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.rings import edge_rings
-from maggnn.structure import node_structure
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.rings import edge_rings
+from maggnn.graphs.structure import node_structure
+from maggnn.model.encoder import AnyEncoder, Encoder
+from maggnn.model.features import FeatureSpec
 
 
 class Rival(AnyEncoder):

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
 
 
 class RNI(Rival):

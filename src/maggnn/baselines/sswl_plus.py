@@ -25,8 +25,8 @@ from maggnn.baselines.copies import Copies, node_copies
 from maggnn.baselines.parts import Atoms, Distance, Layers, NeighbourSum, Output, Perceptron, at_nodes
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
 
 
 class SSWLPlus(Rival):

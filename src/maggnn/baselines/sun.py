@@ -23,9 +23,9 @@ from maggnn.baselines.copies import Copies, node_copies
 from maggnn.baselines.parts import Atoms, Layers, NeighbourSum, Output, Perceptron, at_nodes, plain
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.kernels.messages import spread_to_nodes
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.features import FeatureSpec
+from maggnn.model.kernels.messages import spread_to_nodes
 
 
 class SUN(Rival):

@@ -15,13 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.data.cycles import cycles_through_edges
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
-from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
+from maggnn.data.synthetic.cycles import cycles_through_edges
+from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.rings import NUM_CATEGORIES as RING_CATEGORIES
+from maggnn.graphs.rings import with_rings
 
 ZINC_MAX_PARAMETERS = 500_000
 """The budget of the benchmark (Dwivedi et al. 2023)."""
@@ -114,6 +116,25 @@ def _zinc(name: str, file: str) -> Dataset:
     graphs = _with_targets(graphs, graphs.y)
     most = ZINC_MAX_PARAMETERS if name == "zinc" else None
     return Dataset(name, graphs, "regression", 1, official_split, metric="mae", max_parameters=most, extra=extra)
+
+
+def _zinc_rings() -> Dataset:
+    """The molecules of ZINC without atoms and bonds, and no label: how many bonds have a smallest ring of each size.
+
+    What an agent learns here it learns from structure alone, so it can place marks in any molecule (PRE).
+    """
+    graphs, extra = _file("zinc12k")
+    graphs = with_rings(replace(graphs, x=None, edge_attr=None))
+    assert graphs.rings is not None
+    owner = torch.repeat_interleave(torch.arange(len(graphs)), graphs.num_edges)
+    in_ring = graphs.rings > 0
+    y = torch.zeros(len(graphs), RING_CATEGORIES - 1)
+    y.index_put_((owner[in_ring], graphs.rings[in_ring] - 1), torch.tensor(0.5), accumulate=True)  # edges go both ways
+    names = tuple(f"bonds_in_rings_of_{size}" for size in range(3, RING_CATEGORIES + 2))
+    graphs = replace(graphs, y=y, rings=None)
+    return Dataset(
+        "zinc_rings", graphs, "regression", len(names), official_split, metric="mae", target_names=names, extra=extra
+    )
 
 
 def _molhiv() -> Dataset:
@@ -242,6 +263,13 @@ ENTRIES: dict[str, DatasetEntry] = {
         12_000,
         "data root",
         lambda: _zinc("zinc", "zinc12k"),
+        _parts(10_000, 1000, 1000, 23.16, 24.92),
+    ),
+    "zinc_rings": DatasetEntry(
+        "the bare graphs of ZINC: bonds in rings of 3, 4, ..., 8 atoms; trains agents without labels",
+        12_000,
+        "data root",
+        _zinc_rings,
         _parts(10_000, 1000, 1000, 23.16, 24.92),
     ),
     "zinc_full": DatasetEntry(

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.graphs import Task
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.batch import Task
+from maggnn.graphs.packed import PackedGraphs
 
 Fact = tuple[str, bool]
 """Something known about a data set, in words, and whether it holds."""

@@ -8,7 +8,6 @@ hybridisation columns of `x` are zero.
 
 from __future__ import annotations
 
-import difflib
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 
 from maggnn.data.packing import Arrays, concatenated, save_packed, smallest
 from maggnn.data.sources import data_root
-from maggnn.errors import InputError
+from maggnn.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,8 +56,7 @@ def get(name: str, raw: Path | None = None) -> Path:
         raw: folder of the official files, as PyG or OGB lay it out; by default one under the data root.
     """
     if name not in OFFICIAL:
-        nearest = difflib.get_close_matches(name, OFFICIAL, n=1, cutoff=0.0)[0]
-        raise InputError(f"no official set {name!r}: did you mean {nearest!r}? There are {', '.join(OFFICIAL)}")
+        raise InputError(f"no official set {name!r}{did_you_mean(name, OFFICIAL)}")
     path = data_root() / f"{OFFICIAL[name].file}.npz"
     if path.exists():
         raise InputError(f"{path} is there already: move it away first")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from maggnn.data.molecules import Molecule
+from maggnn.data.molecules.smiles import Molecule
 from maggnn.errors import InputError
 
 Arrays = dict[str, np.ndarray]

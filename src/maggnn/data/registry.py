@@ -7,7 +7,6 @@ your own (`maggnn data pack` makes one from a table of SMILES).
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable
@@ -17,12 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maggnn.data import benchmarks, expressivity, links, regular_graphs
+from maggnn.data import benchmarks
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
-from maggnn.errors import InputError
-from maggnn.packed import PackedGraphs
+from maggnn.data.synthetic import expressivity, links, regular_graphs
+from maggnn.errors import InputError, did_you_mean
+from maggnn.graphs.packed import PackedGraphs
 
 NUM_FOLDS = 10
 HELD_OUT_SHARE = 0.25
@@ -57,8 +57,7 @@ def dataset_entry(name: str) -> DatasetEntry:
         return DatasetEntry("a packed file", 0, "data root", lambda: benchmarks.load_own(Path(name)))
     if super_graph_size := re.fullmatch(r"supergraph([1-9]\d?)", name):
         return _super_graph_entry(int(super_graph_size[1]))
-    nearest = difflib.get_close_matches(name, DATASETS, n=1, cutoff=0.0)[0]
-    raise InputError(f"no data set {name!r}: did you mean {nearest!r}? `maggnn data list` shows all")
+    raise InputError(f"no data set {name!r}{did_you_mean(name, DATASETS)} `maggnn data list` shows all")
 
 
 # ---- protocols ------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs import Level
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.batch import Level
+from maggnn.graphs.packed import PackedGraphs
 
 DATA_ROOT_VARIABLE = "MAGGNN_DATA"
 REQUIRED = ("num_nodes", "num_edges", "edge_index")

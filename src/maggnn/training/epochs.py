@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maggnn.runtime import make_generator
+from maggnn.model.runtime import make_generator
 
 
 class Epochs:

@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.agent import kept_state
 from maggnn.data import registry
-from maggnn.environment import graph_mean
 from maggnn.errors import InputError
-from maggnn.graphs import GraphBatch, Task
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import make_generator, pick_device
-from maggnn.training.checkpoint import load_model
-from maggnn.training.scores import Metric, absolute_errors, score
+from maggnn.graphs.batch import GraphBatch, Task
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.agent import kept_state
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.predictor import graph_mean
+from maggnn.model.runtime import make_generator, pick_device
+from maggnn.model.saving import load_model
+from maggnn.training.metrics import Metric, absolute_errors, score
 
 TEST_SEED = 1_000_003
 """Tests draw their tuples from another stream than training."""

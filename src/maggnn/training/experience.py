@@ -9,15 +9,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from maggnn.agent import epsilon_greedy
-from maggnn.capture import Captured
 from maggnn.config import Config
-from maggnn.environment import Environment
-from maggnn.graphs import BatchSize
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import Randomness
-from maggnn.state import State
+from maggnn.graphs.batch import BatchSize
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.agent import epsilon_greedy
+from maggnn.model.kernels.capture import Captured
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import Randomness
+from maggnn.model.state import State
+from maggnn.training.environment import Environment
 from maggnn.training.epochs import Epochs
 from maggnn.training.replay import Replay
 

@@ -13,20 +13,19 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from maggnn.baselines import RIVALS, make_encoder
-from maggnn.capture import Captured
 from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
-from maggnn.environment import Environment, individual_loss, mean_loss
 from maggnn.errors import InputError
-from maggnn.features import FeatureSpec
-from maggnn.frozen import frozen
-from maggnn.graphs import BatchSize, GraphBatch, Task
-from maggnn.model import MagGNN
-from maggnn.normalise import fix_statistics
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import Randomness
+from maggnn.graphs.batch import BatchSize, GraphBatch, Task
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.inference.frozen import frozen
+from maggnn.model.kernels.capture import Captured
+from maggnn.model.mag_gnn import DataShape, MagGNN
+from maggnn.model.normalise import fix_statistics
+from maggnn.model.pretrained import pretrained_agent
+from maggnn.model.runtime import Randomness, make_generator
+from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.epochs import Epochs
 from maggnn.training.experience import Walkers
 from maggnn.training.optimiser import (
@@ -35,7 +34,6 @@ from maggnn.training.optimiser import (
     optimiser_tensors,
     set_learning_rate,
 )
-from maggnn.training.pretrained import pretrained_agent
 from maggnn.training.q_learning import QLearner
 from maggnn.training.replay import Replay
 from maggnn.training.schedules import epsilon
@@ -66,30 +64,26 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
         travelling.check(config.agent)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
-        node_features, edge_features = FeatureSpec.of(dataset.graphs.x), FeatureSpec.of(dataset.graphs.edge_attr)
-        model = MagGNN(
-            num_outputs=dataset.num_outputs,
-            node_features=node_features,
-            edge_features=edge_features,
-            encoder=config.encoder,
-            predictor=config.predictor,
-            agent=config.agent,
-            task=dataset.task,
-            level=dataset.graphs.level,
-            num_roots=0 if dataset.graphs.roots is None else dataset.graphs.roots.shape[1],
-            travelling=None if travelling is None else travelling.shape,
-            g_p=make_encoder(config.rival, config.encoder, node_features, edge_features),
-        )
+        shape = DataShape.of(dataset.graphs, dataset.num_outputs, dataset.task)
+        model = MagGNN.from_config(config, shape, None if travelling is None else travelling.shape)
     if travelling is not None:
         assert model.q_network is not None
         model.q_network.load_state_dict(travelling.weights)
     return model
 
 
-def _uses_torchs_generator(config: Config) -> bool:
-    """Dropout does, and rivals that draw."""
-    name = config.rival.name
-    return config.encoder.dropout > 0 or (name in RIVALS and RIVALS[name].draws)
+def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
+    """The training graphs of the predictor and of the agent: all for both, unless a share is held out for the agent.
+
+    A predictor that has memorised its training graphs loses little on them wherever the marks are, so the rewards of
+    moves are mostly noise there. On graphs that it has not seen they say which marks generalise.
+    """
+    share = config.training.held_out_share
+    if not share or not config.training.agent_steps:
+        return train, train
+    order = train[torch.randperm(len(train), generator=make_generator(config.runtime.seed))]
+    count = max(1, round(share * len(train)))
+    return order[count:].sort().values, order[:count].sort().values
 
 
 class Paradigm(ABC):
@@ -106,9 +100,12 @@ class Paradigm(ABC):
         self.config = config
         self.task: Task = dataset.task
         self.train_ids = split.train
-        self.epochs = Epochs(split.train, config.training.batch_size, config.runtime.seed)
-        self.random = Randomness(config.runtime.seed, device, dropout=_uses_torchs_generator(config))
+        predictor_ids, self.agent_ids = _shared_out(split.train, config)
+        self.epochs = Epochs(predictor_ids, config.training.batch_size, config.runtime.seed)
         self.model = make_model(config, dataset).to(device).eval()
+        # Dropout draws from torch's own generator, and so do baselines that draw.
+        draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
+        self.random = Randomness(config.runtime.seed, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
@@ -134,7 +131,7 @@ class Paradigm(ABC):
             config.replay.capacity, agent.num_tuples, agent.tuple_order, self.model.history_width, device
         )
         self.walkers = Walkers(
-            self.model, self.environment, self.packed, self.train_ids, config, self.replay, self.random, self.evolving
+            self.model, self.environment, self.packed, self.agent_ids, config, self.replay, self.random, self.evolving
         )
         self.fit_agent = Captured(self._fit_agent, device, [self.random.device], self.model.recordable)
 
@@ -275,7 +272,7 @@ class Ord(Paradigm):
         self.predictor.requires_grad_(False)
         self.environment.predictor = frozen(self.model).predictor
         self.environment.tabulate_if_cheaper(
-            self.packed, self.train_ids, self.config.agent.tuple_order, self._judgements()
+            self.packed, self.agent_ids, self.config.agent.tuple_order, self._judgements()
         )
         self.gather_warmup()
 

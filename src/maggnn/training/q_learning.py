@@ -18,12 +18,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from maggnn.agent import best_move, q_rows
 from maggnn.config import TrainingConfig
-from maggnn.environment import Environment
-from maggnn.model import MagGNN, described, graph_rows
-from maggnn.q_network import QNetwork
-from maggnn.state import Move, State
+from maggnn.model.agent import best_move, q_rows
+from maggnn.model.mag_gnn import MagGNN, described, graph_rows
+from maggnn.model.q_network import QNetwork
+from maggnn.model.state import Move, State
+from maggnn.training.environment import Environment
 from maggnn.training.optimiser import make_optimiser, set_learning_rate
 from maggnn.training.replay import Experience
 

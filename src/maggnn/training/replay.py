@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maggnn.graphs import BatchSize
-from maggnn.packed import PackedGraphs
-from maggnn.state import Move, State
+from maggnn.graphs.batch import BatchSize
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.state import Move, State
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from maggnn.data import registry
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.model import MagGNN
-from maggnn.runtime import matrix_products, pick_device
-from maggnn.training import checkpoint
+from maggnn.model import saving as checkpoint
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import matrix_products, pick_device
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Scalars
 from maggnn.training.progress import Log, Progress
 from maggnn.training.validation import Validation

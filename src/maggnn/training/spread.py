@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from maggnn.config import AgentConfig
-from maggnn.environment import Environment
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import make_generator
-from maggnn.state import State
-from maggnn.tuples import all_tuples, sample_tuples
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.runtime import make_generator
+from maggnn.model.state import State
+from maggnn.model.tuples import all_tuples, sample_tuples
+from maggnn.training.environment import Environment
 
 MOST_TUPLES = 400
 

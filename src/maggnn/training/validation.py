@@ -15,7 +15,7 @@ from maggnn.config import Config
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.runtime import make_generator
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import Paradigm, Scalars
 from maggnn.training.spread import score_spread

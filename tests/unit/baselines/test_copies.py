@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from maggnn.baselines import RIVALS, make_encoder
+from maggnn.baselines import BASELINES, baseline_type, make_encoder
 from maggnn.baselines.copies import REACHABLE, UNREACHED, edge_copies, node_copies
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.conversions import pack_networkx
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.rings import with_rings
-from maggnn.structure import with_structure
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.rings import with_rings
+from maggnn.graphs.structure import with_structure
+from maggnn.model.features import FeatureSpec
 
 GRAPHS = [nx.gnp_random_graph(7, 0.3, seed=1), nx.path_graph(1), nx.cycle_graph(6), nx.star_graph(3)]
 
@@ -135,7 +135,7 @@ def test_copies_are_made_once_a_batch():
     assert node_copies(graphs, 2) is not node_copies(graphs, 1)
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_a_batch_that_is_done_with_is_gone(name):
     """No cycle of references keeps it until Python's collector comes by, on a GPU with all its memory."""
     graphs, features = batch(), FeatureSpec()
@@ -153,7 +153,7 @@ def test_a_batch_that_is_done_with_is_gone(name):
 
 
 @pytest.mark.parametrize("reads", [{"random_walk": 4}, {"distances": True}, {"rings": True, "conv": "gine"}])
-@pytest.mark.parametrize("name", [name for name, rival in RIVALS.items() if not rival.draws])
+@pytest.mark.parametrize("name", [name for name in BASELINES if not baseline_type(name).draws])
 def test_answers_do_not_depend_on_who_worked_the_structure_out(name, reads):
     """Copies keep the walks, distances and rings of the whole graph, whether the set was prepared or not."""
     torch.manual_seed(0)

@@ -6,8 +6,8 @@ import torch
 
 from maggnn.baselines.cycles import chordless_cycles, neighbours, simple_cycles
 from maggnn.baselines.gsn import cycle_counts
-from maggnn.conversions import pack_networkx
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
 
 LARGEST = 6
 GRAPHS = [

@@ -4,19 +4,18 @@ import networkx as nx
 import pytest
 import torch
 
-from maggnn.baselines import RIVALS, make_encoder
+from maggnn.baselines import baseline_type, make_encoder
 from maggnn.baselines.cin import cells_of
 from maggnn.baselines.cycles import neighbours
 from maggnn.baselines.gnn_123 import pairs_of, triples_of
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.conversions import pack_networkx
 from maggnn.data.registry import load
 from maggnn.data.sources import data_root
-from maggnn.features import FeatureSpec
-from maggnn.packed import PackedGraphs
-from maggnn.predictor import pool_nodes
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
+from maggnn.model.predictor import pool_nodes
 
-torch.set_num_threads(1)
 NAMES = ("i2gnn", "ppgn", "1-2-3-gnn", "gsn", "cin")
 ATOMS, BONDS = FeatureSpec(categories=(3,)), FeatureSpec(categories=(2,))
 D = 12
@@ -53,7 +52,7 @@ def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, num_layers=3, **setting
     torch.manual_seed(seed)
     config = EncoderConfig(conv="gine", num_layers=num_layers, hidden=D, **settings)
     rival = make_encoder(RivalConfig(name=name, hops=hops), config, atoms, bonds)
-    assert isinstance(rival, RIVALS[name])
+    assert isinstance(rival, baseline_type(name))
     return rival.double()
 
 

@@ -6,21 +6,21 @@ import networkx as nx
 import pytest
 import torch
 
-from maggnn.baselines import RIVALS, make_encoder
+from maggnn.baselines import baseline_type, make_encoder
 from maggnn.baselines.copies import node_copies
 from maggnn.baselines.kp_gnn import REACH, peripheral_counts
 from maggnn.baselines.parts import NeighbourSum
 from maggnn.baselines.sswl_plus import across_copies
 from maggnn.config import EncoderConfig, RivalConfig
-from maggnn.conversions import pack_networkx
 from maggnn.data import registry
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
-from maggnn.experiments.recipes import rival_recipe
-from maggnn.features import FeatureSpec
-from maggnn.graphs import GraphBatch
-from maggnn.kernels.messages import sum_nodes
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
+from maggnn.model.kernels.messages import sum_nodes
+from maggnn_paper.recipes import baseline_recipe
 
 NAMES = ["id-gnn", "gnn-ak+", "sun", "kp-gnn", "sswl+"]
 D = 12
@@ -56,7 +56,7 @@ def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
     torch.manual_seed(0)
     config = EncoderConfig(conv=conv, num_layers=3, hidden=hidden, **settings)
     features = FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr)
-    return settled(RIVALS[name](RivalConfig(name=name, hops=hops), config, *features).double(), packed)
+    return settled(baseline_type(name)(RivalConfig(name=name, hops=hops), config, *features).double(), packed)
 
 
 def settled(rival, packed):
@@ -199,7 +199,7 @@ def test_one_root_does_not_split_sr25(name, splits):
 def test_id_gnn_is_deep_enough_for_exp():
     """What the root sent has to come back to it: four layers, which do for other rivals, are too few."""
     packed = registry.load("exp").graphs.select(torch.arange(2))
-    config = rival_recipe("exp", "id-gnn")
+    config = baseline_recipe("exp", "id-gnn")
     for layers, splits in ((4, False), (config.encoder.num_layers, True)):
         torch.manual_seed(0)
         encoder = config.replaced(encoder={"num_layers": layers}).encoder

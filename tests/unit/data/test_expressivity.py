@@ -6,8 +6,8 @@ import networkx as nx
 import pytest
 import torch
 
-from maggnn.conversions import to_networkx
-from maggnn.data.expressivity import (
+from maggnn.data.sources import load_packed_file
+from maggnn.data.synthetic.expressivity import (
     CSL_SKIPS,
     csl,
     csl8_pair,
@@ -18,8 +18,8 @@ from maggnn.data.expressivity import (
     super_graphs,
     super_sequences,
 )
-from maggnn.data.sources import load_packed_file
 from maggnn.errors import InputError
+from maggnn.graphs.conversions import to_networkx
 
 
 def adjacency(packed):

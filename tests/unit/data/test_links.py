@@ -4,12 +4,10 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
-from maggnn.data.links import hidden_links
 from maggnn.data.registry import check, load
-from maggnn.features import FeatureSpec
-from maggnn.model import MagGNN
-
-torch.set_num_threads(1)
+from maggnn.data.synthetic.links import hidden_links
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
 
 
 @pytest.mark.parametrize("name", ["links", "links_unmarked"])

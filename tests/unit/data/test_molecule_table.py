@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maggnn.data.molecule_table import read_table
-from maggnn.data.molecules import RowError
+from maggnn.data.molecules.smiles import RowError
+from maggnn.data.molecules.table import read_table
 from maggnn.data.packing import DuplicateWarning
 from maggnn.errors import InputError
 

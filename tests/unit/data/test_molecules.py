@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maggnn.data import molecules
-from maggnn.data.atom_features import FEATURE_SETS, ZINC_TYPES
-from maggnn.data.molecules import Molecule, RowError, featurise, featurise_all
+from maggnn.data.molecules import smiles as molecules
+from maggnn.data.molecules.atom_features import FEATURE_SETS, ZINC_TYPES
+from maggnn.data.molecules.smiles import Molecule, RowError, featurise, featurise_all
 from maggnn.errors import InputError
 
 PACKED = {"zinc12k": "zinc", "zinc_full": "zinc", "qm9": "qm9", "molhiv": "ogb"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from maggnn.data.molecules import featurise
+from maggnn.data.molecules.smiles import featurise
 from maggnn.data.packing import DuplicateWarning, pack, save_packed, shared_between_parts, smallest
 from maggnn.data.sources import load_packed_file
 from maggnn.errors import InputError

@@ -6,8 +6,8 @@ import sys
 import pytest
 import torch
 
-from maggnn.data.expressivity import sequence_class, super_sequences
 from maggnn.data.registry import DATASETS, check, dataset_entry, load
+from maggnn.data.synthetic.expressivity import sequence_class, super_sequences
 from maggnn.errors import InputError
 
 GENERATED = [name for name, entry in DATASETS.items() if entry.origin == "generated"]
@@ -107,5 +107,5 @@ def test_absent_packed_set_says_what_to_do(tmp_path, monkeypatch):
 
 def test_importing_the_data_sets_stays_light():
     heavy = "{'torch_geometric', 'networkx'} & set(sys.modules)"
-    code = f"import sys, maggnn.data, maggnn.conversions; already = {heavy}; sys.exit(bool(already))"
+    code = f"import sys, maggnn.data, maggnn.graphs.conversions; already = {heavy}; sys.exit(bool(already))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

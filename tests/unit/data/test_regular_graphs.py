@@ -7,9 +7,18 @@ import networkx as nx
 import pytest
 import torch
 
-from maggnn.conversions import to_networkx
-from maggnn.data.regular_graphs import MAX_PAIRING_DEGREE, fingerprints, random_regular, sr26, sr28, sr35, sr36, sr40
+from maggnn.data.synthetic.regular_graphs import (
+    MAX_PAIRING_DEGREE,
+    fingerprints,
+    random_regular,
+    sr26,
+    sr28,
+    sr35,
+    sr36,
+    sr40,
+)
 from maggnn.errors import InputError
+from maggnn.graphs.conversions import to_networkx
 
 FAMILIES = {
     sr26: (10, (26, 10, 3, 4)),

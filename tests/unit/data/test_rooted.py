@@ -5,16 +5,15 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
-from maggnn.conversions import pack_networkx
-from maggnn.data.cycles import cycles_through_edges
-from maggnn.data.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
+from maggnn.data.synthetic.cycles import cycles_through_edges
+from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
-from maggnn.features import FeatureSpec
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.training import checkpoint
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model import saving as checkpoint
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
 
-torch.set_num_threads(1)
 SIZES = (3, 1, 4)
 
 

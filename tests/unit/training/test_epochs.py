@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from maggnn.training.epochs import Epochs
 
-torch.set_num_threads(1)
 IDS = torch.tensor([1, 2, 4, 7, 9])
 
 

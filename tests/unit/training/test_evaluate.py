@@ -4,12 +4,11 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.tuples import sample_tuples
 from maggnn.training.evaluate import evaluate
-from maggnn.tuples import sample_tuples
 
-torch.set_num_threads(1)
 SIZES = (3, 1, 5, 4)
 MOVES, TESTS = 3, 20
 

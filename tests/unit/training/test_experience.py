@@ -3,14 +3,13 @@
 import torch
 
 from maggnn.config import Config, EncoderConfig
-from maggnn.environment import Environment
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import Randomness
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import Randomness
+from maggnn.training.environment import Environment
 from maggnn.training.experience import Walkers
 from maggnn.training.replay import Replay, columns_of
 
-torch.set_num_threads(1)
 CPU = torch.device("cpu")
 TRAIN = torch.tensor([1, 2, 4])
 WALK_LENGTH, WALKERS = 3, 5

@@ -12,7 +12,6 @@ from maggnn.training.optimiser import (
 )
 from maggnn.training.schedules import learning_rate
 
-torch.set_num_threads(1)
 CONFIG = TrainingConfig(weight_decay=0.01)
 
 

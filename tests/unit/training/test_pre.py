@@ -8,13 +8,12 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.registry import load
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.packed import PackedGraphs
-from maggnn.training import checkpoint
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model import saving as checkpoint
+from maggnn.model.pretrained import pretrained_agent, save_agent
 from maggnn.training.paradigms import Pre
-from maggnn.training.pretrained import pretrained_agent, save_agent
 from maggnn.training.run import train
 
-torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:agent .* learned with:UserWarning")
 CPU = torch.device("cpu")
 HOME = Config().replaced(

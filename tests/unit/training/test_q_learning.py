@@ -6,15 +6,14 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, TrainingConfig
-from maggnn.environment import Environment
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.state import Move, State
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.state import Move, State
+from maggnn.model.tuples import sample_tuples
+from maggnn.training.environment import Environment
 from maggnn.training.q_learning import QLearner
 from maggnn.training.replay import Experience
-from maggnn.tuples import sample_tuples
 
-torch.set_num_threads(1)
 ACTIONS = ("simultaneous", "in_turn", "choose")
 SIZES, M, K, GAMMA = (3, 1, 4), 2, 2, 0.7
 PACKED = PackedGraphs.build(  # three paths

@@ -2,13 +2,12 @@
 
 import torch
 
-from maggnn.packed import PackedGraphs
-from maggnn.state import Move, State
-from maggnn.training import checkpoint
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model import saving as checkpoint
+from maggnn.model.state import Move, State
+from maggnn.model.tuples import sample_tuples
 from maggnn.training.replay import Replay, columns_of
-from maggnn.tuples import sample_tuples
 
-torch.set_num_threads(1)
 CPU = torch.device("cpu")
 PACKED = PackedGraphs.build(
     torch.tensor([4, 2, 7]),

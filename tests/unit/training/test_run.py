@@ -5,13 +5,12 @@ import torch
 
 from maggnn.config import Config
 from maggnn.errors import InputError
-from maggnn.runtime import Randomness
+from maggnn.model.runtime import Randomness
 from maggnn.training import run
 from maggnn.training.paradigms import Ord
 from maggnn.training.progress import read_log
 from maggnn.training.run import train
 
-torch.set_num_threads(1)
 CONFIG = Config().replaced(
     data={"name": "csl8"},
     encoder={"num_layers": 2, "hidden": 8},

@@ -6,11 +6,9 @@ import torch
 from maggnn.config import Config
 from maggnn.data.registry import load
 from maggnn.errors import InputError
-from maggnn.state import State
+from maggnn.model.state import State
 from maggnn.training.paradigms import Simul
 from maggnn.training.run import train
-
-torch.set_num_threads(1)
 
 
 def make_config(steps=6, **training):

@@ -10,16 +10,15 @@ import torch
 from maggnn.config import Config
 from maggnn.data.registry import load
 from maggnn.data.splits import Split
-from maggnn.environment import Environment
 from maggnn.errors import InputError
+from maggnn.model.tuples import all_tuples, sample_tuples
+from maggnn.training.environment import Environment
 from maggnn.training.paradigms import Ord
 from maggnn.training.progress import read_log
 from maggnn.training.run import train
 from maggnn.training.spread import score_spread
 from maggnn.training.validation import Validation
-from maggnn.tuples import all_tuples, sample_tuples
 
-torch.set_num_threads(1)
 CONFIG = Config().replaced(
     data={"name": "csl8"},
     encoder={"num_layers": 2, "hidden": 12, "dropout": 0.2},

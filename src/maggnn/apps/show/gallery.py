@@ -16,23 +16,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.apps.depiction import FEATURES_OF_SETS, depicted
-from maggnn.apps.explain_words import output_names, promise_notes, score_unit
-from maggnn.apps.featurised_chunks import featurised_chunk
-from maggnn.apps.fitted import Facts, FittedModel, UnseenWarning
-from maggnn.apps.own_table import graphs_of
+from maggnn.apps.explain.depiction import FEATURES_OF_SETS, depicted
+from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
+from maggnn.apps.explain.words import output_names, promise_notes, score_unit
+from maggnn.apps.fit.featurised_chunks import featurised_chunk
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules
 from maggnn.apps.show.runs import MODEL, Run
-from maggnn.apps.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
-from maggnn.model import MagGNN
-from maggnn.packed import PackedGraphs
-from maggnn.runtime import make_generator
-from maggnn.training.checkpoint import load_model
-from maggnn.tuples import sample_tuples
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import make_generator
+from maggnn.model.saving import load_model
+from maggnn.model.tuples import sample_tuples
 
 MOST_GRAPHS = 1000
 """Of a test split or a file."""

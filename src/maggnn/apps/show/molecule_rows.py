@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maggnn.apps.fitted import Facts
-from maggnn.apps.row_files import open_source
+from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.row_files import open_source
 
 USUAL_COLUMN = "smiles"
 """Of a table, for a model that was fitted to none."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from maggnn.apps.show.gallery import Gallery
 from maggnn.errors import InputError
-from maggnn.runtime import make_generator
+from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import TEST_SEED, evaluate
 
 POLICIES = {"agent": 0.0, "random moves": 1.0}

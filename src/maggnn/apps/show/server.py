@@ -21,15 +21,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from maggnn.apps.explain.trace import MOST_MOVES, Policy
 from maggnn.apps.show.gallery import Gallery
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
 from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
 from maggnn.apps.show.shelf import Shelf
-from maggnn.apps.trace import MOST_MOVES, Policy
 from maggnn.errors import InputError
-from maggnn.training import checkpoint
+from maggnn.model import saving as checkpoint
 
 PAGES = {
     "index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "asking.js": "text/javascript",

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from maggnn.apps.fitted import Facts, fit_model, own_config
-from maggnn.apps.own_table import read_own_table
+from maggnn.apps.fit.fitted import Facts, fit_model, own_config
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.config import Config
 from maggnn.data.packing import save_packed
 from maggnn.training.run import train

@@ -11,15 +11,15 @@ import torch
 from fastapi.testclient import TestClient
 
 from maggnn import MagClassifier
-from maggnn.apps import fitted as fitted_models
-from maggnn.apps.explain_graph import read_subject
-from maggnn.apps.explanation import explain_subject
+from maggnn.apps.explain.explanation import explain_subject
+from maggnn.apps.explain.graph import read_subject
+from maggnn.apps.fit import fitted as fitted_models
 from maggnn.apps.show import shelf as shelves
 from maggnn.apps.show.runs import Run, find_runs
 from maggnn.apps.show.server import make_app
 from maggnn.apps.show.shelf import Shelf
 from maggnn.errors import InputError
-from maggnn.training.checkpoint import load_model
+from maggnn.model.saving import load_model
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +133,8 @@ def test_molecules(client):
 
 
 def test_the_answer_for_a_molecule_is_the_fitted_model_s(client, runs):
-    from maggnn.apps.featurised_chunks import featurised_chunk
-    from maggnn.apps.own_table import graphs_of
+    from maggnn.apps.fit.featurised_chunks import featurised_chunk
+    from maggnn.apps.fit.own_table import graphs_of
 
     number = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC(C)O"}))["graph"]
     start = good(client.post("/api/start", json={"run": "mine", "graph": number}))

@@ -1,0 +1,107 @@
+r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy and safetensors, side by side.
+
+    PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 540 --workers 14 \
+        ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one
+
+Every job's result is a file of `OUT/jobs` as soon as it is there, and `OUT/jobs.tar.gz` holds all of them at the end.
+Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
+What is not finished in time is stopped and leaves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from maggnn_paper.jobs.job import Job, in_words, run_job
+from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
+from maggnn_paper.tables import ablation, molecules, travellers
+
+
+def jobs_of(what: str) -> list[Job]:
+    """The jobs of `table:row[:names][:runs]`."""
+    table, row, *rest = what.split(":")
+    names = rest[0].split(",") if rest and rest[0] else []
+    runs = int(rest[1]) if len(rest) > 1 else 1
+    if table == "ablation":
+        return ablation.jobs(row, runs, [name.replace("/", ", ") for name in names])
+    if table == "agents":
+        return travellers.agent_jobs(row.split(","))
+    return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]
+
+
+def method_and_runs(method: str, runs: int) -> tuple:
+    """`mag-gnn-pre@rings` names the agent too."""
+    method, _, agent = method.partition("@")
+    return (method, runs, agent) if agent else (method, runs)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("what", nargs="+")
+    parser.add_argument("--seconds", type=float, default=540)
+    parser.add_argument("--workers", type=int, default=14)
+    options = parser.parse_args()
+    began, folder = time.monotonic(), options.out / "jobs"
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = [job for what in options.what for job in jobs_of(what)]
+    stop_daemon = share_the_card()
+    pool = ProcessPoolExecutor(options.workers, get_context("spawn"), single_thread)
+    futures = {pool.submit(run_and_keep, job, run_job, folder): job for job in jobs}
+    try:
+        for number, future in enumerate(as_completed(futures, timeout=options.seconds), start=1):
+            job = futures[future]
+            seconds = time.monotonic() - began
+            try:
+                words = in_words(job, future.result())
+            except Exception as error:
+                words = f"failed: {error!r}"[:600]
+            print(f"{seconds:4.0f} s [{number}/{len(jobs)}] {job.name}  {words}", flush=True)
+    except TimeoutError:
+        print(f"time is up: {sum(future.done() for future in futures)} of {len(jobs)} done", flush=True)
+    for process in list(pool._processes.values()):
+        process.kill()
+    with tarfile.open(options.out / "jobs.tar.gz", "w:gz") as archive:
+        done = {path.stem for path in folder.glob("*.json")}
+        for path in sorted(folder.iterdir()):
+            if path.stem in done or path.name in done:
+                archive.add(path, arcname=path.name, filter=without_checkpoints)
+    stop_daemon()
+    os._exit(0)  # without waiting for processes that were stopped
+
+
+def without_checkpoints(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if "checkpoint" in entry.name or "events.out" in entry.name else entry
+
+
+def share_the_card():
+    """Start CUDA's multi-process service where there is one: kernels of several trainings then run at the same time."""
+    pipe = "/tmp/maggnn_mps"
+    try:
+        Path(pipe).mkdir(exist_ok=True)
+        os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": pipe, "CUDA_MPS_LOG_DIRECTORY": pipe}
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, capture_output=True, timeout=20)
+        program = "import torch; print(float(torch.ones(3, device='cuda').sum()))"
+        subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=90)
+        print("several trainings share the card by CUDA's multi-process service", flush=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        subprocess.run(["pkill", "-f", "nvidia-cuda-mps"], check=False)
+        for name in ("CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"):
+            os.environ.pop(name, None)
+        print(f"no multi-process service: {str(error)[:200]}", flush=True)
+        return lambda: None
+    return lambda: subprocess.run(["nvidia-cuda-mps-control"], input=b"quit", check=False, timeout=20)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    main()

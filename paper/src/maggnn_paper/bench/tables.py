@@ -1,0 +1,42 @@
+"""The visible table of what `maggnn-paper bench` can measure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from maggnn.baselines import baseline_type
+from maggnn.errors import InputError, did_you_mean
+from maggnn.model.runtime import pick_device
+from maggnn_paper.bench import floor, inference, people, scaling, train
+from maggnn_paper.ledger import LedgerRow
+
+BENCHES = ("inference", "floor", "train", "scaling", "people")
+
+
+def run_bench(
+    name: str,
+    device: str,
+    limit: int | None,
+    memory_mb: float,
+    tell: Callable[[str], None] = print,
+    methods: Sequence[str] = (),
+) -> list[LedgerRow]:
+    """Measure bench `name`, `inference` with rivals `methods` too; `tell` is given a line as soon as it is there."""
+    if name not in BENCHES:
+        raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
+    if limit is not None and name not in ("inference", "floor", "people"):
+        raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
+    if methods and name != "inference":
+        raise InputError(f"bench {name} has no rivals: leave --methods out")
+    for method in methods:
+        baseline_type(method)  # says what is wrong with a name before anything is measured
+    place = pick_device(device)
+    if name == "inference":
+        return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell, methods=methods)
+    if name == "floor":
+        return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
+    if name == "people":
+        return people.bench(limit, tell)
+    if name == "train":
+        return train.bench(device=place, tell=tell)
+    return scaling.bench(place, memory_mb=memory_mb, tell=tell)

@@ -1,0 +1,33 @@
+"""Which of BREC's pairs k marks can tell apart at all, by exact colour refinement: no agent gets beyond that."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from maggnn.data import registry
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.theory.refinement import graph_hashes
+
+
+def told_apart_by(graphs: PackedGraphs, pairs: Tensor, order: int) -> Tensor:
+    """Whether the copies of graphs 2i and 2i + 1 that `order` marks make differ, for each i of `pairs` [P]: [P].
+
+    What fewer marks tell apart needs no more: only pairs that are still together are looked at with one mark more.
+    """
+    told = torch.zeros(len(pairs), dtype=torch.bool)
+    for marks in range(order + 1):
+        left = (~told).nonzero()[:, 0]
+        ids = (2 * pairs[left, None] + torch.arange(2)).flatten()
+        hashes = graph_hashes(graphs.select(ids), marks).hashes.view(-1, 2)
+        told[left] = hashes[:, 0] != hashes[:, 1]
+    return told
+
+
+@cache
+def out_of_reach(pairs: tuple[int, ...], order: int) -> frozenset[int]:
+    """Those of some of BREC's pairs that no tuples of this order tell apart."""
+    numbers = torch.tensor(pairs)
+    return frozenset(numbers[~told_apart_by(registry.load("brec").graphs, numbers, order)].tolist())

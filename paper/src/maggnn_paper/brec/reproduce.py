@@ -1,0 +1,347 @@
+r"""BREC into the ledger: pairs told apart by the official test (`brec_rpc`) and by the paper's (`brec_paper`).
+
+Every category of the file is split into groups of like size; a job is one test of one group with one seed and one
+order of tuples. Results of jobs lie in the folder and are not measured twice.
+
+| test | table | data set | marks start | the predictor learns for |
+|---|---|---|---|---|
+| `rpc` | brec_rpc | basic | at random, m = 4, 16 sets U averaged | the protocol's 20 epochs at 1e-4 |
+| `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 16 sets averaged | the same |
+| `all` | brec_rpc | basic:all | one tuple of each kind, m = \|V\|^2, and stay there | the same |
+| `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
+
+The agent (`all` has none) learns after the predictor, in steps of its own (Algorithm 2), which no protocol counts. From
+`nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.baselines import BASELINES
+from maggnn.data import registry
+from maggnn.errors import InputError
+from maggnn.model.runtime import pick_device
+from maggnn_paper.brec.agent import AgentSettings
+from maggnn_paper.brec.baseline_test import RivalSettings, rival_rpc
+from maggnn_paper.brec.ceiling import out_of_reach
+from maggnn_paper.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
+from maggnn_paper.brec.paper_test import PaperSettings, paper_test
+from maggnn_paper.brec.rpc import RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
+from maggnn_paper.jobs.job import peak_mb
+from maggnn_paper.jobs.side_by_side import Result, run_all
+from maggnn_paper.ledger import LedgerRow, commit_name, hardware_name, torch_version
+
+Settings = RpcSettings | PaperSettings | RivalSettings
+
+DATASETS = tuple(CATEGORIES)
+"""Rows; one test of a category alone is, for example, `basic:paper`."""
+
+METHODS = ("gin", "mag-gnn")
+"""What runs if nothing is chosen; the controls random-marks and random-moves come along with mag-gnn. Rivals of
+`maggnn.baselines` can be chosen too: they have the official test `rpc` alone."""
+
+PIECES = {name: kinds[0] for name, kinds in CATEGORIES.items() if len(kinds) == 1}
+"""The ledger's name of each of the file's seven categories."""
+
+MOST_NODES = {"cpu": 600, "cuda": 16_384}
+"""Nodes of one graph of each pair in a group: on a CPU few, so that features stay in its caches."""
+
+TESTS: dict[str, RpcSettings | PaperSettings] = {
+    "rpc": RpcSettings(),
+    "nodes": RpcSettings(start="nodes"),
+    "all": RpcSettings(start="all", starts=1, hidden=16, num_layers=16, frequency=3.0),
+    "paper": PaperSettings(),
+}
+TABLE = {"rpc": "brec_rpc", "nodes": "brec_rpc", "all": "brec_rpc", "paper": "brec_paper"}
+
+STARTS = {
+    "random": "random starts",
+    "nodes": "a tuple at each node, m = |V|",
+    "all": "every tuple, m = |V|^2, none moves",
+}
+
+_LONGER = AgentSettings(steps=2000, walkers=32)
+_REGULAR = {
+    "rpc": {"hidden": 64, "starts": 128, "agent": _LONGER},
+    "nodes": {"hidden": 64, "agent": _LONGER},
+    "paper": {"hidden": 64, "steps": 4000, "sets": 64, "agent": _LONGER},
+}
+_DEEPER = {"num_layers": 16, "frequency": 1.5}
+HARDER: dict[str, dict[str, dict[str, Any]]] = {
+    "regular-strongly": _REGULAR,
+    "regular-4vertex": _REGULAR,
+    "regular-distance": _REGULAR,
+    "cfi": {
+        "rpc": {**_DEEPER, "starts": 32, "agent": AgentSettings(steps=1500)},
+        "nodes": {**_DEEPER, "agent": AgentSettings(steps=1500)},
+        "paper": {**_DEEPER, "steps": 2000, "agent": AgentSettings(steps=1500)},
+    },
+}
+"""Settings by category and test where the ordinary ones are too small, chosen on these pairs (BREC has no others).
+
+Tuples of the three kinds of regular graphs look much alike, so networks are wider, learn longer (under RPC the agent
+alone, the Siamese model has its 20 epochs) and more searches are averaged. Of the CFI pairs looked at,
+colour refinement with one or two marks needs up to 11 rounds, of all others up to 4, so there the networks are deeper.
+"""
+
+
+@dataclass(frozen=True)
+class BrecJob:
+    """One test of some pairs of one category."""
+
+    test: str
+    category: str
+    pairs: tuple[int, ...]
+    settings: Settings
+    seed: int
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(f"{self.pairs} {self.settings}".encode()).hexdigest()[:8]
+        order = self.settings.tuple_order
+        return f"brec-{self.test}-{self.category}-k{order}-seed{self.seed}-{self.pairs[0]}-{digest}"
+
+
+def reproduce(
+    folder: Path,
+    runs: int = 10,
+    workers: int = 1,
+    datasets: Sequence[str] = DATASETS,
+    methods: Sequence[str] = METHODS,
+) -> list[LedgerRow]:
+    """Run what is not in `folder` yet and return the rows of all `datasets`, such as `basic` or `basic:paper`."""
+    chosen = [(name, test) for dataset in datasets for name, test in _tests_of(dataset)]
+    unknown = [method for method in methods if method not in (*METHODS, *BASELINES)]
+    if unknown:
+        raise InputError(f"BREC has no method {unknown[0]!r}: there are {', '.join((*METHODS, *BASELINES))}")
+    if runs < 1:
+        raise InputError(f"{runs} runs: give 1 or more")
+    wanted = [
+        (make_jobs(test, method, _pieces(name), runs), name, test)
+        for name, test in chosen
+        for method in methods
+        if method in METHODS or test == "rpc"
+    ]
+    todo = list(dict.fromkeys(job for jobs, _, _ in wanted for job in jobs))
+    results = dict(zip(todo, run_jobs(todo, folder, workers), strict=True))
+    rows = []
+    for jobs, name, test in wanted:
+        measured = {job: results[job] for job in jobs}
+        rows += [_row(test, name, method, measured) for method in results[jobs[0]]["found"]]
+    return rows
+
+
+def _tests_of(dataset: str) -> list[tuple[str, str]]:
+    """`basic:paper` is one test of a category, `basic` all of them."""
+    name, _, test = dataset.partition(":")
+    if name not in CATEGORIES or test not in ("", *TESTS):
+        raise InputError(
+            f"BREC has no row {dataset!r}: there are {', '.join(CATEGORIES)}, with :{', :'.join(TESTS)} or without"
+        )
+    return [(name, one) for one in ([test] if test else TESTS)]
+
+
+def _pieces(dataset: str) -> list[str]:
+    return [name for name, kind in PIECES.items() if kind in CATEGORIES[dataset]]
+
+
+def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
+    """All groups and seeds of some of the seven categories, without pairs that no marks of this order tell apart."""
+    sizes = registry.load("brec").graphs.num_nodes.view(-1, 2)[:, 0]
+    most = MOST_NODES[pick_device("auto").type]
+    slack = {"slack": 1.0} if test in ("nodes", "all") else {}  # every node is a start, so none may be padding
+    jobs = []
+    for category, pairs in pair_ids(categories).items():
+        settings = settings_for(test, method, category)
+        hopeless = _hopeless(settings, pairs)
+        for group in like_sized(sizes, pairs, most, **slack):
+            left = tuple(pair for pair in group.tolist() if pair not in hopeless)
+            jobs += [BrecJob(test, category, left, settings, seed) for seed in range(runs) if left]
+    return jobs
+
+
+def _hopeless(settings: Settings, pairs: Tensor) -> frozenset[int]:
+    """Pairs that marks provably cannot tell apart; controls without marks and rivals are tried on every pair."""
+    if isinstance(settings, RivalSettings) or not settings.tuple_order:
+        return frozenset()
+    return out_of_reach(tuple(pairs.tolist()), settings.tuple_order)
+
+
+def settings_for(test: str, method: str, category: str) -> Settings:
+    """A plain GNN is the same model with k = 0; its copies are all alike, so one is enough."""
+    if method in BASELINES:
+        return RivalSettings(method)
+    settings = replace(TESTS[test], **HARDER.get(category, {}).get(test, {}))
+    if method != "gin":
+        return settings
+    return replace(
+        settings, tuple_order=0, **({"sets": 1} if isinstance(settings, PaperSettings) else {"num_tuples": 1})
+    )
+
+
+def run_jobs(jobs: Sequence[BrecJob], folder: Path, workers: int) -> list[Result]:
+    """Results in order; in `workers` processes, each of one thread."""
+    return run_all(jobs, run_job, _in_words, folder, workers)
+
+
+def run_job(job: BrecJob, folder: Path) -> Result:
+    """Train and test; what each method reached is a list with one entry a pair."""
+    device = pick_device("auto")
+    graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs)).to(device)
+    began = time.monotonic()
+    if not isinstance(job.settings, PaperSettings):
+        tested = _official(graphs, job.settings, job.seed)
+        found = {
+            method: {"t_square": tested.t_square[method].tolist(), "control": tested.control[method].tolist()}
+            for method in tested.t_square
+        }
+    else:
+        tested = paper_test(graphs, job.settings, job.seed)
+        found = {method: {"right": right.tolist()} for method, right in tested.right.items()}
+    return {
+        "name": job.name,
+        "pairs": job.pairs,
+        "found": found,
+        "loss": tested.loss.tolist(),
+        "params": tested.num_parameters,
+        "seconds": time.monotonic() - began,
+        "peak_mb": peak_mb(device),
+        "hardware": hardware_name(),
+        "torch": torch_version(),
+        "commit": commit_name(),
+    }
+
+
+def _official(graphs: Pairs, settings: RpcSettings | RivalSettings, seed: int) -> RpcResult:
+    return rpc(graphs, settings, seed) if isinstance(settings, RpcSettings) else rival_rpc(graphs, settings, seed)
+
+
+def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABELLINGS) -> Tensor:
+    """Which pairs a job's method distinguished, [P]; `factor` as in `rpc.distinguished`."""
+    found = {name: torch.tensor(values) for name, values in result["found"][method].items()}
+    if isinstance(job.settings, PaperSettings):
+        return found["right"] >= job.settings.right
+    return distinguished(found["t_square"], found["control"], factor)
+
+
+def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -> LedgerRow:
+    """Pairs told apart, mean and spread over seeds."""
+    first_job, first = next(iter(results.items()))
+    counts = _by_seed(results, lambda job, result: float(told_apart(job, result, method).sum()))
+    seconds = _by_seed(results, lambda _, result: result["seconds"])
+    settings = first_job.settings
+    marked = not isinstance(settings, RivalSettings) and method != "gin"
+    return LedgerRow(
+        table=TABLE[test],
+        dataset=f"{dataset}:{test}" if test in ("nodes", "all") else dataset,
+        method=method,
+        metric="pairs",
+        mean=round(float(counts.mean()), 4),
+        std=round(float(counts.std()), 4) if len(counts) > 1 else None,
+        runs=len(counts),
+        tests_per_run=settings.starts if isinstance(settings, PaperSettings) else RELABELLINGS,
+        m=_num_tuples(settings) if marked else None,
+        k=settings.tuple_order if marked else None,
+        t=_moves(settings, method),
+        keep="last" if marked else None,
+        params=max(result["params"] for result in results.values()),
+        train_s=round(float(seconds.mean()), 1),
+        peak_mb=round(max(result["peak_mb"] for result in results.values()), 1),
+        hardware=first["hardware"],
+        torch=first["torch"],
+        commit=first["commit"],
+        config=_described(results),
+        note=_note(test, method, results),
+    )
+
+
+def _moves(settings: Settings, method: str) -> int | None:
+    if isinstance(settings, RivalSettings) or method == "gin":
+        return None
+    return 0 if method == "random-marks" else settings.num_moves
+
+
+def _num_tuples(settings: Settings) -> int | None:
+    """m where it is one number; from `nodes` it is |V|, from `all` |V|^2."""
+    if isinstance(settings, PaperSettings):
+        return 1
+    return settings.num_tuples if isinstance(settings, RpcSettings) and settings.start == "random" else None
+
+
+def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
+    """What else a reader must know: how many pairs there are, and for RPC the other rule and the controls."""
+    tried = sum(len(job.pairs) for job in results) // len({job.seed for job in results})
+    settings = {job.category: job.settings for job in results}
+    untried = sum(len(_hopeless(settings[name], pairs)) for name, pairs in pair_ids(tuple(settings)).items())
+    note = f"of {tried + untried} pairs"
+    note += (
+        f", {untried} of which no marks of this k tell apart (colour refinement) and were left out" if untried else ""
+    )
+    note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
+    has_agent = method not in ("gin", *BASELINES) and test != "all"
+    note += " of a model, with its agent" if has_agent else " of a model"
+    if test == "paper":
+        return f"{note}; a start is right if both graphs are"
+    other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
+    failed = [_control_failures(results, method, factor) for factor in (RELABELLINGS, 1.0)]
+    return (
+        f"{note}; T^2 / 32 > 72.34 as in the published program, control above it: {failed[0]:.2f}; "
+        f"T^2 > 72.34: {float(other):.2f}, control above it: {failed[1]:.2f}"
+    )
+
+
+def _control_failures(results: dict[BrecJob, Result], method: str, factor: float) -> float:
+    def failures(_: BrecJob, result: Result) -> float:
+        return float(unreliable(torch.tensor(result["found"][method]["control"]), factor).sum())
+
+    return float(_by_seed(results, failures).mean())
+
+
+def _by_seed(results: dict[BrecJob, Result], value: Callable[[BrecJob, Result], float]) -> Tensor:
+    """The sum over each seed's jobs, [runs]."""
+    sums: dict[int, float] = {}
+    for job, result in results.items():
+        sums[job.seed] = sums.get(job.seed, 0.0) + value(job, result)
+    return torch.tensor([sums[seed] for seed in sorted(sums)], dtype=torch.float64)
+
+
+def _described(results: dict[BrecJob, Result]) -> str:
+    """The settings in words; of several categories, each with its own."""
+    found: dict[str, list[str]] = {}
+    for job in results:
+        names = found.setdefault(_in_short(job.settings), [])
+        if job.category not in names:
+            names.append(job.category)
+    if len(found) == 1:
+        return next(iter(found))
+    return " | ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
+
+
+def _in_short(settings: Settings) -> str:
+    if isinstance(settings, RivalSettings):
+        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}"
+        return f"{settings.method} {settings.num_layers} x {settings.hidden}, residual; {budget}; whole graphs"
+    agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"
+    sines = f", sin({settings.frequency:g} h)" if settings.frequency else ""
+    shape = f"GIN {settings.num_layers} x {settings.hidden}, residual{sines}"
+    if isinstance(settings, RpcSettings):
+        start = STARTS[settings.start] if settings.tuple_order else "no marks"
+        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}; {start}, {settings.starts} sets U averaged"
+    else:
+        budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"
+    learns = settings.tuple_order and not (isinstance(settings, RpcSettings) and settings.start == "all")
+    return f"{shape}; {budget}" + (f"; {agent}, gamma {settings.agent.gamma:g}" if learns else "")
+
+
+def _in_words(job: BrecJob, result: Result) -> str:
+    counts = "  ".join(f"{name} {int(told_apart(job, result, name).sum())}" for name in result["found"])
+    return f"of {len(job.pairs)}: {counts}  {result['seconds']:.0f} s"

@@ -1,0 +1,105 @@
+"""The command line of the reproduction: `maggnn-paper reproduce|bench|figure|report`.
+
+Torch is imported only inside commands, so that `maggnn-paper --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from maggnn.apps.terminal import AsJson, print_table, run_app, tell
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    help="The tables, figures and benchmarks of the MAG-GNN paper, measured anew.",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Entry point of the `maggnn-paper` command."""
+    run_app(app, "maggnn-paper")
+
+
+@app.command()
+def reproduce(
+    table: Annotated[str, typer.Argument(help="a table: synthetic, moves, molecules, ...")],
+    row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
+    methods: Annotated[list[str], typer.Option(help="only these methods (controls come along)")] = [],  # noqa: B006
+    runs: Annotated[
+        int | None, typer.Option(help="independent trainings, if not the table's own number", min=1)
+    ] = None,
+    workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    folder: Annotated[Path, typer.Option(help="results of single jobs; what is there is not run again")] = Path(
+        "runs/reproduce"
+    ),
+    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    as_json: AsJson = False,
+) -> None:
+    """Run a table or figure of the paper and write its rows to the ledger."""
+    from maggnn_paper import ledger as ledgers
+    from maggnn_paper.tables.registry import reproduce_table
+
+    rows = reproduce_table(table, folder, runs, workers, row, methods)
+    ledgers.append(rows, ledger)
+    _print_rows([json.loads(entry.to_json()) for entry in rows], as_json)
+
+
+@app.command()
+def bench(
+    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling or people")],
+    limit: Annotated[int | None, typer.Option(min=1, help="only that many graphs of a set, rows for people")] = None,
+    memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
+    methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
+    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure what things cost on this machine, side by side, and write the rows to the ledger."""
+    from maggnn_paper.bench.tables import run_bench
+    from maggnn_paper.ledger import append
+
+    rows = run_bench(what, device, limit, memory_mb, tell, methods)
+    append(rows, ledger)
+    if what == "scaling":
+        from maggnn_paper.bench.scaling_plot import draw_scaling
+
+        draw_scaling(rows, out)
+    _print_rows([json.loads(row.to_json()) for row in rows], as_json)
+
+
+@app.command()
+def figure(
+    what: Annotated[str, typer.Argument(help="scores, moves, reward or trajectory")],
+    run: Annotated[Path, typer.Argument(help="run folder of a trained model")],
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
+    graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
+    seed: Annotated[int, typer.Option(help="seed of the starting tuples")] = 0,
+) -> None:
+    """Draw a figure of the paper from a run folder."""
+    from maggnn.apps.draw.commands import draw
+
+    path = out or run / f"{what}.png"
+    draw(what, run, path, graph, seed)
+    print(path)
+
+
+@app.command()
+def report() -> None:
+    """Render docs/results.md and the README's tables from results/ledger.jsonl, and docs/api.md from the code."""
+    from maggnn_paper.report import write_report
+
+    changed = write_report(Path.cwd())
+    print("\n".join(str(path) for path in changed) if changed else "nothing changed")
+
+
+def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows))
+        return
+    names = ["table", "dataset", "method", "metric", "mean", "std", "runs", "m", "k", "t", "keep"]
+    print_table(names, [["" if row[name] is None else str(row[name]) for name in names] for row in rows])

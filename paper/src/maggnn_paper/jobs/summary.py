@@ -1,0 +1,168 @@
+"""From the results of jobs to ledger rows: means over tests, then over folds, then over runs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.baselines import BASELINES
+from maggnn.errors import InputError
+from maggnn_paper.jobs.job import MEAN, STARTS, Result
+from maggnn_paper.ledger import LedgerRow
+from maggnn_paper.recipes import BASELINES as BASELINE_CONFIGS
+
+RESULT_POLICY = {
+    "gin": "gin",
+    "random-marks": "random-moves",  # the same walk before its first move
+    "random-moves": "random-moves",
+    "mag-gnn": "mag-gnn",
+    "mag-gnn-dqn": "mag-gnn",
+    "mag-gnn-double-dqn": "mag-gnn",
+    "mag-gnn-shared": "mag-gnn",
+    "mag-gnn-pre": "mag-gnn",
+    **dict.fromkeys(BASELINES, "gin"),
+}
+"""Which of a job's walks a method of the ledger reads."""
+
+
+MOLECULES = ("zinc", "molhiv", "qm9")
+"""How the names of data sets of molecules begin."""
+
+MIN_PAIRS = 4
+"""Runs below which the exact test cannot say anything: with three the smallest p-value is a quarter."""
+
+MAX_PAIRS = 16
+"""Runs of a paired test: 2^16 sign patterns are listed in a moment."""
+
+
+def run_means(results: Sequence[Result], method: str, keep: str) -> Tensor:
+    """The metric of each run after each number of moves, [runs, t + 1]: mean over the run's folds and tests."""
+    policy = RESULT_POLICY[method]
+    return _over_runs(results, [result["scores"][policy][keep] for result in results])
+
+
+def run_errors(results: Sequence[Result], method: str) -> Tensor:
+    """Mean absolute error of each run, number of moves and output, [runs, t + 1, out]; last state."""
+    policy = RESULT_POLICY[method]
+    return _over_runs(results, [result["errors"][policy] for result in results])
+
+
+def _over_runs(results: Sequence[Result], tests: Sequence[list[Any]]) -> Tensor:
+    """What was measured [tests, ...] of each result, as one row a run: folds of equal seed are one run."""
+    by_seed: dict[int, list[Tensor]] = {}
+    for result, measured in zip(results, tests, strict=True):
+        mean = torch.tensor(measured, dtype=torch.float64).mean(dim=0)
+        by_seed.setdefault(result["config"]["runtime"]["seed"], []).append(mean)
+    return torch.stack([torch.stack(folds).mean(dim=0) for _, folds in sorted(by_seed.items())])
+
+
+def score_row(
+    table: str,
+    method: str,
+    results: Sequence[Result],
+    moves: int,
+    keep: str = "last",
+    note: str | None = None,
+    dataset: str | None = None,
+    output: int | None = None,
+) -> LedgerRow:
+    """One ledger row: `method` after `moves` moves, over all runs and folds of `results`.
+
+    Args:
+        dataset: its name in the ledger, if not that of the config.
+        output: the error of this output alone.
+    """
+    scores = run_means(results, method, keep) if output is None else run_errors(results, method)[..., output]
+    scores = scores[:, moves]
+    agent = results[0]["config"]["agent"]
+    marked = RESULT_POLICY[method] != "gin"
+    # Random marks have no agent; a mean over starts is several searches. What was timed is one search with the agent.
+    no_agent, one_search = method == "random-marks", method != "random-marks" and keep != MEAN
+    return LedgerRow(
+        table=table,
+        dataset=dataset or results[0]["config"]["data"]["name"],
+        method=method,
+        metric=results[0]["metric"],
+        mean=_exact(float(scores.mean())),
+        std=_exact(float(scores.std())) if len(scores) > 1 else None,
+        runs=len(scores),
+        tests_per_run=len(results[0]["scores"][RESULT_POLICY[method]][keep]),
+        m=agent["num_tuples"] if marked else None,
+        k=agent["tuple_order"] if marked else None,
+        t=moves if marked else None,
+        keep=keep if marked else None,
+        marking=results[0]["config"]["encoder"].get("marking", "binary") if marked else None,
+        inputs=inputs_of(results[0]["config"]),
+        passes=passes_of(method, results[0]["config"]["agent"], moves, keep),
+        params=results[0].get("predictor_params") if no_agent else results[0]["params"],
+        train_s=_mean(results, "train_s"),
+        infer_ms=_mean(results, "infer_ms") if one_search else None,
+        peak_mb=_mean(results, "peak_mb"),
+        hardware=results[0]["hardware"],
+        torch=results[0]["torch"],
+        commit=results[0]["commit"],
+        config=_config_files(results[0]["recipe"]),
+        note=note,
+    )
+
+
+def inputs_of(config: dict[str, Any]) -> str | None:
+    """What a network reads of molecules, in the ledger's words; None for other data."""
+    if not config["data"]["name"].startswith(MOLECULES):
+        return None
+    encoder = config["encoder"]
+    words = {"walks": encoder["random_walk"], "rings": encoder["rings"], "distances": encoder["distances"]}
+    return "+".join(["atoms", "bonds", *(word for word, read in words.items() if read)])
+
+
+def passes_of(method: str, agent: dict[str, Any], moves: int, keep: str) -> int | None:
+    """Encoder passes over one graph for one answer; None for baselines, whose passes are of another kind.
+
+    The agent looks at m marked copies before each move and the predictor at those of the state that answers, or of all
+    states where the most confident one is kept. Random moves cost no pass.
+    """
+    if method in BASELINES:
+        return None
+    if RESULT_POLICY[method] == "gin":
+        return 1
+    looks = moves if RESULT_POLICY[method] == "mag-gnn" else 0
+    answers = moves + 1 if keep == "confident" else 1
+    return agent["num_tuples"] * (looks + answers) * (STARTS if keep == MEAN else 1)
+
+
+def _config_files(recipe: str) -> str:
+    """The files that a job's settings come from: a packaged config by its name, baselines' by their paths."""
+    return f"{recipe}.toml" if recipe.startswith(BASELINE_CONFIGS) else f"configs/{recipe}.toml"
+
+
+def paired_note(first: Tensor, second: Tensor) -> str:
+    """The mean difference of paired runs [runs] in words, with its p-value where there are runs enough for one."""
+    text = f"{float((first - second).mean()):+.4f}"
+    if len(first) < MIN_PAIRS:
+        return f"{text} ({len(first)} run(s), no test)"
+    least = 2.0 ** (1 - len(first))
+    p = paired_p_value(first, second)
+    return f"{text}, paired sign-flip p = {p:.3f} (at least {least:.3f} with {len(first)} runs)"
+
+
+def paired_p_value(first: Tensor, second: Tensor) -> float:
+    """Exact two-sided sign-flip test of paired runs [runs]: the share of sign patterns at least as extreme."""
+    difference = (first - second).double()
+    if len(difference) > MAX_PAIRS:
+        raise InputError(f"the exact test lists all sign patterns: at most {MAX_PAIRS} runs, not {len(difference)}")
+    signs = torch.tensor(list(itertools.product((1.0, -1.0), repeat=len(difference))), dtype=torch.float64)
+    extreme = (signs @ difference).abs() >= difference.sum().abs() - 1e-9
+    return float(extreme.double().mean())
+
+
+def _mean(results: Sequence[Result], name: str) -> float:
+    return round(sum(result[name] for result in results) / len(results), 3)
+
+
+def _exact(value: float) -> float:
+    """Six decimals: float noise of a mean of hundreds is not a measurement. Small energies keep four digits."""
+    return round(value, 6) if abs(value) >= 0.01 else float(f"{value:.4g}")

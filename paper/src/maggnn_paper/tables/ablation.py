@@ -1,0 +1,187 @@
+"""What was tried on validation parts: base GNNs, structural encodings, starts and rewards on ZINC, budgets elsewhere.
+
+Every variant is the set's config with a few settings changed; the test part is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from maggnn.data.benchmarks import QM9_TARGETS
+from maggnn_paper.jobs.job import Job, Result, run_jobs
+from maggnn_paper.jobs.summary import score_row
+from maggnn_paper.ledger import LedgerRow
+from maggnn_paper.tables.molecules import method_config, recipe_name
+
+FEATURES_ONLY = ("encoder.random_walk=0", "encoder.rings=false")
+"""As in the paper: a network then needs its marks to see a ring."""
+
+Variants = dict[str, tuple[str, tuple[str, ...]]]
+"""By name: the method whose config it starts from, and what is set."""
+
+_ZINC: Variants = {
+    "gin": ("gin", ()),
+    "random marks": ("random-marks", ()),
+    "PRE": ("mag-gnn-pre", ()),
+    "SIMUL": ("mag-gnn", ()),
+    "features only, gin": ("gin", FEATURES_ONLY),
+    "features only, random marks": ("random-marks", FEATURES_ONLY),
+    "features only, PRE": ("mag-gnn-pre", FEATURES_ONLY),
+    "features only, SIMUL": ("mag-gnn", FEATURES_ONLY),
+    "no rings": ("random-marks", ("encoder.rings=false",)),
+    "no random walk": ("random-marks", ("encoder.random_walk=0",)),
+    "central starts": ("random-marks", ("agent.start=central",)),
+    "one tuple": ("random-marks", ("agent.num_tuples=1",)),
+    "no dropout": ("random-marks", ("encoder.dropout=0.0",)),
+    "rate 8e-3": ("random-marks", ("training.learning_rate=8e-3",)),
+}
+
+
+def _short_runs(shared: Sequence[str], variants: dict[str, Sequence[str]]) -> Variants:
+    """Random marks with `shared` settings and a variant's own; a variant's come last, so they count."""
+    return {name: ("random-marks", (*shared, *settings)) for name, settings in variants.items()}
+
+
+def _budget(steps: int, batch: int, rate: float, looks: int) -> tuple[str, ...]:
+    return (
+        f"training.predictor_steps={steps}",
+        f"training.batch_size={batch}",
+        f"training.learning_rate={rate}",
+        f"training.validate_every={looks}",
+    )
+
+
+def _ends(fixed_norms: float, weight_decay: float = 1e-4) -> tuple[str, ...]:
+    return f"training.fixed_norms={fixed_norms}", f"training.weight_decay={weight_decay}"
+
+
+_ZINC_FULL: Variants = {
+    **_short_runs(
+        _budget(8000, 1024, 4e-3, 2000),
+        {
+            "8k steps": _ends(0.0),
+            "8k steps, norms fixed for .3": _ends(0.3),
+            "8k steps, norms fixed for .5": _ends(0.5),
+            "8k steps, norms fixed for .3, wider": (*_ends(0.3), "encoder.hidden=256"),
+            "8k steps, norms fixed for .3, decay .03": _ends(0.3, 0.03),
+            "8k steps, norms fixed for .3, distances": (*_ends(0.3), "encoder.distances=true"),
+        },
+    ),
+    **_short_runs(_budget(16000, 512, 3e-3, 4000), {"16k steps of 512, norms fixed for .3": _ends(0.3)}),
+    **_short_runs(
+        _budget(10000, 512, 3e-3, 5000),
+        {
+            "10k steps of 512": _ends(0.0),
+            "10k steps of 512, norms fixed for .1": _ends(0.1),
+            "10k steps of 512, norms fixed for .1, decay .03": _ends(0.1, 0.03),
+            "10k steps of 512, norms fixed for .1, decay .1": _ends(0.1, 0.1),
+        },
+    ),
+    **_short_runs(_budget(20000, 256, 2e-3, 10000), {"20k steps of 256, norms fixed for .1": _ends(0.1)}),
+}
+_QM9: Variants = _short_runs(
+    (*_budget(12000, 512, 4e-3, 3000), "runtime.checkpoint_every=2500"),
+    {
+        "plain": _ends(0.3),
+        "dropout .1": (*_ends(0.3), "encoder.dropout=0.1"),
+        "dropout .2": (*_ends(0.3), "encoder.dropout=0.2"),
+        "decay .1": _ends(0.3, 0.1),
+        "decay .3": _ends(0.3, 0.3),
+        "decay .1, dropout .1": (*_ends(0.3, 0.1), "encoder.dropout=0.1"),
+    },
+)
+_QM9_R2: Variants = _short_runs(
+    (*_budget(9000, 512, 4e-3, 3000), "runtime.checkpoint_every=2500"), {"alone, decay .1": _ends(0.1, 0.1)}
+)
+
+_MOLHIV: Variants = {
+    name: ("mag-gnn-pre", settings)
+    for name, settings in {
+        "decay .1": ("training.weight_decay=0.1",),
+        "decay .1, norms fixed for .1": ("training.weight_decay=0.1", "training.fixed_norms=0.1"),
+        "decay .1, steps of 512": (
+            "training.batch_size=512", "training.learning_rate=2e-3", "training.weight_decay=0.1",
+        ),
+        "dropout .5": ("encoder.dropout=0.5",),
+        "dropout .5, decay .1, 8k steps": (
+            "encoder.dropout=0.5", "training.weight_decay=0.1", "training.predictor_steps=8000",
+        ),
+        "rings": ("encoder.rings=true",),
+        "2k steps": ("training.predictor_steps=2000",),
+    }.items()
+}  # fmt: skip
+
+_AGENT_ALONE = ("training.held_out_share=0.1",)
+_ONE_MARK = ("agent.num_tuples=4", "agent.tuple_order=1")
+_CENTRAL = (*_ONE_MARK, "agent.start=central")
+
+_ZINC_DISTANCE: Variants = {
+    "gin": ("gin", ()),
+    "random marks": ("random-marks", ()),
+    "random marks, binary": ("random-marks", ("encoder.marking=binary",)),
+    "central, k=1, m=4": ("random-marks", (*_CENTRAL, "agent.num_moves=0")),
+    "PRE": ("mag-gnn-pre", ()),
+    "PRE, no dropout": ("mag-gnn-pre", ("encoder.dropout=0.0",)),
+    "PRE, dropout .2": ("mag-gnn-pre", ("encoder.dropout=0.2",)),
+    "PRE, wider": ("mag-gnn-pre", ("encoder.hidden=128",)),
+    "PRE, 8 layers": ("mag-gnn-pre", ("encoder.num_layers=8",)),
+    "PRE, steps of 128": ("mag-gnn-pre", ("training.batch_size=128",)),
+    "PRE, rate 2e-3": ("mag-gnn-pre", ("training.learning_rate=2e-3",)),
+    "SIMUL": ("mag-gnn", ()),
+    "SIMUL, held out .1": ("mag-gnn", _AGENT_ALONE),
+    "SIMUL, held out .2": ("mag-gnn", ("training.held_out_share=0.2",)),
+    "SIMUL, k=1, m=4, central, held out .1": ("mag-gnn", (*_AGENT_ALONE, *_CENTRAL)),
+}
+
+VARIANTS: dict[str, Variants] = {
+    "zinc": _ZINC,
+    "zinc_full": _ZINC_FULL,
+    "qm9": _QM9,
+    "qm9_r2": _QM9_R2,
+    "molhiv": _MOLHIV,
+    "zinc_distance": _ZINC_DISTANCE,
+}
+"""By data set."""
+
+OUTPUTS = {"qm9": {"qm9_r2": QM9_TARGETS.index("r2"), "qm9_cv": QM9_TARGETS.index("cv")}}
+"""Rows of a set with several targets: those that were not reached."""
+
+
+def jobs(dataset: str, runs: int, names: Sequence[str] = ()) -> list[Job]:
+    """One for each variant (all where none is named) and run."""
+    made = []
+    for name in names or VARIANTS[dataset]:
+        method, settings = VARIANTS[dataset][name]
+        config = method_config(dataset, method).with_settings(settings)
+        marked = config.agent.tuple_order > 0
+        for run in range(runs):
+            own = config.replaced(runtime={"seed": run})
+            recipe = recipe_name(dataset)
+            made.append(Job(recipe, own, config.agent.num_moves, 5 if marked else 1, keep_model=True, part="val"))
+    return made
+
+
+def reproduce(
+    folder: Path, runs: int = 1, workers: int = 1, datasets: Sequence[str] = tuple(VARIANTS)
+) -> list[LedgerRow]:
+    """Run what is not in `folder` yet; one row a variant."""
+    rows = []
+    for dataset in datasets:
+        results = run_jobs(jobs(dataset, runs), folder, workers)
+        for number, name in enumerate(VARIANTS[dataset]):
+            rows += _rows(dataset, name, results[number * runs : (number + 1) * runs])
+    return rows
+
+
+def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]:
+    method, settings = VARIANTS[dataset][name]
+    moves = 0 if method in ("gin", "random-marks") else results[0]["config"]["agent"]["num_moves"]
+    steps = results[0]["config"]["training"]["predictor_steps"]
+    note = f"{name}; validation part, {steps} steps; {' '.join(settings)}"
+    variant = name.lower().replace(", ", ",").replace(" ", "-")
+    outputs = OUTPUTS.get(dataset, {dataset: None})
+    return [
+        score_row("ablation", method, results, moves, "last", note, f"{row}_val:{variant}", output)
+        for row, output in outputs.items()
+    ]

@@ -1,0 +1,197 @@
+"""The paper's tables of molecules: ZINC, ZINC-FULL and MOLHIV, the twelve targets of QM9, and the transfer of agents.
+
+Every method has the predictor, the budget and the validation of the set's config; what differs is who places the marks:
+
+| method | marks while the predictor learns |
+|---|---|
+| gin | none (k = 0) |
+| random-marks, random-moves | random; tested where they are and after t random moves |
+| mag-gnn | moved by an agent that learns beside the predictor (SIMUL) |
+| mag-gnn-pre | moved by an agent from other data (PRE) |
+| mag-gnn-dqn | as mag-gnn, but the agent learns from the paper's experience replay; on request |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from maggnn.config import Config
+from maggnn.data.benchmarks import QM9_TARGETS
+from maggnn_paper.jobs.job import MEAN, STARTS, Job, Result, run_jobs
+from maggnn_paper.jobs.summary import paired_note, run_means, score_row
+from maggnn_paper.ledger import LedgerRow
+from maggnn_paper.recipes import plain_gnn, recipe
+from maggnn_paper.tables import baselines
+
+DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance")
+"""Rows of the table: data sets, and configs that take one of them with other inputs or marks."""
+
+TRANSFERRED = ("zinc", "zinc_full", "molhiv")
+RUNS = {"zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1, "zinc_distance": 8}
+RIVAL_RUNS = 1
+METHODS = ("gin", "random-marks", "mag-gnn", "mag-gnn-pre")
+TESTS = 10
+REPLAY = {"target": "dqn", "gamma": 0.9, "standardise_rewards": False, "agent_batch_size": 128}
+"""The paper's replay instead of lookahead; discount and batch are not told there."""
+
+SYNCS = 20
+"""Copies to the target network in a run. The paper's sync rate, 3000, is about that share of its own steps."""
+
+BEST_AGENT = "cycles6"
+"""Of the agents that travel, the one the paper found best."""
+
+QM9_ALONE = ("r2",)
+"""Targets of QM9 that have a network of their own, as all have in the paper: beside the others R2 is learned worse."""
+
+SOURCES = {"cycles3": "cycle3", "cycles6": "cycle6", "sr25": "sr25"}
+"""Agents of the transfer table and their data sets in the ledger."""
+
+
+def method_config(dataset: str, method: str, agent: str = BEST_AGENT) -> Config:
+    """The set's config as `method` trains; single targets of QM9 have that of all together."""
+    config = recipe(recipe_name(dataset))
+    if dataset.startswith("qm9"):
+        config = config.replaced(data={"name": dataset})
+    if method == "mag-gnn":
+        return config
+    if method == "mag-gnn-dqn":
+        steps = config.training.predictor_steps  # the agent steps as often, as in Algorithm 3
+        return config.replaced(training=REPLAY | {"agent_steps": steps, "sync_every": max(1, steps // SYNCS)})
+    if method == "mag-gnn-pre":
+        return config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre", "agent_steps": 0})
+    control = config.replaced(training={"paradigm": "ord", "agent_steps": 0})
+    return plain_gnn(control) if method == "gin" else control
+
+
+def recipe_name(dataset: str) -> str:
+    """Which config: the targets of QM9 share one."""
+    return "qm9" if dataset.startswith("qm9") else dataset
+
+
+def method_jobs(dataset: str, method: str, runs: int, agent: str = BEST_AGENT) -> list[Job]:
+    """One job a run. QM9, which has no official split, gets another one with each run."""
+    config = method_config(dataset, method, agent)
+    marked = config.agent.tuple_order > 0
+    return [
+        Job(
+            recipe_name(dataset),
+            config.replaced(runtime={"seed": run}, data={"split_seed": run if dataset.startswith("qm9") else 0}),
+            max_moves=config.agent.num_moves,
+            tests=TESTS if marked else 1,
+            keep_model=True,
+            starts=STARTS if marked else 1,
+        )
+        for run in range(runs)
+    ]
+
+
+def reproduce(
+    folder: Path,
+    runs: int | None = None,
+    workers: int = 1,
+    datasets: Sequence[str] = (),
+    methods: Sequence[str] = METHODS,
+) -> list[LedgerRow]:
+    """Run what is not in `folder` yet and return the rows of the table of molecules.
+
+    Args:
+        datasets: empty means all, and for rivals those of them that they have settings for.
+    """
+    known = [dataset for dataset in DATASETS if dataset in baselines.TASKS]
+    # First, since a data set that was asked for and has no settings is refused before anything is trained.
+    of_rivals = baselines.rows("molecules", datasets or known, methods, runs or RIVAL_RUNS, folder, workers)
+    rows: list[LedgerRow] = []
+    own = [method for method in methods if method not in baselines.METHODS]
+    for dataset in datasets or DATASETS:
+        results = _run(dataset, own, runs or RUNS[dataset], folder, workers)
+        for method, measured in results.items():
+            rows += method_rows("molecules", method, measured, results.get("random-marks"))
+    return rows + of_rivals
+
+
+def method_rows(
+    table: str, method: str, results: Sequence[Result], control: Sequence[Result] | None, dataset: str | None = None
+) -> list[LedgerRow]:
+    """Rows of one method: its last state, and the mean over starts; random marks bring random moves along.
+
+    Args:
+        control: what was trained on random marks, for the paired comparison.
+        dataset: its name in the ledger, if not that of the config.
+    """
+    moves = results[0]["config"]["agent"]["num_moves"]
+    if method == "gin":
+        return [score_row(table, method, results, 0, dataset=dataset)]
+    names = {"random-marks": 0, "random-moves": moves} if method == "random-marks" else {method: moves}
+    rows = []
+    for name, after in names.items():
+        note = _against_random(name, results, control, after)
+        rows.append(score_row(table, name, results, after, "last", note, dataset))
+        rows.append(score_row(table, name, results, after, MEAN, f"mean answer of {STARTS} starts", dataset))
+    return rows
+
+
+def _against_random(method: str, results: Sequence[Result], control: Sequence[Result] | None, moves: int) -> str | None:
+    """How far the agent is from random moves, paired over runs: in its own predictor and in one trained for them."""
+    if method not in ("mag-gnn", "mag-gnn-dqn", "mag-gnn-pre"):
+        return None
+    agent = run_means(results, method, "last")[:, moves]
+    others = {"random moves in the same predictor": run_means(results, "random-moves", "last")[:, moves]}
+    if control is not None and len(control) == len(results):
+        others["random moves in a predictor trained on them"] = run_means(control, "random-moves", "last")[:, moves]
+    return "against " + "; against ".join(f"{name} {paired_note(agent, other)}" for name, other in others.items())
+
+
+def reproduce_transfer(
+    folder: Path,
+    runs: int | None = None,
+    workers: int = 1,
+    datasets: Sequence[str] = TRANSFERRED,
+    methods: Sequence[str] = ("mag-gnn", *SOURCES),
+) -> list[LedgerRow]:
+    """Rows of the transfer table: no PRE (SIMUL), then PRE with each of the agents that travel."""
+    rows: list[LedgerRow] = []
+    for dataset in datasets:
+        count = runs or RUNS[dataset]
+        control = run_jobs(method_jobs(dataset, "random-marks", count), folder, workers)
+        if "mag-gnn" in methods:
+            results = run_jobs(method_jobs(dataset, "mag-gnn", count), folder, workers)
+            rows += method_rows("transfer", "mag-gnn", results, control)
+        for agent, source in SOURCES.items():
+            if agent in methods:
+                results = run_jobs(method_jobs(dataset, "mag-gnn-pre", count, agent), folder, workers)
+                rows += method_rows("transfer", "mag-gnn-pre", results, control, f"{source}>{dataset}")
+    return rows
+
+
+def reproduce_qm9(
+    folder: Path, runs: int | None = None, workers: int = 1, methods: Sequence[str] = METHODS
+) -> list[LedgerRow]:
+    """Rows of the twelve targets: one network learns all of them at once, those of `QM9_ALONE` have another alone."""
+    count = runs or RUNS["qm9"]
+    rows: list[LedgerRow] = []
+    for method, results in _run("qm9", methods, count, folder, workers).items():
+        for output, target in enumerate(QM9_TARGETS):
+            if target not in QM9_ALONE:
+                rows += _qm9_rows(method, results, target, output, "one network for the twelve targets")
+    for target in QM9_ALONE:
+        for method, results in _run(f"qm9_{target}", methods, count, folder, workers).items():
+            rows += _qm9_rows(method, results, target, 0, "a network for this target alone")
+    return rows
+
+
+def _qm9_rows(method: str, results: Sequence[Result], target: str, output: int, network: str) -> list[LedgerRow]:
+    """One target of one method; random marks bring random moves along."""
+    moves = results[0]["config"]["agent"]["num_moves"]
+    names = {"random-marks": 0, "random-moves": moves} if method == "random-marks" else {method: moves}
+    note = f"no coordinates; {network}"
+    return [
+        score_row("qm9", name, results, after, "last", note, f"qm9_{target}", output) for name, after in names.items()
+    ]
+
+
+def _run(dataset: str, methods: Sequence[str], runs: int, folder: Path, workers: int) -> dict[str, list[Result]]:
+    """Results of each method; all jobs lie side by side, so that no process waits for the last of a method."""
+    jobs = {method: method_jobs(dataset, method, runs) for method in methods}
+    results = run_jobs([job for own in jobs.values() for job in own], folder, workers)
+    return {method: results[number * runs : (number + 1) * runs] for number, method in enumerate(jobs)}

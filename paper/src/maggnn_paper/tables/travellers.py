@@ -1,0 +1,53 @@
+"""The agents that come with the package: trained by ORD on bare graphs, tested at home, saved with that row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from maggnn.model.pretrained import AGENT_FOLDER, AGENTS, save_agent
+from maggnn.model.saving import load_model
+from maggnn_paper.jobs.job import Job, run_jobs
+from maggnn_paper.jobs.summary import score_row
+from maggnn_paper.ledger import LedgerRow
+from maggnn_paper.recipes import recipe
+
+RECIPES = {"cycles3": "cycle3", "cycles6": "cycle6", "sr25": "sr25_pair", "rings": "zinc_rings"}
+TESTS = {"cycles3": 10, "cycles6": 10, "sr25": 100, "rings": 10}
+CANDIDATES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "rings_binary": ("zinc_rings", ("encoder.marking=binary",)),
+    "rings_one": ("zinc_rings", ("agent.tuple_order=1", "agent.num_tuples=4")),
+    "rings_four": ("zinc_rings", ("agent.num_tuples=4",)),
+}
+"""Agents that were tried and are not in the package: the recipe and what is set."""
+
+
+def agent_jobs(names: Sequence[str] = AGENTS) -> list[Job]:
+    """One training an agent."""
+    made = []
+    for name in names:
+        source, settings = CANDIDATES.get(name, (RECIPES.get(name, ""), ()))
+        config = recipe(source).with_settings(settings)
+        made.append(Job(source, config, config.agent.num_moves, TESTS.get(name, 10), keep_model=True))
+    return made
+
+
+def reproduce(folder: Path, workers: int = 1, agents: Path | None = None) -> list[LedgerRow]:
+    """Train what is not in `folder` yet and save the agents, in the package unless `agents` names another folder.
+
+    Rows: each agent at home after its moves, beside random moves and no move.
+    """
+    jobs = agent_jobs()
+    target = AGENT_FOLDER if agents is None else agents
+    rows: list[LedgerRow] = []
+    for name, job, result in zip(AGENTS, jobs, run_jobs(jobs, folder, workers), strict=True):
+        table = "moves" if name == "sr25" else "cycles"
+        moves = job.config.agent.num_moves
+        row = score_row(table, "mag-gnn", [result], moves, note=f"the agent {name} at home")
+        rows.append(row)
+        for control, after in (("random-moves", moves), ("random-marks", 0)):
+            rows.append(score_row(table, control, [result], after, note=f"the predictor that agent {name} learned in"))
+        model, config = load_model(folder / job.name / "model.safetensors")
+        save_agent(target / f"{name}.safetensors", model, config, json.loads(row.to_json()))
+    return rows

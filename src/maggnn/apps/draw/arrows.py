@@ -1,0 +1,57 @@
+"""An arrow from the rim of one node to that of another, bent so that it keeps clear of the nodes between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from maggnn.apps.draw.shapes import Area, Line, Point, Shape
+
+Room = tuple[float, float, float]
+"""Where an arrow may go: from the left edge to the right one, and between top and bottom: (top, right, bottom)."""
+
+BENDS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6, 0.0)
+"""How far an arrow may be pulled aside, in its lengths, the most welcome first."""
+
+
+def arrow(start: Point, end: Point, others: Sequence[Point], gap: float, colour: str, room: Room) -> list[Shape]:
+    """An arrow from rim to rim, bent so that it keeps clear of other nodes; rims that touch need none."""
+    if math.dist(start, end) < 2 * gap + 6:
+        return []
+    pulls = [_pulled(start, end, bend) for bend in BENDS]
+    pull = max(pulls, key=lambda point: _clear(_curve(start, point, end), others, room, gap))
+    leave, tip = _towards(start, pull, gap + 1), _towards(end, pull, gap + 3)
+    shaft = _towards(tip, pull, 6)
+    return [Line((leave, pull, shaft), colour, 2.0, curve=True), _head(tip, shaft, colour)]
+
+
+def _pulled(start: Point, end: Point, bend: float) -> Point:
+    across = (start[1] - end[1], end[0] - start[0])
+    return (start[0] + end[0]) / 2 + bend * across[0], (start[1] + end[1]) / 2 + bend * across[1]
+
+
+def _curve(start: Point, pull: Point, end: Point) -> list[Point]:
+    """Points along a quadratic Bézier curve."""
+    shares = [part / 8 for part in range(1, 8)]
+    weights = [((1 - t) ** 2, 2 * t * (1 - t), t**2) for t in shares]
+    return [(a * start[0] + b * pull[0] + c * end[0], a * start[1] + b * pull[1] + c * end[1]) for a, b, c in weights]
+
+
+def _clear(curve: Sequence[Point], others: Sequence[Point], room: Room, enough: float) -> float:
+    """The distance of a curve from the nearest of `others`, as far as more would matter; below 0 outside the room."""
+    top, right, bottom = room
+    if any(not (2 < x < right - 2 and top < y < bottom) for x, y in curve):
+        return -1.0
+    return min([math.dist(point, other) for point in curve for other in others] + [enough])
+
+
+def _towards(start: Point, end: Point, far: float) -> Point:
+    length = math.dist(start, end) or 1.0
+    return start[0] + (end[0] - start[0]) / length * far, start[1] + (end[1] - start[1]) / length * far
+
+
+def _head(tip: Point, behind: Point, colour: str, size: float = 8.0) -> Area:
+    """A triangle at `tip` that comes from `behind`."""
+    along = math.atan2(tip[1] - behind[1], tip[0] - behind[0])
+    wings = [(along + math.pi - 0.42, size), (along + math.pi + 0.42, size)]
+    return Area((tip, *((tip[0] + r * math.cos(a), tip[1] + r * math.sin(a)) for a, r in wings)), colour)

@@ -1,0 +1,72 @@
+"""One search on one graph, kept whole: where the marks were, what it earned, what the agent expected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.environment import individual_loss
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The t + 1 states of a search on one graph of n nodes.
+
+    Attributes:
+        tuples: the marks in each state, [m, k] each.
+        probabilities: p(y), the predicted probability of the true class, in each state.
+        q_tables: the Q-table of each state, [n, m, k] each; the last one's move was not made.
+    """
+
+    tuples: list[Tensor]
+    probabilities: list[float]
+    q_tables: list[Tensor]
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A mark that went from node `old` to node `new`."""
+
+    old: int
+    new: int
+
+
+@torch.no_grad()
+def trajectory(
+    model: MagGNN,
+    graphs: GraphBatch,
+    tuples: Tensor | None,
+    num_moves: int,
+    generator: torch.Generator | None = None,
+) -> Trajectory:
+    """Follow the agent on a batch of one graph from `tuples` [1, m, k]; from random ones if None."""
+    if graphs.num_graphs != 1:
+        raise InputError(f"a trajectory is of one graph, not of {graphs.num_graphs}")
+    if model.task != "classification" or model.predictor.level != "graph" or graphs.y is None:
+        raise InputError("a trajectory needs a classifier of whole graphs and the graph's true class")
+    model.eval()
+    y = graphs.y
+    states = model.walk(graphs, tuples, num_moves, generator=generator)
+    outputs = torch.cat([model.predictor(graphs, state.tuples) for state in states])  # [t + 1, classes]
+    probability = 1 - individual_loss(outputs, y.expand(len(states)), "classification", "error")
+    return Trajectory(
+        tuples=[state.tuples[0].cpu() for state in states],
+        probabilities=probability.tolist(),
+        q_tables=[model.scores(state)[0].cpu() for state in states],
+    )
+
+
+def shifts(before: Tensor, after: Tensor) -> list[Shift]:
+    """The marks that differ between two states [m, k]; a move that puts a node in its own place is none."""
+    places = zip(before.flatten().tolist(), after.flatten().tolist(), strict=True)
+    return [Shift(old, new) for old, new in places if old != new]
+
+
+def node_values(q_table: Tensor) -> Tensor:
+    """The Q-value of the best move into each node, over slots and tuples: [n, m, k] -> [n]."""
+    return q_table.flatten(1).amax(dim=1)

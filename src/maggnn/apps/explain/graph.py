@@ -1,0 +1,247 @@
+"""What `maggnn explain` is asked about: a model, one graph, and its true target where it is known.
+
+| the model | what GRAPH may be |
+|---|---|
+| of `maggnn fit`, or fitted to SMILES | a SMILES string |
+| a run of `maggnn train` | a number: that graph of the run's data set, whose target is known |
+| a run on molecules (zinc, qm9, molhiv) | also a SMILES string |
+| any other run, or fitted to graphs | also a graph6 string |
+| all of these but the first | also a file that `graph_files` reads; FILE:3 is its graph number 3, from 0 |
+
+Digits are neither SMILES nor graph6, and endings such as .g6 tell files, so nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from maggnn.apps.explain.depiction import FEATURES_OF_SETS
+from maggnn.apps.explain.words import output_names, promise_notes
+from maggnn.apps.fit.fitted import FACTS, MODEL, FittedModel, UnseenWarning
+from maggnn.apps.fit.own_table import graphs_of
+from maggnn.data import registry
+from maggnn.data.graph_files import READERS, read_graphs
+from maggnn.data.molecules.smiles import featurise
+from maggnn.data.packing import pack
+from maggnn.errors import InputError
+from maggnn.graphs.conversions import pack_graph6
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.saving import load_model
+
+MOST_NODES = 1000
+"""Beyond that a picture shows nothing."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model and a graph that it can answer for.
+
+    Attributes:
+        packed: the one graph as the model reads it; its y is the true target, in its own units, or None.
+        x, edge_attr: features of nodes and edges as they are drawn, before unseen categories were taken for seen ones.
+        name: of the graph, for people.
+        smiles: what it was made from, if anything.
+        features: the feature set of a molecule's columns; empty for other graphs.
+        classes: what the outputs of a classifier stand for; empty for numbers.
+        targets: the names of the numbers; of a classifier the one thing that it tells.
+        reward: what gains are made of, `training.reward`.
+        notes: what a reader must know.
+    """
+
+    model: MagGNN
+    packed: PackedGraphs
+    x: Tensor | None
+    edge_attr: Tensor | None
+    name: str
+    smiles: str | None
+    features: str
+    classes: tuple[str, ...]
+    targets: tuple[str, ...]
+    reward: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the answer's numbers."""
+        return self.classes or self.targets
+
+
+def read_subject(model: Path, graph: str, target: Sequence[str] = ()) -> Subject:
+    """The model of folder `model` and the graph that `graph` names; `target` is its true one, if not known already."""
+    if not model.exists():
+        raise InputError(f"{model}: no such model folder; `maggnn fit` and `maggnn train` make one")
+    subject = _of_fitted(model, graph) if (model / FACTS).is_file() else _of_run(model, graph)
+    _check(subject, model)
+    if target:
+        subject = replace(subject, packed=replace(subject.packed, y=_target(target, subject)))
+    return subject
+
+
+def _of_fitted(folder: Path, graph: str) -> Subject:
+    fitted = FittedModel.load(folder)
+    facts = fitted.facts
+    is_smiles = facts.source == "smiles"
+    if is_smiles:
+        made, name = _from_smiles(graph, facts.features), graph.strip()
+    else:
+        made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UnseenWarning)
+        packed = fitted.familiar(made)
+        _check_features(fitted.model, packed)
+    return Subject(
+        fitted.model,
+        replace(packed, y=None),
+        made.x,
+        made.edge_attr,
+        name,
+        smiles=name if is_smiles else None,
+        features=facts.features if is_smiles else "",
+        classes=facts.classes,
+        targets=facts.targets,
+        reward=fitted.config.training.reward,
+        notes=(*(str(warning.message) for warning in told), *promise_notes(fitted.model, fitted.config)),
+    )
+
+
+def _of_run(path: Path, graph: str) -> Subject:
+    model, config = load_model(path / MODEL if path.is_dir() else path)
+    data = config.data.name
+    dataset, features, smiles = None, FEATURES_OF_SETS.get(data, ""), None
+    if graph.strip().isdigit():
+        dataset = registry.load(data)
+        number = int(graph)
+        if number >= len(dataset.graphs):
+            raise InputError(f"graph {number}: {data} has graphs 0 to {len(dataset.graphs) - 1}")
+        packed, name = dataset.graphs.select(torch.tensor([number])), f"graph {number} of {data}"
+    elif features and not _ending(graph):
+        smiles = name = graph.strip()
+        packed = _from_smiles(smiles, features)
+    else:
+        packed, name = _from_text(graph, "")
+        features = ""
+    _check_features(model, packed)
+    classes, targets = output_names(model, data, dataset)
+    return Subject(
+        model,
+        replace(packed, y=None if dataset is None else _known(packed.y)),
+        packed.x,
+        packed.edge_attr,
+        name,
+        smiles,
+        features,
+        classes,
+        targets,
+        reward=config.training.reward,
+        notes=promise_notes(model, config),
+    )
+
+
+def _known(y: Tensor | None) -> Tensor | None:
+    """A target that is missing is not known."""
+    return y if y is not None and bool(y.isfinite().all()) else None
+
+
+def _from_smiles(smiles: str, features: str) -> PackedGraphs:
+    return graphs_of(pack([featurise(smiles, features)]))
+
+
+def _from_text(graph: str, no_numbers: str) -> tuple[PackedGraphs, str]:
+    """The graph of a file or of a graph6 string, and its name."""
+    if graph.strip().isdigit():
+        raise InputError(f"graph {graph}: {no_numbers}: give a graph6 string or a file")
+    if not _ending(graph):
+        try:
+            return pack_graph6([graph]), graph
+        except InputError:
+            raise InputError(f"{graph!r} is neither graph6 nor a file ending in {', '.join(READERS)}") from None
+    path, _, number = graph.rpartition(":") if Path(graph).suffix not in READERS else (graph, "", "")
+    packed = read_graphs(path)
+    if not number and len(packed) > 1:
+        raise InputError(f"{path}: holds {len(packed)} graphs: say which by its number from 0, as {path}:0")
+    if int(number or 0) >= len(packed):
+        raise InputError(f"{graph}: {path} has graphs 0 to {len(packed) - 1}")
+    return packed.select(torch.tensor([int(number or 0)])), graph
+
+
+def _ending(graph: str) -> bool:
+    """Whether `graph` names a file, with or without the number of a graph in it."""
+    path, colon, number = graph.rpartition(":")
+    return Path(graph).suffix in READERS or (bool(colon) and number.isdigit() and Path(path).suffix in READERS)
+
+
+def _check(subject: Subject, path: Path) -> None:
+    """Whether there is something to explain."""
+    model, nodes = subject.model, int(subject.packed.num_nodes[0])
+    if model.q_network is None:
+        raise InputError(f"{path}: a plain GNN (k = 0) has no marks to explain")
+    if model.predictor.level != "graph":
+        raise InputError(f"{path}: answers for nodes; only models with one answer a graph can be explained")
+    if nodes < max(2, model.agent.tuple_order):
+        count = "one node" if nodes == 1 else f"{nodes} nodes"
+        raise InputError(
+            f"{subject.name}: has {count}, too few for {model.agent.tuple_order} marks to be moved: give a larger graph"
+        )
+    if nodes > MOST_NODES:
+        raise InputError(f"{subject.name}: has {nodes} nodes, a picture can show up to {MOST_NODES}")
+    if model.agent.start == "neighbours" and subject.packed.roots is None:
+        raise InputError(f"{subject.name}: has no root, which this model's marks start from: give a number of its set")
+
+
+def _check_features(model: MagGNN, packed: PackedGraphs) -> None:
+    for name, values, spec in (
+        ("node", packed.x, model.node_features),
+        ("edge", packed.edge_attr, model.edge_features),
+    ):
+        found = FeatureSpec.of(values)
+        if name == "edge" and not len(packed.by_source):
+            continue  # no edges, no features of edges
+        if (len(found.categories), found.width) != (len(spec.categories), spec.width):
+            raise InputError(
+                f"the model reads {name} features of {_columns(spec)}, this graph has {_columns(found)}: "
+                "give a graph like those that it was trained on"
+            )
+        if any(top > count for top, count in zip(found.categories, spec.categories, strict=True)):
+            raise InputError(f"this graph has a {name} with a category that the model never saw in training")
+
+
+def _columns(spec: FeatureSpec) -> str:
+    kind = "integer" if spec.categories else "float"
+    count = len(spec.categories) or spec.width
+    return f"{count} {kind} column{'s' if count > 1 else ''}" if count else "no columns"
+
+
+def _target(values: Sequence[str], subject: Subject) -> Tensor:
+    """The target as the graph's y, [1] or [1, outputs]."""
+    if subject.classes:
+        if len(values) > 1:
+            raise InputError(f"--target is given {len(values)} times: a graph has one class")
+        if values[0] not in subject.classes:
+            known = ", ".join(subject.classes[:10]) + (", ..." if len(subject.classes) > 10 else "")
+            raise InputError(f"--target {values[0]!r}: no class of this model, which has {known}")
+        return torch.tensor([subject.classes.index(values[0])])
+    if len(values) != len(subject.targets):
+        raise InputError(
+            f"--target is given {len(values)} times: the model has {len(subject.targets)} targets "
+            f"({', '.join(subject.targets)}), give it once for each, in their order"
+        )
+    return torch.tensor([[_number(value) for value in values]])
+
+
+def _number(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"--target {value!r}: is not a number")
+    return number

@@ -1,0 +1,131 @@
+"""An explanation as one HTML page that needs no network: both walks to step through, charts, the best moves.
+
+Without JavaScript all steps are shown one below the other; the script only hides all but the chosen one.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+
+from maggnn.apps.draw.shapes import to_svg
+from maggnn.apps.explain.chart import charts
+from maggnn.apps.explain.explanation import BestMove, Explanation
+from maggnn.apps.explain.picture import legend, panel, step_name
+from maggnn.apps.explain.trace import Trace
+
+STYLE = """
+body { font: 15px/1.45 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: #212529; background: #fff; margin: 0 auto;
+  max-width: 1000px; padding: 20px; }
+h1 { font-size: 22px; margin: 0 0 2px; overflow-wrap: anywhere; } h2 { font-size: 16px; margin: 26px 0 6px; }
+p { margin: 4px 0; } .soft { color: #6c757d; }
+.controls { display: flex; gap: 10px; align-items: center; margin: 18px 0 4px; }
+.controls input { flex: 1; accent-color: #c25200; } .controls output { min-width: 9em; }
+button { font: inherit; padding: 4px 12px; border: 1px solid #adb5bd; border-radius: 6px; background: #f8f9fa;
+  cursor: pointer; }
+.walks, .charts { display: flex; flex-wrap: wrap; gap: 20px; } .walks > section { flex: 1 1 340px; }
+svg { max-width: 100%; height: auto; } .walks svg { width: 100%; }
+table { border-collapse: collapse; } th, td { padding: 3px 18px 3px 0; text-align: left; }
+th { border-bottom: 1px solid #ced4da; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
+tr.made td { font-weight: 600; } .stepping .step { display: none; } .stepping .step.now { display: block; }
+.stepping table.step.now { display: table; }
+"""
+
+SCRIPT = """
+const slider = document.getElementById("step"), shown = document.getElementById("shown");
+function show(step) {
+  slider.value = step;
+  for (const part of document.querySelectorAll(".step")) {
+    part.classList.toggle("now", part.dataset.step === slider.value);
+  }
+  const here = document.querySelector(".step.now");
+  shown.textContent = here ? here.dataset.name : "";
+}
+document.body.classList.add("stepping");
+document.getElementById("controls").hidden = false;
+slider.addEventListener("input", () => show(slider.value));
+for (const [name, by] of [["back", -1], ["next", 1]]) {
+  document.getElementById(name).addEventListener("click", () => show(Number(slider.value) + by));
+}
+show(0);
+"""
+
+PANEL = 360.0
+"""Width of a panel before the page stretches it."""
+
+
+def write_page(explanation: Explanation, path: Path) -> None:
+    """The page as a file."""
+    path.write_text(page(explanation), encoding="utf-8")
+
+
+def page(explanation: Explanation) -> str:
+    """The whole page."""
+    last = len(explanation.agent.steps) - 1
+    best = "".join(_best(explanation, number) for number in range(last + 1))
+    drawn = "".join(to_svg(drawing) for drawing in charts(explanation))
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(explanation.name)}: where the marks went</title><style>{STYLE}</style></head><body>
+<h1>{escape(explanation.name)}</h1>
+{_facts(explanation)}
+<div class="controls" id="controls" hidden><button id="back" type="button">&#9664; back</button>
+<input id="step" type="range" min="0" max="{last}" value="0" aria-label="step">
+<button id="next" type="button">next &#9654;</button><output id="shown"></output></div>
+<div class="walks">{_walk(explanation, "Agent", explanation.agent)}
+{_walk(explanation, "Random moves, from the same start", explanation.random[0])}</div>
+{to_svg(legend(explanation), "what shades and rings mean")}
+<h2>The most promising moves from here</h2>
+{best}
+<h2>Along the way</h2>
+<p class="soft">The band holds the middle 80 % of the random walks, its line is their mean.</p>
+<div class="charts">{drawn}</div>
+<script>{SCRIPT}</script></body></html>
+"""
+
+
+def _facts(explanation: Explanation) -> str:
+    answer = "; ".join(explanation.answer_text(explanation.agent.steps[explanation.answer_step]))
+    lines = [f"The model answers {answer} ({step_name(explanation.answer_step)})."]
+    true = explanation.target_text()
+    if true:
+        lines.append(f"True: {true}. The score is minus the loss of Eq. 5, gains are differences of scores (Eq. 8).")
+    return "\n".join(f"<p>{escape(line)}</p>" for line in lines) + "".join(
+        f'\n<p class="soft">{escape(note)}</p>' for note in explanation.notes
+    )
+
+
+def _walk(explanation: Explanation, title: str, walk: Trace) -> str:
+    panels = [
+        f'<div class="step" data-step="{number}" data-name="{step_name(number)}">'
+        f"{to_svg(panel(explanation, walk, number, PANEL), f'{title}, {step_name(number)}')}</div>"
+        for number in range(len(walk.steps))
+    ]
+    return f"<section><h2>{escape(title)}</h2>{''.join(panels)}</section>"
+
+
+def _best(explanation: Explanation, number: int) -> str:
+    """The table of one step."""
+    moves = explanation.best_moves[number]
+    true = "<th>true gain</th>" if any(move.true is not None for move in moves) else ""
+    rows = "".join(_row(explanation, move) for move in moves)
+    return (
+        f'<table class="step" data-step="{number}" data-name="{step_name(number)}">'
+        f"<tr><th>mark</th><th>from</th><th>to</th><th>promised gain</th>{true}<th></th></tr>{rows}</table>"
+    )
+
+
+def _row(explanation: Explanation, move: BestMove) -> str:
+    several = len(explanation.agent.steps[0].tuples) > 1
+    mark = f"{move.slot + 1} of tuple {move.number + 1}" if several else f"{move.slot + 1}"
+    names = [explanation.graph.node_name(node) for node in (move.old, move.new)]
+    names[1] = "stays" if move.new == move.old else names[1]
+    numbers = [move.promised] if move.true is None else [move.promised, move.true]
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in [mark, *names])
+    cells += "".join(f'<td class="number">{_gain(value)}</td>' for value in numbers)
+    return f'<tr class="made">{cells}<td>made</td></tr>' if move.made else f"<tr>{cells}<td></td></tr>"
+
+
+def _gain(value: float) -> str:
+    """Below what single precision can tell apart it is none."""
+    return f"{value:+.4g}" if abs(value) > 1e-6 else "0"

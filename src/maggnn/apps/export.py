@@ -1,0 +1,246 @@
+"""`maggnn export`: a model's whole search as one file that answers without this package's code.
+
+| format | file | runs with |
+|---|---|---|
+| torch | .pt2 | `torch.export.load(path).module()` |
+| aoti | .pt2 | `torch._inductor.aoti_load_package(path)`, in Python or C++; compiled for the machine's kind of CPU |
+| onnx | .onnx | onnxruntime |
+
+All take the same tensors by name and give the same answers; `exported_search` says which, and how ties are broken.
+What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for graphs of
+the kinds that the model was fitted to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import logging
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import Dim, ExportedProgram
+
+from maggnn.apps.fit.fitted import FACTS, MODEL, FittedModel
+from maggnn.data.files import check_writable, whole_file
+from maggnn.errors import InputError
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.inference.export.program import DESCRIPTION, SUFFIXES, Run, open_exported
+from maggnn.inference.export.search import ExportedSearch
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.saving import load_model
+
+WHAT = {
+    "edge_index": "source and target of each directed edge, ids of the batch, the edges of a graph together",
+    "node_graph": "the graph of each node, in order: 0, 0, ..., 1, ... (PyG's `batch`)",
+    "num_nodes": "how many nodes each graph has (PyG's `ptr.diff()`)",
+    "x": "features of the nodes",
+    "edge_attr": "features of the edges",
+    "tuples": "the nodes that are marked before the first move, ids within each graph",
+    "roots": "the nodes that each graph is about, ids within it",
+}
+TIES = "of moves whose Q-values differ by less than 1e-5, the node of the smallest id, then the first slot"
+CLOSE = 1e-4
+"""How far a written program may be from the module it was made of, relative to the largest answer."""
+
+
+def export_model(model: Path, out: Path, kind: str = "torch", overwrite: bool = False) -> dict[str, Any]:
+    """Write the model of a folder (or of a model.safetensors) to `out` and return what there is to say."""
+    _check_out(out, kind, overwrite)
+    search, description = _search(model)
+    description["format"] = kind
+    program = _traced(search, description)
+    data = {"torch": _saved, "aoti": _compiled, "onnx": _as_onnx}[kind](program, description)
+
+    def check(path: Path) -> None:
+        run = _run(program) if kind == "torch" else open_exported(path, kind)[0]  # reading one back takes seconds
+        _check_answers(run, search, description)
+
+    write_checked(out, data, check)
+    return {"out": str(out), "bytes": len(data), **description}
+
+
+def _check_out(out: Path, kind: str, overwrite: bool) -> None:
+    """Before long work, not after it."""
+    if kind not in SUFFIXES:
+        raise InputError(f"--format is {kind!r}: give {', '.join(SUFFIXES)}")
+    if out.suffix != SUFFIXES[kind]:
+        raise InputError(f"{out}: --format {kind} writes a {SUFFIXES[kind]} file")
+    check_writable(out)
+    if out.is_dir():
+        raise InputError(f"{out}: is a folder, and the program needs a file")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
+
+
+def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
+    """The module to be exported, and what there is to say of it."""
+    if (model / FACTS).is_file():
+        fitted = FittedModel.load(model)
+        facts = fitted.facts
+        search = ExportedSearch(fitted.model, facts.seen_nodes, facts.seen_edges)
+        said = {"source": facts.source, "features": facts.features, "targets": facts.targets, "classes": facts.classes}
+        return search, _described(search, fitted.model) | said
+    if not model.exists():
+        raise InputError(f"{model}: no such model; give a folder that `maggnn fit` or `maggnn train` wrote")
+    loaded, _ = load_model(model / MODEL if model.is_dir() else model)
+    search = ExportedSearch(loaded)
+    return search, _described(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
+
+
+def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
+    """Inputs, outputs and the search, as plain values."""
+    agent, spec = model.agent, {"x": model.node_features, "edge_attr": model.edge_features}
+    shapes: dict[str, list[str | int]] = {
+        "edge_index": [2, "edges"],
+        "node_graph": ["nodes"],
+        "num_nodes": ["graphs"],
+        "x": ["nodes", _columns(spec["x"])],
+        "edge_attr": ["edges", _columns(spec["edge_attr"])],
+        "tuples": ["graphs", agent.num_tuples, agent.tuple_order],
+        "roots": ["graphs", model.num_roots],
+    }
+    inputs = {}
+    for name in search.inputs:
+        floats = name in spec and spec[name].width > 0
+        inputs[name] = {"shape": shapes[name], "dtype": "float32" if floats else "int64", "what": WHAT[name]}
+        if name in spec and spec[name].categories:
+            inputs[name]["categories"] = list(spec[name].categories)
+    rows = "graphs" if search.level == "graph" else "nodes"
+    meaning = "probabilities of the classes" if search.task == "classification" else "values in the targets' own units"
+    return {
+        "inputs": inputs,
+        "output": {"shape": [rows, model.num_outputs], "dtype": "float32", "what": meaning},
+        "search": {
+            "num_tuples": agent.num_tuples,
+            "tuple_order": agent.tuple_order,
+            "num_moves": agent.num_moves,
+            "start": agent.start,
+            "ties": TIES,
+        },
+    }
+
+
+def _columns(spec: FeatureSpec) -> int:
+    return len(spec.categories) or spec.width
+
+
+def _traced(search: ExportedSearch, description: dict[str, Any]) -> ExportedProgram:
+    inputs = _example(description, sizes=(4, 3, 5), seed=0)
+    dynamic = {
+        name: {place: Dim.DYNAMIC for place, size in enumerate(entry["shape"]) if isinstance(size, str)}
+        for name, entry in description["inputs"].items()
+    }
+    with torch.no_grad():
+        program = torch.export.export(search, (), kwargs=inputs, dynamic_shapes=dynamic)
+    for module in (program.graph_module, *program.graph_module.children()):
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            node.meta.pop("stack_trace", None)  # where this package lies is nobody else's business
+    return program
+
+
+def _example(description: dict[str, Any], sizes: tuple[int, ...], seed: int) -> dict[str, Tensor]:
+    """Rings of `sizes` nodes (of 1: a node alone) with features at random."""
+    generator = torch.Generator().manual_seed(seed)
+    num_edges = [0 if size == 1 else 1 if size == 2 else size for size in sizes]
+    rings = [[(node, (node + 1) % size) for node in range(count)] for size, count in zip(sizes, num_edges, strict=True)]
+    edge_index = torch.tensor([edge for ring in rings for edge in ring], dtype=torch.long).reshape(-1, 2).T
+    packed = PackedGraphs.build(
+        torch.tensor(sizes), torch.tensor(num_edges), edge_index, undirected_once=True, level="graph"
+    )
+    batch = packed[torch.arange(len(sizes))]
+    free: dict[str | int, int] = {
+        "nodes": batch.total_nodes, "edges": batch.edge_index.shape[1], "graphs": len(sizes)
+    }  # fmt: skip
+
+    def made(entry: dict[str, Any]) -> Tensor:
+        shape = [free[size] if isinstance(size, str) else int(size) for size in entry["shape"]]
+        if entry["dtype"] == "float32":
+            return torch.randn(shape, generator=generator)
+        counts = torch.tensor(entry.get("categories", [1] * shape[-1]))
+        return (torch.rand(shape, generator=generator) * counts).long()
+
+    extra = {name: made(description["inputs"][name]) for name in WHAT if name in description["inputs"]}
+    known = {"edge_index": batch.edge_index, "node_graph": batch.node_graph, "num_nodes": batch.num_nodes}
+    return {name: known.get(name, extra[name]) for name in description["inputs"]}
+
+
+def _saved(program: ExportedProgram, description: dict[str, Any]) -> bytes:
+    file = io.BytesIO()
+    torch.export.save(program, file, extra_files={DESCRIPTION: json.dumps(description)})
+    return file.getvalue()
+
+
+def _compiled(program: ExportedProgram, description: dict[str, Any]) -> bytes:
+    from torch._inductor.exc import InvalidCxxCompiler
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.pt2"
+        settings = {"aot_inductor.metadata": {DESCRIPTION: json.dumps(description)}}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FutureWarning)  # of torch about itself
+                torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=settings)
+        except InvalidCxxCompiler:
+            raise InputError("--format aoti compiles the program: install a C++ compiler such as g++") from None
+        return path.read_bytes()
+
+
+def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
+    for name in ("onnx", "onnxruntime", "onnxscript"):  # torch asks for them later, in more words
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"--format onnx needs {name}: pip install 'maggnn[onnx]'")
+    with warnings.catch_warnings(), _silent("torch.onnx"):
+        warnings.simplefilter("ignore")
+        converted = torch.onnx.export(program, (), dynamo=True, verbose=False, input_names=list(description["inputs"]))
+    assert converted is not None, "an exported program becomes an ONNX program"
+    converted.model.metadata_props[DESCRIPTION] = json.dumps(description)
+    return converted.model_proto.SerializeToString()
+
+
+@contextlib.contextmanager
+def _silent(logger: str) -> Iterator[None]:
+    before = logging.getLogger(logger).level
+    logging.getLogger(logger).setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.getLogger(logger).setLevel(before)
+
+
+def _run(program: ExportedProgram) -> Run:
+    module = program.module()
+    return lambda inputs: module(**inputs)
+
+
+def _check_answers(run: Run, search: ExportedSearch, description: dict[str, Any]) -> None:
+    """Tracers and compilers have bugs too: a program must answer as the module does, on batches of other sizes."""
+    for sizes in ((4, 3, 5), (1, 6, 2, 9, 1), (1,)):
+        inputs = _example(description, sizes, seed=1)
+        with torch.no_grad():
+            expected = search(**inputs)
+        apart = (run(inputs) - expected).abs().max() / expected.abs().max().clamp(min=1e-6)
+        if not bool(apart < CLOSE):
+            raise RuntimeError(f"the exported program is {float(apart):.2g} away from the model on graphs of {sizes}")
+
+
+def write_checked(out: Path, data: bytes, check: Callable[[Path], None]) -> None:
+    """Write under another name, check, rename: what is there stays whole."""
+
+    def read_back(path: Path) -> None:
+        try:
+            check(path)
+        except OSError as error:
+            reason = error.strerror or error
+            raise InputError(f"{out}: cannot be read back ({reason}); what was there before is untouched") from error
+
+    with whole_file(out, read_back) as waiting:
+        waiting.write_bytes(data)

@@ -1,0 +1,337 @@
+"""MAG-GNN as scikit-learn estimators: `MagClassifier` and `MagRegressor`.
+
+    from pathlib import Path
+    from sklearn.model_selection import cross_val_score, train_test_split
+    from maggnn import MagRegressor
+
+    smiles = ["CCO", "c1ccccc1", "CC(=O)O", ...]
+    solubility = [-0.77, -2.13, 1.22, ...]
+    train, test, y_train, y_test = train_test_split(smiles, solubility, random_state=0)
+    model = MagRegressor().fit(train, y_train)
+    print(model.predict(test), model.score(test, y_test))
+    print(cross_val_score(MagRegressor(steps=500), smiles, solubility, cv=5))
+    model.fitted_.save(Path("solubility"))  # a folder that `maggnn predict` reads
+
+Cross-validation picks items, so it needs X as a sequence; `maggnn.graphs.conversions.to_pyg` makes one of a packed set.
+
+Shapes: n graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+
+from maggnn.apps.fit.fitted import Facts, FittedModel, fit_model, own_config
+from maggnn.config import Config
+from maggnn.data.dataset import Dataset
+from maggnn.data.inputs import packed_inputs
+from maggnn.data.splits import Split
+from maggnn.errors import InputError
+from maggnn.graphs.batch import Task
+
+FEWEST_HELD_OUT = 20
+"""Graphs that a validation part needs: fewer would choose among weights by chance."""
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class _MagEstimator(BaseEstimator):
+    """What both estimators share: their parameters, training and asking. All parameters are checked in `fit`."""
+
+    def __init__(
+        self,
+        *,
+        steps: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        validation: float = 0.1,
+        features: str = "ogb",
+        inputs: str = "auto",
+        num_tuples: int | None = None,
+        num_moves: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.steps = steps
+        self.random_state = random_state
+        self.validation = validation
+        self.features = features
+        self.inputs = inputs
+        self.num_tuples = num_tuples
+        self.num_moves = num_moves
+        self.verbose = verbose
+
+    fitted_: FittedModel
+    seed_: int
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has been called."""
+        return hasattr(self, "fitted_")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self.is_fitted
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # X is a sequence of graphs: it has no columns
+        tags.input_tags.one_d_array = True
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+    def _fit(self, X: Any, y: Tensor, task: Task, classes: tuple[str, ...] = ()) -> None:
+        """Train on targets y: classes [n] numbered from 0, or numbers [n, targets]."""
+        _check_share(self.validation)
+        changes = self._changes()
+        packed, source = packed_inputs(X, self.inputs, self.features)
+        if len(packed) != len(y):
+            raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one a graph")
+        seed = _seed(self.random_state)
+        split = _held_out(y, task, self.validation, seed)
+        dataset = Dataset(
+            "X",
+            replace(packed, y=y),
+            task,
+            num_outputs=len(classes) or y.shape[1],
+            protocol=lambda *_: [split],
+            metric="accuracy" if classes else "mae",
+        )
+        facts = Facts(
+            source,
+            task,
+            features=self.features if source == "smiles" else "",
+            targets=("y",) if classes or y.shape[1] == 1 else tuple(f"y{column}" for column in range(y.shape[1])),
+            classes=classes,
+            metric=dataset.metric,
+            rows={"train": len(split.train), "val": len(split.val)},
+        )
+        config = _config(dataset, seed, changes)
+        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+        with torch.random.fork_rng(devices):  # dropout seeds torch's own generator, which belongs to the caller
+            self.fitted_ = fit_model(dataset, facts, config, quiet=not self.verbose)
+        self.seed_ = seed
+
+    def _changes(self) -> dict[str, dict[str, int]]:
+        """Settings other than `own_config`'s, by section."""
+        wanted = {
+            "training": {"predictor_steps": _whole("steps", self.steps, least=1)},
+            "agent": {
+                "num_tuples": _whole("num_tuples", self.num_tuples, least=1),
+                "num_moves": _whole("num_moves", self.num_moves, least=0),
+            },
+        }
+        return {
+            section: {name: value for name, value in values.items() if value is not None}
+            for section, values in wanted.items()
+        }
+
+    def _answers(self, X: Any) -> np.ndarray:
+        """What the model says of each graph, [n, outputs]."""
+        check_is_fitted(self)
+        packed, source = packed_inputs(X, self.inputs, self.features)
+        if source == "smiles" and self.fitted_.model.node_features.empty:
+            raise InputError(
+                "X holds SMILES, but the model was fitted to graphs without atoms: "
+                "for graph6 strings, set inputs='graph6'"
+            )
+        return self.fitted_.predict(packed, seed=self.seed_).double().cpu().numpy()
+
+
+class MagClassifier(ClassifierMixin, _MagEstimator):
+    """A classifier of graphs that moves a few marks to where they tell graphs apart.
+
+    X is a sequence of SMILES strings, graph6 strings (`inputs="graph6"`), NetworkX graphs or PyG `Data`, or a whole
+    set: `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
+
+    An element or bond that training never saw is taken for the commonest one, with an `UnseenWarning`. Marks start at
+    a graph's most central nodes, so its answer does not depend on what else X holds.
+
+    Args:
+        steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
+        random_state: seeds the weights, the split and the marks.
+        validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
+        features: what atoms and bonds of SMILES become: "ogb", "zinc" or "qm9".
+        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
+        num_tuples, num_moves: marked copies of a graph, and moves of their marks; None leaves them to `own_config`.
+        verbose: show progress.
+
+    Attributes:
+        classes_: the labels in the order of `predict_proba`'s columns.
+        fitted_: the model and what it was fitted to; `fitted_.save(folder)` keeps it.
+        seed_: what `random_state` came to.
+        is_fitted: whether `fit` has been called.
+
+    Example:
+        >>> import networkx as nx
+        >>> from maggnn import MagClassifier
+        >>> graphs = [make(n) for n in range(4, 24) for make in (nx.cycle_graph, nx.path_graph)]
+        >>> labels = ["ring", "chain"] * 20
+        >>> model = MagClassifier(steps=60).fit(graphs, labels)
+        >>> model.classes_.tolist()
+        ['chain', 'ring']
+        >>> model.predict([nx.cycle_graph(30), nx.path_graph(30)]).tolist()
+        ['ring', 'chain']
+        >>> model.predict_proba([nx.cycle_graph(30)]).shape
+        (1, 2)
+    """
+
+    classes_: np.ndarray
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on graphs X and one label a graph, of any kind that can be sorted."""
+        classes, numbers = _labels(y, type(self).__name__)
+        self._fit(X, numbers, "classification", tuple(map(str, classes)))
+        self.classes_ = classes
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest label of each graph, [n]."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[likeliest]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the labels in the order of `classes_`, [n, classes]."""
+        answers = self._answers(X)
+        return answers / answers.sum(axis=1, keepdims=True)  # float32 adds up to 1 but for its rounding
+
+
+class MagRegressor(RegressorMixin, _MagEstimator):
+    """Predicts one or several numbers of a graph; X, parameters and attributes are those of `MagClassifier`.
+
+    `score` is R², as everywhere in scikit-learn; the weights that are kept have the smallest mean absolute error on
+    the validation part.
+
+    Example:
+        >>> from maggnn import MagRegressor
+        >>> smiles = ["CCO", "CC", "OCCO", "CCC", "OCC(O)CO", "CCCC", "CO", "O", "C", "OCO"]
+        >>> oxygens = [1, 0, 2, 0, 3, 0, 1, 1, 0, 2]
+        >>> model = MagRegressor(steps=60, random_state=0).fit(smiles, oxygens)
+        >>> model.predict(["OCCCO", "CCCCC"]).shape
+        (2,)
+        >>> model.score(smiles, oxygens) > 0.5
+        True
+    """
+
+    one_dimensional_: bool
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on graphs X and numbers y, [n] or [n, targets]."""
+        numbers = _numbers(y, type(self).__name__)
+        self._fit(X, torch.from_numpy(numbers.reshape(len(numbers), -1)).float(), "regression")
+        self.one_dimensional_ = numbers.ndim == 1
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Numbers of each graph, in the shape that y had: [n] or [n, targets]."""
+        answers = self._answers(X)
+        return answers[:, 0] if self.one_dimensional_ else answers
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+# ---- targets --------------------------------------------------------------------------------------------
+
+
+def _labels(y: Any, who: str) -> tuple[np.ndarray, Tensor]:
+    """The labels that occur, sorted, and the number of each graph's, [n]."""
+    _check_given(y, who)
+    try:
+        column = column_or_1d(np.asarray(y), warn=True)
+        _check_not_missing(column)
+        check_classification_targets(column)
+        classes, numbers = np.unique(column, return_inverse=True)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"y cannot be used as labels: {str(error).splitlines()[0]}") from error
+    if len(classes) < 2:
+        what = f"the one class {classes.tolist()[0]!r}" if len(classes) else "no labels"
+        raise InputError(f"y has {what}: a classifier needs at least two classes")
+    return classes, torch.from_numpy(numbers.astype(np.int64))
+
+
+def _numbers(y: Any, who: str) -> np.ndarray:
+    """Finite numbers, [n] or [n, targets]."""
+    _check_given(y, who)
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
+    if not numbers.size:
+        raise InputError("y is empty: there is nothing to learn from")
+    if numbers.ndim not in (1, 2):
+        raise InputError(f"y has shape {numbers.shape}, expected [graphs] or [graphs, targets]")
+    bad = ~(np.abs(numbers) <= LARGEST)  # neither is NaN
+    if bad.any():
+        place = np.argwhere(bad)[0].tolist()
+        where = ", ".join(map(str, place))
+        raise InputError(f"y[{where}] is {numbers[tuple(place)]}: drop or repair that row (NaN, infinite or too large)")
+    return numbers
+
+
+def _check_given(y: Any, who: str) -> None:
+    if y is None:
+        raise InputError(f"{who} requires y to be passed, but the target y is None")
+
+
+def _check_not_missing(labels: np.ndarray) -> None:
+    """NaN differs from itself; None cannot be sorted among strings."""
+    for index, label in enumerate(labels.tolist()):
+        if label is None or label != label:
+            raise InputError(f"y[{index}] is {label}: drop or repair that row")
+
+
+# ---- settings -------------------------------------------------------------------------------------------
+
+
+def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
+    return own_config(dataset, seed, **changes["training"]).replaced(agent=changes["agent"])
+
+
+def _held_out(y: Tensor, task: Task, share: float, seed: int) -> Split:
+    """A random share to validate with, of each class its share; of every class one graph is left to learn from."""
+    none = torch.empty(0, dtype=torch.long)
+    if round(share * len(y)) < FEWEST_HELD_OUT:
+        return Split(torch.arange(len(y)), none, none)
+    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
+    label = y[order] if task == "classification" else torch.zeros_like(order)
+    groups = [order[label == number] for number in label.unique()]
+    held_out = torch.cat([group[: min(round(share * len(group)), len(group) - 1)] for group in groups])
+    learned = torch.ones(len(y), dtype=torch.bool).index_fill(0, held_out, False)
+    return Split(learned.nonzero()[:, 0], held_out.sort().values, none)
+
+
+def _seed(random_state: Any) -> int:
+    """The seed that scikit-learn's `random_state` stands for: a number itself, anything else draws one."""
+    try:
+        random = check_random_state(random_state)
+    except ValueError as error:
+        raise InputError(f"random_state is {random_state!r}: give a number from 0 to 2**32 - 1 or None") from error
+    return int(random_state) if isinstance(random_state, Integral) else int(random.randint(2**31 - 1))
+
+
+def _whole(name: str, value: Any, least: int) -> int | None:
+    """A whole number, numpy's too (grids hold them), or None."""
+    if value is None:
+        return None
+    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+        raise InputError(f"{name} is {value!r}, must be None or a whole number of at least {least}")
+    return int(value)
+
+
+def _check_share(value: Any) -> None:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= cast("float", value) < 1:
+        raise InputError(f"validation is {value!r}, must be a share of at least 0 and below 1")

@@ -1,0 +1,42 @@
+"""`maggnn evaluate MODEL TABLE`: the metric of a fitted model on a table of its own kind, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from maggnn.apps.fit.fitted import FittedModel
+from maggnn.apps.fit.intervals import judge
+from maggnn.apps.fit.own_table import graphs_of, packed_table
+from maggnn.errors import InputError
+from maggnn.training.metrics import Metric
+
+
+def evaluate_table(
+    model: Path, table: Path, targets: Sequence[str], smiles: str | None = None, workers: int = 2
+) -> dict[str, Any]:
+    """Predict for every row that can be used and compare with its targets."""
+    fitted = FittedModel.load(model)
+    facts = fitted.facts
+    if facts.source != "smiles":
+        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+    targets = tuple(targets) or facts.targets
+    if len(targets) != len(facts.targets):
+        raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
+    packed = packed_table(table, smiles or facts.smiles_column, targets, facts.classes, workers)
+    graphs = graphs_of(packed.arrays)
+    assert graphs.y is not None
+    metric = cast("Metric", facts.metric)
+    if metric == "auroc" and len(graphs.y.unique()) < 2:
+        raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
+    judged = judge(fitted.predict(graphs), graphs.y, metric)
+    return {
+        "model": str(model),
+        "table": str(table),
+        "metric": metric,
+        "rows": packed.num_rows,
+        "left_out": len(packed.errors),
+        metric: judged.value,
+        "interval": list(judged.interval),
+    }

@@ -1,0 +1,45 @@
+"""What a worker of `maggnn predict` does: SMILES in, packed arrays and reasons out. It never loads torch."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing import parent_process
+
+from maggnn.data.molecules.smiles import Molecule, featurise_rows
+from maggnn.data.packing import Arrays, pack
+
+
+@dataclass(frozen=True)
+class Featurised:
+    """A chunk of molecules.
+
+    Attributes:
+        arrays: those that can be used, back to back; None where there is none.
+        reasons: one a SMILES; empty where it can be used.
+    """
+
+    arrays: Arrays | None
+    reasons: list[str]
+
+
+def leave_with_parent() -> None:
+    """End this worker when the command that started it ends, even if that was killed."""
+    threading.Thread(target=_wait_and_leave, daemon=True).start()
+
+
+def _wait_and_leave() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def featurised_chunk(smiles: Sequence[str], features: str) -> Featurised:
+    """Featurise and pack a few thousand SMILES."""
+    results = featurise_rows(smiles, features)
+    molecules = [result for result in results if isinstance(result, Molecule)]
+    reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]
+    return Featurised(pack(molecules) if molecules else None, reasons)

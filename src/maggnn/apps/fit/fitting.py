@@ -1,0 +1,173 @@
+"""`maggnn fit`: a table becomes a model's folder, with a card that puts the model beside two cheap rivals."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from maggnn import config as configs
+from maggnn.apps.fit import model_card
+from maggnn.apps.fit.cheap_baselines import rivals
+from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, fit_model, own_config
+from maggnn.apps.fit.intervals import Judged, judge
+from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
+from maggnn.apps.fit.packing import write_errors
+from maggnn.config import Config
+from maggnn.data.molecules.table import PARTS
+from maggnn.data.packing import Arrays
+from maggnn.errors import InputError
+from maggnn.training.progress import LOG
+
+
+def fit_table(
+    table: Path,
+    smiles: str,
+    targets: Sequence[str],
+    out: Path,
+    task: str = "auto",
+    split: str = "random",
+    seed: int = 0,
+    steps: int | None = None,
+    workers: int = 2,
+    overwrite: bool = False,
+    settings: Path | None = None,
+) -> dict[str, Any]:
+    """Fit, test, and write the folder `out`; return what there is to say.
+
+    Args:
+        settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
+    """
+    began = time.monotonic()
+    _check_folder(out, overwrite)
+    given = None if settings is None else configs.load(settings)
+    own = read_own_table(table, smiles, targets, task, split, seed, workers)
+    config = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
+    if given is not None:
+        config = _given_config(given, config, steps)
+    _make_folder(out)
+    facts = _facts(own, smiles, targets)
+    fitted = fit_model(own.dataset, facts, config, _training_folder(out, own.table.arrays, config), quiet=False)
+    test, seconds = _tested(fitted, own, seed, workers)
+    fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": test.judged[model_card.OWN].value}))
+    fitted.save(out)
+    origin = model_card.Origin(
+        str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
+        time.monotonic() - began,
+    )  # fmt: skip
+    _describe(out, fitted.facts, origin, test, own)
+    for done in out.glob("training-*"):  # checkpoints are of no use any more, curves are
+        if (done / LOG).exists():
+            (done / LOG).replace(out / LOG)
+        shutil.rmtree(done, ignore_errors=True)
+    return _result(out, fitted.facts, origin, test, seconds)
+
+
+def _check_folder(out: Path, overwrite: bool) -> None:
+    """Before long work, not after it."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: is a file, and the model needs a folder")
+    if (out / FACTS).exists() and not overwrite:
+        raise InputError(f"{out}: holds a model already; choose another folder, or --overwrite to replace it")
+
+
+def _given_config(given: Config, own: Config, steps: int | None) -> Config:
+    """Settings of a file, for this table: its name, the seed and (if asked for) the steps are the command's."""
+    changed = {} if steps is None else {"predictor_steps": steps, "validate_every": own.training.validate_every}
+    return given.replaced(data={"name": own.data.name}, training=changed, runtime={"seed": own.runtime.seed})
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        probe = out / ".probe"
+        probe.write_bytes(b" ")
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"{out}: cannot be written ({error.strerror})") from error
+
+
+def _training_folder(out: Path, arrays: Arrays, config: Config) -> Path:
+    """Checkpoints of exactly these data and settings: the same command goes on from them, another one does not."""
+    return out / f"training-{data_digest(arrays, config)}"
+
+
+def data_digest(arrays: Arrays, config: Config) -> str:
+    """A short text that changes with the data and with the settings."""
+    digest = hashlib.sha256(json.dumps(configs.to_dict(config), sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()[:12]
+
+
+def _facts(own: OwnTable, smiles: str, targets: Sequence[str]) -> Facts:
+    return Facts(
+        source="smiles",
+        task=own.dataset.task,
+        features=FEATURES,
+        smiles_column=smiles,
+        targets=tuple(targets),
+        classes=own.classes,
+        metric=own.dataset.metric,
+        rows={part: len(own.table.arrays[part]) for part in PARTS},
+    )
+
+
+def _tested(fitted: FittedModel, own: OwnTable, seed: int, workers: int) -> tuple[model_card.Test, dict[str, float]]:
+    """Answers of the model and of its rivals on the test part, and the seconds that they took."""
+    dataset, arrays = own.dataset, own.table.arrays
+    ids = dataset.split(0, 0).test
+    began = time.monotonic()
+    answers, y = fitted.predict(dataset.graphs.select(ids)), dataset.y[ids]
+    seconds = {"test": time.monotonic() - began}
+    judged = {model_card.OWN: judge(answers, y, dataset.metric)}
+    began = time.monotonic()
+    try:
+        others = rivals(
+            own.table.canonical, dataset.y.numpy(), arrays["train"].astype(int), ids.numpy(), len(own.classes), seed,
+            workers,
+        )  # fmt: skip
+    except ImportError:  # the card says so
+        others = {}
+    seconds["rivals"] = time.monotonic() - began
+    judged |= {name: judge(torch.from_numpy(values), y, dataset.metric) for name, values in others.items()}
+    singly: dict[str, Judged] = {}
+    if dataset.task == "regression":
+        names = dataset.target_names or ()
+        singly = {name: judge(answers[:, [k]], y[:, [k]], "mae") for k, name in enumerate(names)}
+    return model_card.Test(answers, y, judged, singly), seconds
+
+
+def _describe(out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, own: OwnTable) -> None:
+    try:
+        write_errors(out / model_card.LEFT_OUT, own.table.errors)
+        model_card.draw_test(out / model_card.PICTURE, facts, test)
+        model_card.write_card(out, facts, origin, test)
+    except OSError as error:
+        raise InputError(f"{out}: the model is saved, its card cannot be written ({error})") from error
+
+
+def _result(
+    out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, seconds: dict[str, float]
+) -> dict[str, Any]:
+    return {
+        "model": str(out),
+        "task": facts.task,
+        "metric": facts.metric,
+        "rows": origin.num_rows,
+        "left_out": origin.num_left_out,
+        **facts.rows,
+        "test_scores": {
+            name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
+        },
+        "verdict": model_card.verdict(test.judged, facts.metric),
+        "seconds": {"all": origin.seconds, **seconds},
+    }

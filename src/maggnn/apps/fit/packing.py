@@ -1,0 +1,77 @@
+"""`maggnn data pack`: a table becomes a packed file, with progress on the terminal and a file of the rows left out."""
+
+from __future__ import annotations
+
+import csv
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from maggnn.data.molecules.smiles import RowError
+from maggnn.data.molecules.table import PARTS, count_lines, read_table
+from maggnn.data.packing import DuplicateWarning, check_name, save_packed
+from maggnn.training.progress import Progress
+
+ERRORS_SHOWN = 10
+
+
+def pack_table(
+    table: Path,
+    smiles: str,
+    targets: list[str],
+    out: Path,
+    features: str,
+    split: str | None,
+    seed: int,
+    workers: int,
+    regression: bool,
+) -> dict[str, Any]:
+    """Pack `table` into `out`, all rows left out into `<out>.errors.csv`, and return what there is to say."""
+    check_name(out)
+    with warnings.catch_warnings(), shown(count_lines(table) - 1) as on_row:
+        warnings.simplefilter("ignore", DuplicateWarning)  # said in the result
+        packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, regression)
+    save_packed(out, packed.arrays)
+    write_errors(out.with_suffix(".errors.csv"), packed.errors)
+    return {
+        "file": str(out),
+        "rows": packed.num_rows,
+        "kept": len(packed.arrays["num_nodes"]),
+        **{part: len(packed.arrays[part]) for part in PARTS},
+        "task": "classification" if packed.arrays["y"].dtype.kind in "iu" else "regression",
+        "errors": len(packed.errors),
+        "first_errors": [asdict(error) for error in packed.errors[:ERRORS_SHOWN]],
+        "shared": len(packed.shared),
+        "first_shared": packed.shared[0] if packed.shared else None,
+    }
+
+
+@contextmanager
+def shown(total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar (or lines, where there is no terminal) that is told the number of rows done."""
+    progress, began = Progress(), time.monotonic()
+
+    def on_row(done: int) -> None:
+        rate = done / max(time.monotonic() - began, 1e-9)
+        progress.step(done, {} if progress.bar is None else {"rows per second": rate})
+
+    progress.begin("rows", total, 0)
+    try:
+        yield on_row
+    finally:
+        progress.close()
+
+
+def write_errors(path: Path, errors: list[RowError]) -> None:
+    """All rows left out; where there are none, a file of an earlier attempt goes."""
+    if not errors:
+        path.unlink(missing_ok=True)
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("row", "smiles", "reason"))
+        writer.writerows((error.row, error.smiles, error.reason) for error in errors)

@@ -1,0 +1,190 @@
+"""`maggnn predict`: answers for a table of any length, in bounded memory, going on where a killed run stopped.
+
+Worker processes turn SMILES into arrays while this process answers. The seed of a chunk is its number, so answers
+depend neither on the number of workers nor on interruptions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import os
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk, leave_with_parent
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.own_table import graphs_of
+from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.parts import Parts
+from maggnn.apps.fit.row_files import Chunk, Source, check_writable_name, join_parts, open_source, write_part
+from maggnn.data.packing import Arrays
+from maggnn.errors import InputError
+from maggnn.inference.engine import CACHE_MB
+
+ROWS = 2048
+"""Rows a chunk: enough that sending and writing cost little, few enough that memory stays small."""
+
+AHEAD = 2
+"""Chunks a worker that are read before their answers are due."""
+
+REASON = "reason"
+UNSEEN = "predicted, but it holds an element, a bond or another feature that training never saw"
+
+Work = tuple[int, Chunk, Future[Featurised] | None]
+"""A chunk's number, its rows, and its molecules; None where the answers are there already."""
+
+
+def predict_table(
+    model: Path, table: Path, out: Path, smiles: str | None = None, workers: int = 2, overwrite: bool = False
+) -> dict[str, Any]:
+    """Write all rows of `table` with their predictions to `out`; return what there is to say."""
+    began = time.monotonic()
+    check_writable_name(out)
+    fitted = FittedModel.load(model)
+    if fitted.facts.source != "smiles":
+        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+    source = open_source(table, smiles or fitted.facts.smiles_column)
+    if next(source.chunks(1), None) is None:
+        raise InputError(f"{table}: there are no rows to predict for")
+    added = answer_names(fitted.facts)
+    _check_names(source, added)
+    parts = Parts(out)
+    counts = {"rows": 0, "without": 0}
+    if parts.begin(_identity(model, source, out), overwrite):
+        with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
+            warnings.simplefilter("ignore", UnseenWarning)  # the row says so
+            counts = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
+        parts.finish(
+            -(-counts["rows"] // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, [*source.names, *added])
+        )
+    return {"out": str(out), **counts, "seconds": time.monotonic() - began}
+
+
+@contextlib.contextmanager
+def _threads_beside(workers: int) -> Iterator[None]:
+    """Leave the workers their cores: threads that wait for one another on shared cores halve the rate."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(min(before, max(1, (os.cpu_count() or 1) - workers)))
+    gc.freeze()  # what is there stays: collecting looks at what a chunk made alone
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        torch.set_num_threads(before)
+
+
+def answer_names(facts: Facts) -> list[str]:
+    """The columns that are added: predictions, probabilities of classes, and why there is none."""
+    return [*(f"predicted_{name}" for name in facts.targets), *(f"p_{name}" for name in facts.classes), REASON]
+
+
+def _check_names(source: Source, added: Sequence[str]) -> None:
+    twice = [name for name in added if name in source.names]
+    if twice:
+        raise InputError(f"{source.path}: has a column {twice[0]!r} already, which is to be added: rename it")
+
+
+def _identity(model: Path, source: Source, out: Path) -> dict[str, Any]:
+    """What the answers depend on."""
+    return {
+        "model": [_digest(model / name) for name in (MODEL, FACTS)],
+        "table": _digest(source.path),
+        "smiles": source.names[source.place],
+        "rows_a_chunk": ROWS,
+        "kind": out.suffix,
+    }
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _make_parts(
+    fitted: FittedModel, source: Source, parts: Parts, kind: str, workers: int, on_row: Callable[[int], None]
+) -> dict[str, int]:
+    """Write the parts that are missing; how many rows there are, and for how many of those no answer."""
+    counts = {"rows": 0, "without": 0}
+    names = [*source.names, *answer_names(fitted.facts)]
+    numbers = len(fitted.facts.classes) or len(fitted.facts.targets)
+    labels = [None] if fitted.facts.classes else []
+    types = [*source.types, *labels, *["number"] * numbers, None]
+    with ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent) as pool:
+        try:
+            for number, chunk, future in _ahead(fitted.facts, source, parts, pool, AHEAD * workers):
+                if future is not None:
+                    columns, without = answered(fitted, chunk, future.result(), number)
+                    counts["without"] += without
+                    gc.collect()  # a frozen model refers to itself: without this, memory grows by some MB a chunk
+                    cells = [*chunk.columns, *columns]
+                    parts.add(number, lambda path, cells=cells: write_part(path, kind, names, types, cells))
+                counts["rows"] += len(chunk.smiles)
+                on_row(counts["rows"])
+        except BrokenProcessPool as error:
+            raise InputError("a worker process died (out of memory?): the same command goes on") from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return counts
+
+
+def _ahead(facts: Facts, source: Source, parts: Parts, pool: ProcessPoolExecutor, most: int) -> Iterator[Work]:
+    """The chunks in order, some of them on their way through the workers."""
+    waiting: deque[Work] = deque()
+    for number, chunk in enumerate(source.chunks(ROWS)):
+        future = None
+        if not parts.has(number):
+            usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
+            future = pool.submit(featurised_chunk, usable, facts.features)
+        waiting.append((number, chunk, future))
+        if len(waiting) > most:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int) -> tuple[list[list[Any]], int]:
+    """The columns to add to a chunk, and how many rows have no prediction."""
+    found = iter(molecules.reasons)
+    reasons = [reason or next(found) for reason in chunk.reasons]
+    rows = [row for row, reason in enumerate(reasons) if not reason]
+    facts = fitted.facts
+    columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(facts)[:-1]]
+    if molecules.arrays is not None:
+        budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
+        answers = fitted.predict(graphs_of(molecules.arrays), seed=seed, memory_mb=budget).numpy()
+        for column, values in zip(columns, _values(answers, facts), strict=True):
+            for row, value in zip(rows, values, strict=True):
+                column[row] = value
+        for row, strange in zip(rows, _strange(molecules.arrays, facts), strict=True):
+            reasons[row] = UNSEEN if strange else ""
+    return [*columns, reasons], len(reasons) - len(rows)
+
+
+def _strange(arrays: Arrays, facts: Facts) -> np.ndarray:
+    """Whether each molecule has a category that training never saw, [G]."""
+    strange = np.zeros(len(arrays["num_nodes"]), dtype=bool)
+    for values, seen, sizes in (("x", facts.seen_nodes, "num_nodes"), ("edge_attr", facts.seen_edges, "num_edges")):
+        owner = np.repeat(np.arange(len(strange)), arrays[sizes])
+        for column, known in zip(arrays[values].T, seen, strict=False):
+            strange[owner[~np.isin(column, known)]] = True
+    return strange
+
+
+def _values(answers: np.ndarray, facts: Facts) -> list[Sequence[Any]]:
+    """Columns of predictions: the likeliest class and all probabilities, or the values. float32 prints shortly."""
+    columns: list[Sequence[Any]] = [list(column) for column in answers.T]
+    return [[facts.classes[place] for place in answers.argmax(axis=1)], *columns] if facts.classes else columns

@@ -1,0 +1,196 @@
+"""Tables of molecules read and written a chunk of rows at a time: CSV, lists of SMILES (.smi), Parquet.
+
+All columns of the input are kept; what is predicted comes after them.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from maggnn.data.molecules.table import column_place, count_lines
+from maggnn.errors import InputError
+
+READABLE = (".csv", ".smi", ".parquet")
+WRITABLE = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows.
+
+    Attributes:
+        columns: their cells, column by column.
+        smiles: what to predict for.
+        reasons: why a row cannot be used; empty where it can, as far as the table goes.
+    """
+
+    columns: list[list[Any]]
+    smiles: list[str]
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table to read.
+
+    Attributes:
+        names: of its columns.
+        types: Parquet types of the columns; None for text.
+        place: the column of SMILES.
+        num_rows: how many there are, or about as many.
+    """
+
+    path: Path
+    names: list[str]
+    types: list[Any]
+    place: int
+    num_rows: int
+
+    def chunks(self, size: int) -> Iterator[Chunk]:
+        """All rows in their order, `size` at a time."""
+        readers = {".csv": _csv_chunks, ".smi": _smi_chunks, ".parquet": _parquet_chunks}
+        return readers[self.path.suffix](self, size)
+
+
+def open_source(path: Path, smiles: str) -> Source:
+    """The table at `path`; a .smi file has no header, its first column is the SMILES and the rest a name."""
+    if path.suffix not in READABLE:
+        raise InputError(f"{path}: cannot read {path.suffix or 'a file without an ending'}, only {', '.join(READABLE)}")
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    if path.suffix == ".smi":
+        return Source(path, ["smiles", "name"], [None, None], 0, count_lines(path))
+    if path.suffix == ".parquet":
+        return _open_parquet(path, smiles)
+    names = _csv_header(path)
+    return Source(path, names, [None] * len(names), column_place(path, names, smiles), count_lines(path) - 1)
+
+
+def check_writable_name(path: Path) -> None:
+    """Refuse endings that nothing is known of; Parquet needs an extra."""
+    if path.suffix not in WRITABLE:
+        raise InputError(
+            f"{path}: cannot write {path.suffix or 'a file without an ending'}, only {', '.join(WRITABLE)}"
+        )
+    if path.suffix == ".parquet":
+        _parquet(path)
+
+
+def write_part(
+    path: Path, kind: str, names: Sequence[str], types: Sequence[Any], columns: Sequence[Sequence[Any]]
+) -> None:
+    """Write rows to a file of their own: CSV without a header, or Parquet."""
+    if kind == ".parquet":
+        arrow, parquet = _parquet(path)
+        arrays = [
+            arrow.array(column, type=_arrow_type(arrow, kind)) for column, kind in zip(columns, types, strict=True)
+        ]
+        parquet.write_table(arrow.Table.from_arrays(arrays, names=list(names)), path)
+        return
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
+
+
+def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str]) -> None:
+    """One file of all parts, a part at a time in memory."""
+    if kind == ".parquet":
+        _, parquet = _parquet(path)
+        with parquet.ParquetWriter(path, parquet.read_schema(parts[0])) as writer:
+            for part in parts:
+                writer.write_table(parquet.read_table(part))
+        return
+    with path.open("wb") as file:
+        file.write(_csv_line(names))
+        for part in parts:
+            file.write(part.read_bytes())
+
+
+def _csv_line(cells: Sequence[str]) -> bytes:
+    from io import StringIO
+
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode()
+
+
+def _csv_header(path: Path) -> list[str]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            return next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+
+
+def _csv_chunks(source: Source, size: int) -> Iterator[Chunk]:
+    width = len(source.names)
+    try:
+        with source.path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            next(reader)
+            records = (record for record in reader if record)  # an empty line is no row
+            while block := list(islice(records, size)):
+                reasons = [
+                    "" if len(record) == width else f"{len(record)} columns where the header has {width}"
+                    for record in block
+                ]
+                rows = [(record + [""] * width)[:width] for record in block]
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                yield Chunk(columns, columns[source.place], reasons)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{source.path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+
+
+def _smi_chunks(source: Source, size: int) -> Iterator[Chunk]:
+    try:
+        with source.path.open(encoding="utf-8-sig") as file:
+            lines = (line.split(maxsplit=1) for line in file if line.strip())
+            while block := list(islice(lines, size)):
+                smiles = [words[0] for words in block]
+                names = [words[1].strip() if len(words) > 1 else "" for words in block]
+                yield Chunk([smiles, names], smiles, [""] * len(block))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{source.path}: cannot be read as lines of UTF-8 ({error})") from error
+
+
+def _open_parquet(path: Path, smiles: str) -> Source:
+    arrow, parquet = _parquet(path)
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema, num_rows = file.schema_arrow, file.metadata.num_rows
+    except (OSError, arrow.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    place = column_place(path, schema.names, smiles)
+    if not (arrow.types.is_string(schema.types[place]) or arrow.types.is_large_string(schema.types[place])):
+        raise InputError(f"{path}: column {smiles!r} holds {schema.types[place]}, not text")
+    return Source(path, list(schema.names), list(schema.types), place, num_rows)
+
+
+def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
+    arrow, parquet = _parquet(source.path)
+    try:
+        with parquet.ParquetFile(source.path) as file:
+            for batch in file.iter_batches(batch_size=size):
+                columns = [column.to_pylist() for column in batch.columns]
+                smiles = ["" if value is None else value for value in columns[source.place]]
+                yield Chunk(columns, smiles, [""] * len(smiles))
+    except (OSError, arrow.ArrowException) as error:
+        raise InputError(f"{source.path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+
+
+def _arrow_type(arrow: Any, kind: Any) -> Any:
+    """A Parquet type: of the input, or of a name for one."""
+    return {None: arrow.string(), "number": arrow.float32()}.get(kind, kind)
+
+
+def _parquet(path: Path) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(f"{path}: Parquet needs pyarrow: pip install 'maggnn[parquet]'") from error
+    return pyarrow, parquet

@@ -1,0 +1,69 @@
+"""What every command line of this project shares: how errors end a command, and how tables are printed.
+
+A user's mistake is an `InputError` anywhere below: one line on standard error, exit code 2, no traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from maggnn.errors import InputError, missing_extra
+
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Click's error for a wrong flag or argument; typer has moved click about, its own subclass has not moved."""
+
+STOPPED = 130
+"""Exit code after Ctrl-C; typer returns it in place of the interrupt."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
+
+
+def run_app(app: typer.Typer, name: str) -> None:
+    """Run a command line and leave with its exit code: 0, 2 after a user's mistake, 130 after Ctrl-C."""
+    # Idle OpenMP threads that spin slow everything down where cores are shared; read when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # oneDNN keeps what it prepared for a thousand shapes, and batches of graphs never have the same one twice.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+    try:
+        code = app(standalone_mode=False)  # what a command's exit code is to be, where it does not just return
+    except UsageError as error:
+        sys.exit(_fail(name, f"{' '.join(error.format_message().split())} (see {name} --help)", code=2))
+    except InputError as error:
+        sys.exit(_fail(name, str(error), code=2))
+    except ModuleNotFoundError as error:
+        message = missing_extra(error)
+        if message is None:
+            raise
+        sys.exit(_fail(name, message, code=2))
+    except KeyboardInterrupt:
+        code = STOPPED
+    if code == STOPPED:
+        message = "stopped; what was written is whole, and what can be resumed the same command resumes"
+        sys.exit(_fail(name, message, STOPPED))
+    if isinstance(code, int):
+        sys.exit(code)
+
+
+def tell(line: str) -> None:
+    """A line about progress, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def print_table(header: list[str], rows: list[list[str]]) -> None:
+    """A table for people, on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _fail(name: str, message: str, code: int) -> int:
+    print(f"{name}: {message}", file=sys.stderr)
+    return code

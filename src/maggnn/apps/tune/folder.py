@@ -1,0 +1,153 @@
+"""The folder of a study: its data base, and what is written from it for people."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from maggnn import config as configs
+from maggnn.config import Config
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
+
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.pruners import BasePruner
+
+STUDY, BEST, TRIALS, PICTURE, LOCK = "study.db", "best.toml", "trials.csv", "tuning.png", "study.lock"
+NAME = "maggnn tune"
+FEWEST_FOR_IMPORTANCE = 5
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make the folder, and keep a second `maggnn tune` out of it: it would take our running trial for a dead one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
+    with lock:
+        _lock(lock, folder)
+        yield
+
+
+def _lock(file: TextIO, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not a Unix
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise InputError(f"{folder}: another `maggnn tune` is at work there") from None
+
+
+def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -> Study:
+    """The study of the folder, made if need be; one of other data or settings is refused."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path = folder / STUDY
+    try:
+        study = optuna.create_study(
+            storage=f"sqlite:///{path}", study_name=NAME, load_if_exists=True, pruner=pruner,
+            direction="maximize" if maximises else "minimize",
+        )  # fmt: skip
+        known = study.user_attrs.get("digest")
+        if known is None and not study.trials:
+            study.set_user_attr("digest", digest)
+            known = digest
+    except Exception as error:  # SQLAlchemy, Alembic and Optuna each have their own
+        reason = " ".join(str(error).split())[:120]
+        raise InputError(f"{path}: damaged, or no study of `maggnn tune` ({reason}): remove it") from error
+    if known != digest:
+        raise InputError(f"{folder}: holds a study of other data or settings; choose another folder")
+    return study
+
+
+def write_trials(folder: Path, study: Study) -> None:
+    """All trials that have ended, one a row."""
+    ended = [trial for trial in study.trials if trial.state.is_finished()]
+    keys = sorted({key for trial in ended for key in trial.params})
+    with whole_file(folder / TRIALS) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("trial", "state", "value", "seconds", *keys, "reason"))
+        for trial in ended:
+            seconds = trial.user_attrs.get("seconds")
+            cells = [trial.params.get(key, "") for key in keys]
+            value = "" if trial.value is None else trial.value
+            shown = "" if seconds is None else f"{seconds:.1f}"
+            reason = trial.user_attrs.get("reason", "")
+            writer.writerow((trial.number, trial.state.name.lower(), value, shown, *cells, reason))
+
+
+def write_config(folder: Path, config: Config, objective: str, value: float) -> None:
+    """The best config so far as TOML that `config.load` reads."""
+    text = f"# The best of a study: {objective} {value:.6g} on the validation part.\n\n{to_toml(config)}"
+    with whole_file(folder / BEST) as waiting:
+        waiting.write_text(text, encoding="utf-8", newline="\n")
+
+
+def to_toml(config: Config) -> str:
+    """What differs from the defaults, and the data set's name."""
+    defaults, lines = configs.to_dict(Config()), []
+    for section, entries in configs.to_dict(config).items():
+        changed = {key: value for key, value in entries.items() if value != defaults[section][key] or key == "name"}
+        if section == "rival" and not changed.get("name"):
+            continue
+        if changed:
+            # A string, a number or a truth value is written alike in JSON and in TOML.
+            lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in changed.items()), ""]
+    return "\n".join(lines)
+
+
+def last_reason(study: Study) -> str:
+    """Why the last trial that failed did."""
+    reasons = [trial.user_attrs.get("reason") for trial in reversed(study.trials)]
+    return f"the last one: {next(filter(None, reasons), 'failed')}"
+
+
+def draw(folder: Path, study: Study, objective: str) -> None:
+    """The validation metric of each trial and the best so far; beside it, how much each setting mattered."""
+    from maggnn.apps.draw.style import COLOURS, PALE, SOFT_INK, new_figure, save, tidy
+
+    shares = _importances(study)
+    figure = new_figure(height=3.2)
+    left, *right = figure.subplots(1, 2 if shares else 1, squeeze=False)[0]
+    whole = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
+    pruned = [trial for trial in study.trials if trial.state.name == "PRUNED" and trial.intermediate_values]
+    better = max if study.direction.name == "MAXIMIZE" else min
+    values = [trial.value for trial in whole if trial.value is not None]  # every whole trial has one
+    best = [better(values[: place + 1]) for place in range(len(values))]
+    left.plot(
+        [trial.number for trial in whole], values, "o", color=COLOURS[0], markersize=4, label="trained to the end"
+    )
+    last = [trial.intermediate_values[max(trial.intermediate_values)] for trial in pruned]
+    if pruned:
+        left.plot([trial.number for trial in pruned], last, "x", color=SOFT_INK, markersize=4, label="pruned")
+    left.step([trial.number for trial in whole], best, where="post", color=COLOURS[1], label="best so far")
+    left.legend(frameon=False, fontsize=8, labelcolor=SOFT_INK)
+    tidy(left, "trial", f"{objective} (validation)")
+    for plot in right:
+        names = list(reversed(shares))
+        plot.barh([name.split(".")[1] for name in names], [shares[name] for name in names], color=PALE)
+        tidy(plot, "share of the differences it explains", "")
+    with whole_file(folder / PICTURE) as waiting:
+        save(figure, waiting)
+
+
+def _importances(study: Study) -> dict[str, float]:
+    """By fANOVA, the largest first; empty where there are too few trials to tell."""
+    import optuna
+    from optuna.trial import TrialState
+
+    whole = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    if len(whole) < FEWEST_FOR_IMPORTANCE or len({trial.value for trial in whole}) < 2:
+        return {}
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    return optuna.importance.get_param_importances(study, evaluator=evaluator)

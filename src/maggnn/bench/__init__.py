@@ -1,9 +1,0 @@
-"""`maggnn bench`: what things cost, each measured side by side in one run on one machine.
-
-| file | question |
-|---|---|
-| `inference` | the paper's time table: a test set, packed on the device, to predictions |
-| `floor` | the bare matrix products and bytes of that work |
-| `train` | one step of ORD's predictor, of the Q update and of SIMUL, by batch size |
-| `scaling` | time and memory against graphs, nodes, m, k and t, with fitted exponents |
-"""

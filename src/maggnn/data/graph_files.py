@@ -1,0 +1,124 @@
+"""Graphs from whatever a user has: a data set's name, or a file whose ending says what it holds.
+
+| ending | holds |
+|---|---|
+| `.g6` | graph6, one graph a line |
+| `.smi`, `.txt` | SMILES, one a line; what follows a blank is ignored |
+| `.csv` | a table with a column `smiles` |
+| `.edges` | one graph: two node names a line are an edge, one name is a node without edges, `#` begins a comment |
+| `.npz` | a packed file |
+| `.pt` | a PyG `Data` or a list of them, read without running any code from the file |
+
+Atoms and bonds of SMILES get OGB's features, so molecules differ by more than their skeletons.
+"""
+
+from __future__ import annotations
+
+import csv
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from maggnn.data.inputs import pack_smiles
+from maggnn.data.registry import load
+from maggnn.data.sources import read_packed
+from maggnn.errors import InputError
+from maggnn.graphs.conversions import pack_graph6, pack_networkx, pack_pyg
+from maggnn.graphs.packed import PackedGraphs
+
+FEATURES = "ogb"
+
+
+def read_graphs(source: str) -> PackedGraphs:
+    """The graphs of a data set or of a file."""
+    path = Path(source)
+    if not path.suffix:
+        return load(source).graphs
+    if path.suffix not in READERS:
+        raise InputError(f"{source}: what it holds is told by its ending, which may be {', '.join(READERS)}")
+    if not path.is_file():
+        raise InputError(f"no file {source}")
+    try:
+        return READERS[path.suffix](path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source} is not a text file") from error
+    except OSError as error:
+        raise InputError(f"{source} cannot be read ({error.strerror})") from error
+
+
+def _read_npz(path: Path) -> PackedGraphs:
+    return read_packed(path)[0]
+
+
+def _read_graph6(path: Path) -> PackedGraphs:
+    with path.open(encoding="utf-8") as file:
+        try:
+            return pack_graph6(file)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+
+
+def _read_smiles(path: Path) -> PackedGraphs:
+    with path.open(encoding="utf-8-sig") as file:
+        words = (line.split() for line in file)
+        return _pack_molecules(path, (line[0] for line in words if line))
+
+
+def _read_csv(path: Path) -> PackedGraphs:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        table = csv.DictReader(file)
+        column = next((name for name in table.fieldnames or () if name.lower() == "smiles"), None)
+        if column is None:
+            raise InputError(f"{path}: has no column 'smiles'")
+        return _pack_molecules(path, (row[column] or "" for row in table))
+
+
+def _pack_molecules(path: Path, smiles: Iterator[str]) -> PackedGraphs:
+    return pack_smiles(smiles, FEATURES, lambda error: f"{path}: molecule {error.row} ({error.smiles})")
+
+
+def _read_edges(path: Path) -> PackedGraphs:
+    import networkx as nx
+
+    graph = nx.Graph()
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        names = line.partition("#")[0].split()
+        if len(names) > 2:
+            raise InputError(f"{path}: line {number} has {len(names)} names: two are an edge, one is a node")
+        graph.add_nodes_from(names)
+        if len(names) == 2:
+            graph.add_edge(*names)
+    if not len(graph):
+        raise InputError(f"{path}: has no nodes")
+    return pack_networkx([graph])
+
+
+def _read_pyg(path: Path) -> PackedGraphs:
+    """Only tensors and PyG's own containers are let in, so that a file cannot make Python run anything."""
+    from torch_geometric.data import Data
+    from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+    from torch_geometric.data.storage import GlobalStorage
+
+    try:
+        with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
+            saved = torch.load(path, weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+        raise InputError(f"{path} cannot be read safely: save a PyG Data or a list of them with torch.save") from error
+    graphs = saved if isinstance(saved, list | tuple) else [saved]
+    if not graphs or not all(isinstance(graph, Data) for graph in graphs):
+        raise InputError(f"{path} holds no PyG graphs: save a Data or a list of them with torch.save")
+    return pack_pyg(graphs)
+
+
+READERS: dict[str, Callable[[Path], PackedGraphs]] = {
+    ".g6": _read_graph6,
+    ".smi": _read_smiles,
+    ".txt": _read_smiles,
+    ".csv": _read_csv,
+    ".edges": _read_edges,
+    ".npz": _read_npz,
+    ".pt": _read_pyg,
+}
+"""What reads a file, by its ending."""

@@ -1,0 +1,139 @@
+"""Graphs as Python hands them over, packed: SMILES or graph6 strings, NetworkX or PyG graphs, a packed file.
+
+What a sequence holds is told by its items. Strings are SMILES unless `inputs` says graph6. Files of other kinds are
+read by `graph_files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from maggnn.data.molecules.atom_features import feature_set
+from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
+from maggnn.data.packing import pack
+from maggnn.data.sources import read_packed
+from maggnn.errors import InputError
+from maggnn.graphs.conversions import pack_graph6, pack_networkx, pack_pyg
+from maggnn.graphs.packed import PackedGraphs
+
+Source = Literal["smiles", "graphs"]
+
+STRING, NETWORKX, PYG = "a string", "a NetworkX graph", "a PyG graph"
+PACKERS: dict[str, Callable[[list[Any]], PackedGraphs]] = {NETWORKX: pack_networkx, PYG: pack_pyg}
+INPUTS = ("auto", "smiles", "graph6")
+ACCEPTED = "SMILES or graph6 strings, NetworkX graphs, PyG graphs, PackedGraphs or the path of a packed .npz file"
+
+
+def packed_inputs(X: Any, inputs: str = "auto", features: str = "ogb") -> tuple[PackedGraphs, Source]:
+    """The graphs of X without targets, and whether they came as SMILES.
+
+    Args:
+        X: a sequence of one kind of graph, or a whole set.
+        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
+        features: what atoms and bonds of SMILES become: "ogb", "zinc" or "qm9".
+    """
+    if inputs not in INPUTS:
+        raise InputError(f"inputs is {inputs!r}, must be {', '.join(INPUTS)}")
+    feature_set(features)
+    whole = _whole_set(X)
+    if whole is not None and inputs == "auto":
+        return replace(whole, y=None, level="graph"), "graphs"
+    if whole is not None:
+        raise InputError(f"inputs is {inputs!r}, but X is a packed set: give a list of strings")
+    items = _items(X)
+    kind = _common_kind(items)
+    if kind != STRING and inputs != "auto":
+        raise InputError(f"inputs is {inputs!r}, but X[0] is {kind}")
+    if kind != STRING:
+        return replace(PACKERS[kind](items), y=None, level="graph"), "graphs"
+    if inputs == "graph6":
+        return _pack_graph6(items), "graphs"
+    return pack_smiles(items, features, lambda error: f"X[{error.row - 1}] ({str(error.smiles)!r})"), "smiles"
+
+
+def _whole_set(X: Any) -> PackedGraphs | None:
+    """X where it is no sequence: a packed set, or the path of one."""
+    if isinstance(X, PackedGraphs):
+        if not len(X):
+            raise InputError("X is empty: give at least one graph")
+        return X
+    if not isinstance(X, str | Path):
+        return None
+    if Path(X).suffix != ".npz":
+        raise InputError(f"X is the single string {str(X)!r}: give a list of strings or the path of a .npz file")
+    return read_packed(Path(X))[0]
+
+
+def _items(X: Any) -> list[Any]:
+    """The items of a sequence; a table of one column (as pipelines hand on) is its column."""
+    kind = _kind(X)
+    if kind is not None:
+        raise InputError(f"X is {kind}: give a list of graphs")
+    shape = getattr(X, "shape", ())
+    if len(shape) > 2 or (len(shape) == 2 and shape[1] != 1):
+        raise InputError(f"X has shape {tuple(shape)}: give one graph a row, not columns of numbers")
+    try:
+        items = list(np.asarray(X).ravel()) if len(shape) == 2 else list(X)
+    except TypeError:
+        raise InputError(f"X is of type {type(X).__name__}: give {ACCEPTED}") from None
+    if not items:
+        raise InputError("X is empty: give at least one graph")
+    return items
+
+
+def _common_kind(items: list[Any]) -> str:
+    """What all items are."""
+    first = None
+    for index, item in enumerate(items):
+        kind = _kind(item)
+        if kind is None:
+            raise InputError(f"X[{index}] is of type {type(item).__name__}: give {ACCEPTED}")
+        first = first or kind
+        if kind != first:
+            raise InputError(f"X mixes kinds: X[0] is {first}, X[{index}] is {kind}")
+    assert first is not None, "there is at least one item"
+    return first
+
+
+def _kind(item: Any) -> str | None:
+    """What an item is, if it is a graph; PyG, which takes seconds to import, is asked last."""
+    if isinstance(item, str):
+        return STRING
+    import networkx as nx
+
+    if isinstance(item, nx.Graph):
+        return NETWORKX
+    if not any(base.__module__.startswith("torch_geometric") for base in type(item).__mro__):
+        return None
+    from torch_geometric.data import Data
+
+    return PYG if isinstance(item, Data) else None
+
+
+def pack_smiles(smiles: Iterable[str], features: str, named: Callable[[RowError], str]) -> PackedGraphs:
+    """All of them, or an error that names the first that cannot be used: a verdict on the rest would mislead."""
+
+    def sound() -> Iterator[Molecule]:
+        for result in featurise_all(smiles, features):
+            if isinstance(result, RowError):
+                raise InputError(f"{named(result)}: {result.reason}")
+            yield result
+
+    arrays = {name: torch.from_numpy(array) for name, array in pack(sound()).items()}
+    return PackedGraphs.build(**arrays, level="graph", undirected_once=True)
+
+
+def _pack_graph6(lines: list[str]) -> PackedGraphs:
+    for index, line in enumerate(lines):
+        if not line.strip():  # would be skipped, and the targets after it belong to other graphs
+            raise InputError(f"X[{index}] is an empty string, not graph6")
+    try:
+        return pack_graph6(lines)
+    except InputError as error:
+        raise InputError(f"X as graph6, where X[0] is line 1: {error}") from error

@@ -1,0 +1,183 @@
+"""Molecules from SMILES: one at a time (`featurise`), or a stream of any length over several processes.
+
+All fragments of a salt are kept, as the benchmarks do: they become one graph of several components. A single atom is
+a graph without edges. What cannot be used is an `InputError`, or, in a stream, a `RowError` in its place.
+
+Shapes: n atoms, E bonds, F columns.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maggnn.data.molecules.atom_features import feature_set
+from maggnn.errors import InputError
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+CHUNK = 256
+"""Molecules that go to a process at a time: enough that sending them costs little."""
+
+CHUNKS_AHEAD = 4
+"""Chunks a process that are read before their results are asked for; bounds the memory of a stream."""
+
+MOST_ATOMS = 1000
+"""Of a molecule: tables of all pairs of atoms make one of 3,000 take minutes, and it would hold up all others."""
+
+FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
+"""Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
+
+
+@dataclass(frozen=True)
+class Molecule:
+    """One featurised molecule.
+
+    Attributes:
+        canonical: RDKit's canonical SMILES, equal for equal molecules; empty where nobody asked for it.
+
+    Shapes:
+        x: [n, F], uint8; edge_index: [2, E], each bond once, int32; edge_attr: [E, F], uint8
+    """
+
+    canonical: str
+    x: np.ndarray
+    edge_index: np.ndarray
+    edge_attr: np.ndarray
+
+
+@dataclass(frozen=True)
+class RowError:
+    """A row that cannot be used; `row` counts from 1, in a file it is the line."""
+
+    row: int
+    smiles: str
+    reason: str
+
+
+def featurise(smiles: str, features: str) -> Molecule:
+    """The molecule of a SMILES string with the features "ogb", "zinc" or "qm9"."""
+    feature_set(features)
+    try:
+        return _featurised(smiles, features)
+    except InputError as error:
+        raise InputError(f"SMILES {smiles!r}: {error}") from error
+
+
+def featurise_rows(lines: Iterable[str], features: str) -> list[Molecule | RowError]:
+    """Featurise a few SMILES in this process, without their canonical form: for answers, which do not need it."""
+    return [_molecule_or_error(row, smiles, features, False) for row, smiles in enumerate(lines, start=1)]
+
+
+def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iterator[Molecule | RowError]:
+    """Featurise a stream of SMILES; results come in its order, errors in the place of their molecule.
+
+    `lines` is read only a little ahead of what has been taken, so memory does not grow with its length.
+
+    Args:
+        lines: one SMILES each.
+        features: "ogb", "zinc" or "qm9".
+        workers: processes. They are spawned, so with more than one a script needs an `if __name__ == "__main__"`.
+    """
+    feature_set(features)
+    if workers < 1:
+        raise InputError(f"{workers} workers: give at least one")
+    numbered = enumerate(lines, start=1)
+    if workers == 1:
+        return (_molecule_or_error(row, smiles, features) for row, smiles in numbered)
+    return _in_parallel(numbered, features, workers)
+
+
+def _in_parallel(numbered: Iterator[tuple[int, str]], features: str, workers: int) -> Iterator[Molecule | RowError]:
+    running: deque[Future[list[Molecule | RowError]]] = deque()
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    try:
+        while chunk := list(islice(numbered, CHUNK)):
+            running.append(pool.submit(_featurise_chunk, chunk, features))
+            if len(running) > CHUNKS_AHEAD * workers:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+    except BrokenProcessPool as error:
+        raise InputError("a worker process died (out of memory?): try again with one worker") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _featurise_chunk(chunk: list[tuple[int, str]], features: str) -> list[Molecule | RowError]:
+    return [_molecule_or_error(row, smiles, features) for row, smiles in chunk]
+
+
+def _molecule_or_error(row: int, smiles: str, features: str, canonical: bool = True) -> Molecule | RowError:
+    try:
+        return _featurised(smiles, features, canonical)
+    except InputError as error:
+        return RowError(row, smiles, str(error))
+
+
+def _featurised(smiles: str, features: str, canonical: bool = True) -> Molecule:
+    """The molecule, or an `InputError` that gives the reason alone."""
+    from rdkit import Chem
+    from rdkit.rdBase import BlockLogs
+
+    chosen = feature_set(features)
+    try:
+        with BlockLogs():
+            mol = parsed(smiles.strip())
+            name = Chem.MolToSmiles(mol) if canonical else ""
+            atoms, bonds = chosen.describe(mol)
+    except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
+        raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
+    bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
+    return Molecule(
+        canonical=name,
+        x=np.array(atoms, dtype=np.uint8).reshape(len(atoms), chosen.node_columns),
+        edge_index=np.ascontiguousarray(bond_table[:, :2].T),
+        edge_attr=bond_table[:, 2:].astype(np.uint8),
+    )
+
+
+def parsed(smiles: str) -> Mol:
+    """A sanitised molecule, or an `InputError`."""
+    from rdkit import Chem
+
+    mol = Chem.MolFromSmiles(smiles)
+    if mol is None:
+        mol = _parsed_with_odd_valence(smiles)
+    if mol.GetNumAtoms() == 0:
+        raise InputError("no atoms: the SMILES is empty")
+    if mol.GetNumAtoms() > MOST_ATOMS:
+        raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
+    return mol
+
+
+def _parsed_with_odd_valence(smiles: str) -> Mol:
+    """Parse what RDKit rejects, if all it objects to is the valence of elements like Al or B.
+
+    MOLHIV has seven such complexes, which the RDKit of its time accepted.
+    """
+    from rdkit import Chem
+
+    mol = Chem.MolFromSmiles(smiles, sanitize=False)
+    if mol is None:
+        raise InputError("not a SMILES string")
+    for problem in Chem.DetectChemistryProblems(mol):
+        is_valence = problem.GetType() == "AtomValenceException"
+        if not is_valence or mol.GetAtomWithIdx(problem.GetAtomIdx()).GetSymbol() in FIXED_VALENCE:
+            raise InputError(" ".join(problem.Message().split()))
+    mol.UpdatePropertyCache(strict=False)
+    try:
+        Chem.SanitizeMol(mol, Chem.SANITIZE_ALL ^ Chem.SANITIZE_PROPERTIES)
+    except Chem.MolSanitizeException as error:
+        raise InputError(" ".join(str(error).split())) from error
+    Chem.AssignStereochemistry(mol, cleanIt=True)
+    return Chem.RemoveHs(mol, sanitize=False)

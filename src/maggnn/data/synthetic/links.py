@@ -1,0 +1,64 @@
+"""Link prediction that message passing cannot do unless it is shown the pair: rings whose nodes are all alike.
+
+The nodes of a ring are tied to their next and third next ones; the ties to the second next are there too but hidden.
+A pair that hides a tie has three neighbours in common, other pairs have at most two, so a look at both ends together
+finds all of them. But a ring looks the same from every node, so embeddings that are made for each node by itself are
+all equal and say nothing of a pair. Marked in the input (`links`) the pair is plain to any GNN; known to the readout
+alone (`links_unmarked`) it takes marks that break the symmetry. The Q-network does not see the pair then, so moves can
+only find places that tell of many pairs. Sizes in `val` and `test` are not among those of `train`; the hidden ties of
+one ring are all images of each other, so there are as many kinds of them as sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maggnn.data.synthetic.rooted import rooted_at_pairs
+from maggnn.graphs.packed import PackedGraphs
+
+SIZES = range(13, 63)
+"""From 13 nodes on the second, fourth and sixth next nodes are different ones and no neighbours."""
+
+SHOWN, HIDDEN = (1, 3), 2
+PAIRS_A_RING = 16
+SEED = 2023
+
+
+def hidden_links(marked: bool) -> tuple[PackedGraphs, Mapping[str, np.ndarray]]:
+    """One graph for each of the pairs, half of them hidden ties, with the two ends as roots; then the parts.
+
+    Args:
+        marked: whether the ends are told apart in `x`; otherwise only the readout knows them.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    rings = [_ring(n, generator) for n in SIZES]
+    packed = PackedGraphs.build(
+        torch.tensor(SIZES),
+        torch.tensor([edges.shape[1] for edges, _, _ in rings]),
+        torch.cat([edges for edges, _, _ in rings], dim=1),
+        undirected_once=True,
+    )
+    graph = torch.repeat_interleave(torch.arange(len(rings)), PAIRS_A_RING)
+    pairs, y = torch.cat([pairs for _, pairs, _ in rings]), torch.cat([y for _, _, y in rings])
+    rooted = rooted_at_pairs(packed, graph, pairs, y)
+    part = torch.tensor([{0: 2, 1: 1}.get(number % 5, 0) for number in range(len(rings))])[graph]
+    parts = {name: (part == number).nonzero()[:, 0].numpy() for number, name in enumerate(("train", "val", "test"))}
+    return rooted if marked else replace(rooted, x=None), parts
+
+
+def _ring(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Edges [2, E], pairs [P, 2] and whether each hides a tie [P], with the nodes renamed at random."""
+    name = torch.randperm(n, generator=generator)
+    node = torch.arange(n)
+    edges = torch.cat([torch.stack([node, (node + jump) % n]) for jump in SHOWN], dim=1)
+    others = torch.tensor([jump for jump in range(1, n // 2 + 1) if jump not in (*SHOWN, HIDDEN)])
+    first = torch.randint(n, (PAIRS_A_RING,), generator=generator)
+    jump = others[torch.randint(len(others), (PAIRS_A_RING,), generator=generator)]
+    y = torch.arange(PAIRS_A_RING) % 2
+    jump = torch.where(y == 1, HIDDEN, jump)
+    return name[edges], name[torch.stack([first, (first + jump) % n], dim=1)], y

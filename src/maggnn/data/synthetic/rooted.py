@@ -1,0 +1,67 @@
+"""Targets of nodes and edges as targets of rooted graphs: one graph for each, with the node or the two ends told apart.
+
+The paper's reward is that of a whole graph; averaged over its nodes it does not say which node a move has helped, and
+the paper names this as its limit. A rooted graph has one target, so the reward of a move (Eq. 8) is that node's alone,
+and each node has its own tuples. Everything else (marks, agent, paradigms, engine) is as for graphs. It costs as many
+graphs as there are nodes or edges.
+
+Root i is a further column of `x`, 1 at that node and 0 elsewhere, and `roots` says which node it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.packed import PackedGraphs
+
+
+def rooted_at_nodes(packed: PackedGraphs) -> PackedGraphs:
+    """One graph for each node, in the order of the nodes; targets of nodes become targets of graphs."""
+    if packed.y is not None and packed.level != "node":
+        raise InputError("these targets belong to graphs: only targets of nodes need a root each")
+    graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_nodes)
+    local = torch.arange(len(graph)) - packed.node_offsets[graph]
+    return _rooted(packed, graph, local[:, None], packed.y)
+
+
+def rooted_at_pairs(packed: PackedGraphs, graph: Tensor, pairs: Tensor, y: Tensor) -> PackedGraphs:
+    """One graph for each pair of nodes: edges with targets, or the two ends of a link that may be there.
+
+    Args:
+        graph: which graph each pair lies in, [P].
+        pairs: two local node ids, [P, 2]; their order counts.
+        y: target of each pair, [P, ...].
+    """
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) != len(graph) or len(y) != len(graph):
+        raise InputError(
+            f"{len(graph)} graphs, pairs {tuple(pairs.shape)} and {len(y)} targets: give one of each a pair"
+        )
+    outside = (pairs < 0) | (pairs >= packed.num_nodes[graph][:, None])
+    if bool(outside.any()):
+        pair = int(outside.any(dim=1).nonzero()[0])
+        raise InputError(f"pair {pair}, {tuple(pairs[pair].tolist())}, is not of its graph's nodes")
+    return _rooted(packed, graph, pairs, y)
+
+
+def graphs_of_roots(packed: PackedGraphs, ids: Tensor) -> Tensor:
+    """Which of the graphs that `rooted_at_nodes` makes belong to graphs `ids`: a split of graphs as one of roots."""
+    first, count = packed.node_offsets[ids], packed.num_nodes[ids]
+    within = torch.arange(int(count.sum())) - torch.repeat_interleave(count.cumsum(0) - count, count)
+    return torch.repeat_interleave(first, count) + within
+
+
+def _rooted(packed: PackedGraphs, graph: Tensor, roots: Tensor, y: Tensor | None) -> PackedGraphs:
+    """Graph `graph[i]` of the set with roots `roots[i]` [r], for each i."""
+    copies = replace(packed, y=None, level="graph").select(graph)
+    root_rows = copies.node_offsets[:-1, None] + roots
+    flags = torch.zeros(len(copies.in_degree), roots.shape[1], dtype=torch.long)
+    for number in range(roots.shape[1]):
+        flags[root_rows[:, number], number] = 1
+    if copies.x is not None and copies.x.is_floating_point():
+        flags = flags.to(copies.x.dtype)
+    x = flags if copies.x is None else torch.cat([copies.x, flags], dim=1)
+    return replace(copies, x=x, y=y, roots=roots)

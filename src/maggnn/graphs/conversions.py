@@ -1,0 +1,344 @@
+"""Two-way bridges between packed graphs and PyG, NetworkX and graph6.
+
+Others' graphs come in here, so here is where they are checked: a graph that cannot be used raises one
+`InputError` that names it. PyG and NetworkX are imported where they are used; importing this module costs
+nothing but torch.
+
+Shapes: B graphs, N nodes and E directed edges of a batch; G graphs in a whole set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch, Level
+from maggnn.graphs.packed import PackedGraphs, edges_by_source
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from torch_geometric.data import Batch, Data
+
+GRAPH6_HEADER = ">>graph6<<"
+
+
+# ---- PyG ------------------------------------------------------------------------------------------------
+
+
+def from_pyg(data: Data | Batch | Sequence[Data]) -> GraphBatch:
+    """One batch from whatever PyG hands over: a `Batch`, one `Data`, or a list of them."""
+    from torch_geometric.data import Data
+
+    if isinstance(data, Data):  # a Batch is a Data too
+        return batch_from_pyg(data)
+    graphs = list(cast("Sequence[Data]", data))
+    return pack_pyg(graphs)[torch.arange(len(graphs))]
+
+
+def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
+    """A PyG batch (or one graph) as a `GraphBatch`, on the batch's own device, without a loop over graphs.
+
+    Args:
+        batch: nodes grouped by graph, as PyG's collate leaves them. `y` has one row a graph or one a node.
+        validate: check sizes, edge ids and features. This waits for the GPU; `False` skips it for batches
+            known to be sound.
+
+    Shapes:
+        x: [N, F]; edge_index: [2, E]; edge_attr: [E, F]; y: [B, ...] or [N, ...].
+    """
+    batch = cast("Data", batch)  # a Batch is a Data, which type checkers cannot see
+    num_nodes = _pyg_num_nodes(batch)  # [B]
+    edge_index = _pyg_edge_index(batch)
+    y = None if batch.y is None else torch.atleast_1d(torch.as_tensor(batch.y, device=num_nodes.device))
+    total_nodes = int(num_nodes.sum())
+    if validate:
+        _check_pyg_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
+    order = torch.argsort(edge_index[1] * total_nodes + edge_index[0], stable=True)
+    source, target = edge_index = edge_index[:, order]
+    return GraphBatch(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        in_degree=torch.bincount(target, minlength=total_nodes),
+        out_degree=torch.bincount(source, minlength=total_nodes),
+        by_source=edges_by_source(source, target, total_nodes),
+        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
+        total_nodes=total_nodes,
+        x=batch.x,
+        edge_attr=None if batch.edge_attr is None else batch.edge_attr[order],
+        y=y,
+    )
+
+
+def pack_pyg(graphs: Sequence[Data]) -> PackedGraphs:
+    """Pack a list of PyG graphs. A field counts only if every graph has it.
+
+    `y` is one value or one row a graph, or one row a node (then in every graph).
+    """
+    num_nodes = [int(graph.num_nodes or 0) for graph in graphs]
+    edges = [_pyg_edge_index(graph) for graph in graphs]
+    y, level = _pyg_targets(graphs, num_nodes)
+    return PackedGraphs.build(
+        num_nodes=torch.tensor(num_nodes, dtype=torch.long),
+        num_edges=torch.tensor([edge_index.shape[1] for edge_index in edges], dtype=torch.long),
+        edge_index=torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.long),
+        x=_concatenated("x", [graph.x for graph in graphs]),
+        edge_attr=_concatenated("edge_attr", [graph.edge_attr for graph in graphs]),
+        y=y,
+        level=level,
+    )
+
+
+def to_pyg(packed: PackedGraphs) -> list[Data]:
+    """The packed graphs as PyG `Data`, edges in both directions where the set has them so."""
+    from torch_geometric.data import Data
+
+    graphs = []
+    for index, (nodes, edges) in enumerate(_slices(packed)):
+        rows = nodes if packed.level == "node" else slice(index, index + 1)
+        fields = {"x": (packed.x, nodes), "edge_attr": (packed.edge_attr, edges), "y": (packed.y, rows)}
+        present = {name: value[part] for name, (value, part) in fields.items() if value is not None}
+        num_nodes = nodes.stop - nodes.start
+        graphs.append(Data(edge_index=packed.edge_index[:, edges], num_nodes=num_nodes, **present))
+    return graphs
+
+
+def _pyg_num_nodes(batch: Data) -> Tensor:
+    """Nodes of each graph, [B], from `ptr`, else from `batch`, else one graph."""
+    ptr, node_graph = getattr(batch, "ptr", None), getattr(batch, "batch", None)
+    if isinstance(ptr, Tensor):
+        return ptr.diff()
+    if isinstance(node_graph, Tensor):
+        if bool((node_graph.diff() < 0).any()):
+            raise InputError("batch is not sorted: the nodes of a graph must lie next to each other")
+        return torch.bincount(node_graph)
+    return torch.tensor([int(batch.num_nodes or 0)], device=_pyg_edge_index(batch).device)
+
+
+def _pyg_edge_index(graph: Data) -> Tensor:
+    """Its edges, [2, E]; a PyG graph without edges may have no `edge_index` at all."""
+    if graph.edge_index is not None:
+        return graph.edge_index.long()
+    device = graph.x.device if isinstance(graph.x, Tensor) else None
+    return torch.empty(2, 0, dtype=torch.long, device=device)
+
+
+def _check_pyg_batch(
+    num_nodes: Tensor, edge_index: Tensor, x: Tensor | None, edge_attr: Tensor | None, y: Tensor | None
+) -> None:
+    if len(num_nodes) == 0 or bool((num_nodes < 1).any()):
+        graph = int((num_nodes < 1).nonzero()[0]) if len(num_nodes) else 0
+        raise InputError(f"graph {graph} has no nodes: every graph needs at least one node to mark")
+    total, num_edges = int(num_nodes.sum()), edge_index.shape[1]
+    allowed_rows = {
+        "x": (x, {total}),
+        "edge_attr": (edge_attr, {num_edges}),
+        "y": (y, {len(num_nodes), total}),
+    }
+    for name, (value, allowed) in allowed_rows.items():
+        if value is None:
+            continue
+        if len(value) not in allowed:
+            raise InputError(f"{name} has {len(value)} rows, expected {' or '.join(map(str, sorted(allowed)))}")
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            row = int((~value.isfinite()).nonzero()[0][0])
+            raise InputError(f"{name} has a NaN or infinite value in row {row}: drop or repair that row")
+    inside = ((edge_index >= 0) & (edge_index < total)).all(dim=0)  # [E]
+    ends = num_nodes.cumsum(0)
+    source_graph, target_graph = torch.searchsorted(ends, edge_index.clamp(0, total - 1), right=True)
+    bad = ~inside | (source_graph != target_graph)
+    if bool(bad.any()):
+        edge = int(bad.nonzero()[0])
+        pair = tuple(edge_index[:, edge].tolist())
+        raise InputError(
+            f"edge {pair} of a batch of {total} nodes leaves its graph (graph {int(source_graph[edge])}): "
+            "node ids of each graph run from 0 to its number of nodes minus one"
+        )
+
+
+def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tensor | None, Level]:
+    """All targets in one tensor, and whether they belong to graphs or to nodes."""
+    targets = [graph.y for graph in graphs]
+    if not targets or any(y is None for y in targets):
+        return None, "graph"
+    rows = [torch.atleast_1d(torch.as_tensor(y)) for y in targets]
+    if all(len(y) == 1 for y in rows):
+        return _concatenated("y", rows), "graph"
+    for index, (y, nodes) in enumerate(zip(rows, num_nodes, strict=True)):
+        if len(y) != nodes:
+            raise InputError(
+                f"y of graph {index} has {len(y)} rows: give one row a graph (shape [1, ...]) "
+                f"or one row a node (here {nodes})"
+            )
+    return _concatenated("y", rows), "node"
+
+
+def _concatenated(name: str, values: Sequence[Tensor | None]) -> Tensor | None:
+    """All graphs' rows of one field, or None if a graph lacks it."""
+    present = [value for value in values if value is not None]
+    if len(present) < len(values) or not present:
+        return None
+    for index, value in enumerate(present):
+        if value.shape[1:] != present[0].shape[1:]:
+            raise InputError(
+                f"{name} of graph {index} has rows of shape {tuple(value.shape[1:])}, "
+                f"graph 0 has {tuple(present[0].shape[1:])}: all graphs need the same columns"
+            )
+    return torch.cat(present)
+
+
+# ---- NetworkX -------------------------------------------------------------------------------------------
+
+
+def pack_networkx(graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None = None) -> PackedGraphs:
+    """Pack NetworkX graphs; nodes keep the order in which the graph lists them.
+
+    Node attribute `x` and edge attribute `edge_attr` (a number or a list) become features if every node or
+    edge of every graph has them. Edges of undirected graphs go both ways.
+
+    Args:
+        graphs: graphs of any kind, node names of any kind.
+        y: one target a graph. If None, the graph attribute `y` is taken, else the node attribute `y`.
+    """
+    edges = [_networkx_edges(graph) for graph in graphs]  # per graph: (source, target, attributes)
+    node_data = [[values for _, values in graph.nodes(data=True)] for graph in graphs]
+    flat_nodes = [values for part in node_data for values in part]
+    flat_edges = [edge for part in edges for edge in part]
+    level: Level = "graph"
+    targets = _attribute("y", [graph.graph for graph in graphs]) if y is None else torch.as_tensor(y)
+    if targets is None:
+        targets = _attribute("y", flat_nodes)
+        level = "graph" if targets is None else "node"
+    x, edge_attr = _attribute("x", flat_nodes), _attribute("edge_attr", [values for *_, values in flat_edges])
+    ends = [(source, target) for source, target, _ in flat_edges]
+    return PackedGraphs.build(
+        num_nodes=torch.tensor([len(part) for part in node_data], dtype=torch.long),
+        num_edges=torch.tensor([len(part) for part in edges], dtype=torch.long),
+        edge_index=torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T,
+        x=_columns(x),
+        edge_attr=_columns(edge_attr),
+        y=targets,
+        level=level,
+    )
+
+
+def to_networkx(packed: PackedGraphs) -> list[nx.Graph]:
+    """The packed graphs as NetworkX graphs on nodes 0, 1, ..., with features under `x`, `edge_attr` and `y`.
+
+    Undirected (`nx.Graph`) where both directions are there and agree, else `nx.DiGraph`.
+    """
+    import networkx as nx
+
+    kind = nx.Graph if _is_undirected(packed) else nx.DiGraph
+    graphs = []
+    for index, (nodes, edges) in enumerate(_slices(packed)):
+        graph = kind()
+        graph.add_nodes_from(range(nodes.stop - nodes.start))
+        graph.add_edges_from(packed.edge_index[:, edges].T.tolist())
+        _set_node_attribute(graph, "x", packed.x, nodes)
+        if packed.y is not None and packed.level == "graph":
+            graph.graph["y"] = packed.y[index].tolist()
+        elif packed.y is not None:
+            _set_node_attribute(graph, "y", packed.y, nodes)
+        if packed.edge_attr is not None:
+            pairs = map(tuple, packed.edge_index[:, edges].T.tolist())
+            values = dict(zip(pairs, packed.edge_attr[edges].tolist(), strict=True))
+            nx.set_edge_attributes(graph, values, "edge_attr")
+        graphs.append(graph)
+    return graphs
+
+
+def _networkx_edges(graph: nx.Graph) -> list[tuple[int, int, dict[str, Any]]]:
+    """Directed edges by node position; an undirected edge goes both ways, a loop only once."""
+    position = {node: index for index, node in enumerate(graph.nodes)}
+    edges = [(position[u], position[v], values) for u, v, values in graph.edges(data=True)]
+    if graph.is_directed():
+        return edges
+    return edges + [(v, u, values) for u, v, values in edges if u != v]
+
+
+def _attribute(name: str, records: Sequence[Mapping[str, Any]]) -> Tensor | None:
+    """Attribute `name` of every record as one tensor, or None if one of them lacks it."""
+    if not records or any(name not in record for record in records):
+        return None
+    try:
+        return torch.tensor([record[name] for record in records])
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"attribute {name!r} cannot become a tensor ({reason}): give numbers, or lists of equal length"
+        ) from error
+
+
+def _columns(values: Tensor | None) -> Tensor | None:
+    """Features as [rows, F]: one number a row is one column."""
+    return values[:, None] if values is not None and values.dim() == 1 else values
+
+
+def _set_node_attribute(graph: nx.Graph, name: str, values: Tensor | None, nodes: slice) -> None:
+    if values is not None:
+        for node, value in enumerate(values[nodes].tolist()):
+            graph.nodes[node][name] = value
+
+
+def _is_undirected(packed: PackedGraphs) -> bool:
+    """Whether each edge is there both ways with equal features."""
+    if not packed.symmetric or packed.edge_attr is None:
+        return packed.symmetric
+    graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_edges).to(packed.device)
+    first_node = packed.node_offsets.to(packed.device)[graph]  # [total edges]
+    source, target = packed.edge_index + first_node
+    # Edges lie by (target, source); in the order (source, target) each comes where its mirror image lay.
+    mirror = torch.argsort(source * int(packed.node_offsets[-1]) + target, stable=True)
+    return bool(torch.equal(packed.edge_attr[mirror], packed.edge_attr))
+
+
+# ---- graph6 ---------------------------------------------------------------------------------------------
+
+
+def pack_graph6(lines: Iterable[str], y: Tensor | Sequence[Any] | None = None) -> PackedGraphs:
+    """Pack graphs from graph6 lines (McKay's format, one graph a line); blank lines are skipped.
+
+    Args:
+        lines: an open file, or a list of strings.
+        y: one target a graph, if there are any.
+    """
+    graphs = [_parse_graph6(text, number) for number, line in enumerate(lines, 1) if (text := line.strip())]
+    if not graphs:
+        raise InputError("no graphs: the graph6 input has no line with a graph")
+    return pack_networkx(graphs, y)
+
+
+def to_graph6(packed: PackedGraphs) -> list[str]:
+    """One graph6 line a graph, without header or line end. The format holds edges only: no features, no y."""
+    import networkx as nx
+
+    if not packed.symmetric:
+        raise InputError("graph6 holds undirected graphs only: some edge has no edge back")
+    source, target = packed.edge_index
+    if bool((source == target).any()):
+        raise InputError("graph6 holds simple graphs only: some node has an edge to itself")
+    return [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in to_networkx(packed)]
+
+
+def _parse_graph6(text: str, number: int) -> nx.Graph:
+    import networkx as nx
+
+    try:
+        graph = nx.from_graph6_bytes(text.removeprefix(GRAPH6_HEADER).encode("ascii"))
+    except (nx.NetworkXError, ValueError, IndexError) as error:
+        reason = (str(error).splitlines() or ["cut short"])[0]
+        raise InputError(f"line {number} is not graph6 ({reason}): give one graph6 string a line") from error
+    if graph.number_of_nodes() == 0:
+        raise InputError(f"line {number} is a graph without nodes: every graph needs at least one node to mark")
+    return graph
+
+
+def _slices(packed: PackedGraphs) -> list[tuple[slice, slice]]:
+    """Where each graph's nodes and edges lie in the flat tensors."""
+    nodes, edges = packed.node_offsets.tolist(), packed.edge_offsets.tolist()
+    ranges = zip(nodes, nodes[1:], edges, edges[1:], strict=False)
+    return [(slice(first, last), slice(start, stop)) for first, last, start, stop in ranges]

@@ -1,0 +1,324 @@
+"""A data set as a few flat tensors that can live on the GPU; `packed[ids]` gathers a batch without a loop over graphs.
+
+Shapes: G graphs in the whole set; B graphs, N nodes and E directed edges of a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs.batch import (
+    BatchSize,
+    GraphBatch,
+    Level,
+    PairTable,
+    offsets_of,
+    owner_of,
+    shapes_of,
+    tensors_on,
+)
+from maggnn.graphs.checks import check_edges, check_sizes
+
+ROUNDING = 16
+"""Padding in parts of an average batch: little of it, and batches of random graphs need two or three sizes."""
+
+MOST_FUSED = 8192
+"""Graphs that one program on a GPU finds the places of; larger batches are rare and can wait for plain torch."""
+
+
+@dataclass(frozen=True)
+class PackedGraphs:
+    """A whole data set back to back; `packed[ids]` is a `GraphBatch`.
+
+    Node ids in `edge_index` are local to their graph and edges are sorted by (target, source) within it.
+    `node_offsets` and `edge_offsets` stay on the CPU: a batch's sizes are then known without waiting
+    for the GPU. Graph ids are CPU tensors for the same reason.
+
+    Shapes:
+        node_offsets, edge_offsets: [G + 1]; edge_index: [2, total edges]; in_degree, out_degree: [total nodes];
+        by_source: [total edges], each graph's own edges (counted from 0) in order of (source, target);
+        x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...];
+        structure: [total nodes, S], numbers made from the edges alone (see `maggnn.graphs.structure`);
+        rings: [total edges], the smallest ring of each edge (see `maggnn.graphs.rings`);
+        roots: [G, r], the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`);
+        pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
+    """
+
+    node_offsets: Tensor
+    edge_offsets: Tensor
+    edge_index: Tensor
+    in_degree: Tensor
+    out_degree: Tensor
+    by_source: Tensor
+    x: Tensor | None = None
+    edge_attr: Tensor | None = None
+    y: Tensor | None = None
+    structure: Tensor | None = None
+    rings: Tensor | None = None
+    roots: Tensor | None = None
+    pairs: PairTable | None = None
+    level: Level = "graph"
+
+    @classmethod
+    def build(
+        cls,
+        num_nodes: Tensor,
+        num_edges: Tensor,
+        edge_index: Tensor,
+        x: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        y: Tensor | None = None,
+        level: Level = "graph",
+        undirected_once: bool = False,
+    ) -> Self:
+        """Pack graphs stored back to back, after checking them.
+
+        Args:
+            num_nodes, num_edges: sizes of each graph, [G].
+            edge_index: local ids, [2, total edges].
+            undirected_once: each undirected edge is stored once and is to be mirrored.
+        """
+        num_nodes, num_edges, edge_index = num_nodes.long(), num_edges.long(), edge_index.long()
+        check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level)
+        edge_graph = torch.repeat_interleave(torch.arange(len(num_edges)), num_edges)
+        check_edges(edge_index, edge_graph, num_nodes)
+        if undirected_once:
+            mirrored = edge_index[0] != edge_index[1]  # a self-loop is its own mirror image
+            edge_index = torch.cat([edge_index, edge_index.flip(0)[:, mirrored]], dim=1)
+            edge_graph = torch.cat([edge_graph, edge_graph[mirrored]])
+            edge_attr = None if edge_attr is None else torch.cat([edge_attr, edge_attr[mirrored]])
+            num_edges = torch.bincount(edge_graph, minlength=len(num_nodes))
+        node_offsets, edge_offsets = offsets_of(num_nodes), offsets_of(num_edges)
+        source, target = edge_index + node_offsets[edge_graph]
+        total = int(node_offsets[-1])
+        order = torch.argsort(target * total + source, stable=True)
+        return cls(
+            node_offsets=node_offsets,
+            edge_offsets=edge_offsets,
+            edge_index=edge_index[:, order],
+            in_degree=torch.bincount(target, minlength=total),
+            out_degree=torch.bincount(source, minlength=total),
+            by_source=edges_by_source(source[order], target[order], total) - edge_offsets[edge_graph[order]],
+            x=x,
+            edge_attr=None if edge_attr is None else edge_attr[order],
+            y=y,
+            level=level,
+        )
+
+    def __len__(self) -> int:
+        return len(self.node_offsets) - 1
+
+    @property
+    def device(self) -> torch.device:
+        return self.edge_index.device
+
+    @cached_property
+    def num_nodes(self) -> Tensor:
+        """Nodes of each graph, [G], on the CPU."""
+        return self.node_offsets.diff()
+
+    @cached_property
+    def num_edges(self) -> Tensor:
+        """Directed edges of each graph, [G], on the CPU."""
+        return self.edge_offsets.diff()
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether every edge is there in both directions: then by source is by target, turned round."""
+        num_edges = self.num_edges.to(self.device)
+        first_edge = torch.repeat_interleave(num_edges.cumsum(0) - num_edges, num_edges)
+        by_source = self.by_source + first_edge
+        return torch.equal(self.edge_index[:, by_source].flip(0), self.edge_index)
+
+    @cached_property
+    def device_offsets(self) -> tuple[Tensor, Tensor]:
+        """Node and edge offsets where the graphs are."""
+        return self.node_offsets.to(self.device), self.edge_offsets.to(self.device)
+
+    def __getitem__(self, ids: Tensor) -> GraphBatch:
+        """Gather graphs `ids` [B] (on the CPU, repeats welcome) into one batch on this set's device."""
+        return self.gather(ids.to(self.device, non_blocking=True), self.size_of(ids))
+
+    def size_of(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` [B] need, exactly."""
+        num_nodes = self.num_nodes[ids]
+        edges = int(self.num_edges[ids].sum())
+        return BatchSize(len(ids), int(num_nodes.sum()), edges, int(num_nodes.max()) if len(ids) else 0)
+
+    def room_for(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` need; on a GPU rounded up, so that few sizes occur and each can be recorded."""
+        return self.size_of(ids) if self._all_alike or self.device.type == "cpu" else self.rounded_size(ids)
+
+    def rounded_size(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` need, rounded up to sixteenths of what as many average graphs need."""
+        exact, share = self.size_of(ids), len(ids) / len(self)
+        average_nodes, average_edges = share * len(self.in_degree), share * len(self.by_source)
+        # Padded edges need a row of padding to join, so there is always at least one.
+        need = max((exact.nodes + 1) / average_nodes, exact.edges / average_edges if average_edges else 0.0)
+        rounded = math.ceil(ROUNDING * need) / ROUNDING
+        nodes, edges = math.ceil(rounded * average_nodes), math.ceil(rounded * average_edges)
+        # Tables [B, max_num_nodes] are as wide as the batch needs, up to a power of two.
+        width = min(self.largest_graph, 1 << (exact.max_num_nodes - 1).bit_length())
+        return BatchSize(len(ids), nodes, edges, width, padding=True)
+
+    @cached_property
+    def largest_graph(self) -> int:
+        """Nodes of the largest graph."""
+        return int(self.num_nodes.max())
+
+    @cached_property
+    def _all_alike(self) -> bool:
+        """Whether every graph has the same numbers of nodes and edges."""
+        return len(self.num_nodes.unique()) == 1 and len(self.num_edges.unique()) == 1
+
+    def gather(self, ids: Tensor, size: BatchSize) -> GraphBatch:
+        """Graphs `ids` [B], on this set's device, without waiting for it; rows past theirs are padding."""
+        if self.device.type == "cuda" and 0 < len(ids) <= MOST_FUSED:
+            return self._gather_fused(ids, size)
+        node_offsets, edge_offsets = self.device_offsets
+        num_nodes = node_offsets[ids + 1] - node_offsets[ids]
+        num_edges = edge_offsets[ids + 1] - edge_offsets[ids]
+        nodes, _ = _rows(node_offsets[ids], num_nodes, size.nodes, len(self.in_degree))
+        edges, edge_graph = _rows(edge_offsets[ids], num_edges, size.edges, len(self.by_source))
+        first_node, first_edge = num_nodes.cumsum(0) - num_nodes, num_edges.cumsum(0) - num_edges
+        edge_index = self.edge_index[:, edges] + first_node[edge_graph]
+        by_source = self.by_source[edges] + first_edge[edge_graph]
+        in_degree, out_degree = self.in_degree[nodes], self.out_degree[nodes]
+        if size.padding:
+            is_node = torch.arange(size.nodes, device=self.device) < num_nodes.sum()
+            edge = torch.arange(size.edges, device=self.device)
+            is_edge = edge < num_edges.sum()
+            in_degree, out_degree = in_degree * is_node, out_degree * is_node
+            edge_index = torch.where(is_edge, edge_index, size.nodes - 1)
+            by_source = torch.where(is_edge, by_source, edge)
+        return self._batch(ids, size, nodes, edges, (num_nodes, edge_index, in_degree, out_degree, by_source))
+
+    def _gather_fused(self, ids: Tensor, size: BatchSize) -> GraphBatch:
+        """`gather` on a GPU, and what a batch would otherwise work out from it."""
+        from maggnn.graphs.gather import gather  # needs Triton, which only GPU builds of torch bring
+
+        degrees = (self.in_degree, self.out_degree)
+        node_offsets, edge_offsets = self.device_offsets
+        ids = ids.contiguous()  # a column of the replay buffer is not, and programs read row after row
+        found = gather(
+            ids, node_offsets, edge_offsets, degrees, self.first_edges, self.edge_index, self.by_source, size.nodes,
+            size.edges,
+        )  # fmt: skip
+        structure = (found.num_nodes, found.edge_index, found.in_degree, found.out_degree, found.by_source)
+        batch = self._batch(ids, size, found.rows, found.edge_rows, structure)
+        batch.__dict__.update(
+            first_node=found.node_offsets[:-1],
+            node_offsets=found.node_offsets,
+            node_graph=found.node_graph,
+            num_real=found.node_offsets[-1] if size.padding else None,
+            edge_offsets=found.edge_offsets,
+            source_offsets=found.source_offsets,
+        )
+        return batch
+
+    def _batch(
+        self, ids: Tensor, size: BatchSize, nodes: Tensor, edges: Tensor, structure: tuple[Tensor, ...]
+    ) -> GraphBatch:
+        """The batch of what was gathered, with features and targets.
+
+        Args:
+            nodes, edges: rows of the set that the batch's rows come from.
+            structure: the first five fields of a `GraphBatch`.
+        """
+        return GraphBatch(
+            *structure,
+            max_num_nodes=size.max_num_nodes,
+            total_nodes=size.nodes,
+            padding=size.padding,
+            x=None if self.x is None else self.x[nodes],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
+            structure=None if self.structure is None else self.structure[nodes],
+            rings=None if self.rings is None else self.rings[edges],
+            roots=None if self.roots is None else self.roots[ids],
+            pairs=None if self.pairs is None else PairTable(self.pairs.table, self.pairs.first[ids]),
+        )
+
+    @cached_property
+    def first_edges(self) -> tuple[Tensor, Tensor]:
+        """Where each node's edges begin among its graph's, [total nodes]: incoming, and outgoing by source."""
+        graph = torch.repeat_interleave(torch.arange(len(self)), self.num_nodes).to(self.device)
+        before = self.device_offsets[1][graph]
+        return offsets_of(self.in_degree)[:-1] - before, offsets_of(self.out_degree)[:-1] - before
+
+    def select(self, ids: Tensor) -> PackedGraphs:
+        """The data set of graphs `ids` alone."""
+        batch = self[ids]
+        edge_graph = batch.node_graph[batch.edge_index[1]]
+        return PackedGraphs(
+            node_offsets=offsets_of(batch.num_nodes.cpu()),
+            edge_offsets=offsets_of(self.num_edges[ids]),
+            edge_index=batch.edge_index - batch.first_node[edge_graph],
+            in_degree=batch.in_degree,
+            out_degree=batch.out_degree,
+            by_source=batch.by_source - offsets_of(self.num_edges[ids]).to(self.device)[edge_graph],
+            x=batch.x,
+            edge_attr=batch.edge_attr,
+            y=batch.y,
+            structure=batch.structure,
+            rings=batch.rings,
+            roots=batch.roots,
+            pairs=batch.pairs,
+            level=self.level,
+        )
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same set with everything but the offsets on `device`."""
+        moved = tensors_on(self, device)
+        moved |= {"node_offsets": self.node_offsets, "edge_offsets": self.edge_offsets}
+        return replace(self, **moved)
+
+    def __repr__(self) -> str:
+        least, most = (int(self.num_nodes.min()), self.largest_graph) if len(self) else (0, 0)
+        each = f"{least} a graph" if least == most else f"{least} to {most} a graph"
+        size = [f"graphs={len(self)}", f"nodes={len(self.in_degree)} ({each})"]
+        return f"PackedGraphs({', '.join([*size, *shapes_of(self)])})"
+
+
+def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:
+    """Rows of a flat tensor of `last` rows that hold what starts at `starts`, and whose each of them is, [total]."""
+    owner = owner_of(counts, total)
+    shift = starts - (counts.cumsum(0) - counts)
+    return (torch.arange(total, device=counts.device) + shift[owner]).clamp(max=max(last - 1, 0)), owner
+
+
+def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
+    """The edges in order of (source, target), [E]."""
+    return torch.argsort(source * total_nodes + target, stable=True)
+
+
+def batch_of_edges(
+    num_nodes: Tensor,
+    edge_index: Tensor,
+    x: Tensor | None = None,
+    edge_attr: Tensor | None = None,
+    structure: Tensor | None = None,
+    rings: Tensor | None = None,
+) -> GraphBatch:
+    """Graphs of `num_nodes` [B] nodes with edges [2, E] in the order of targets, ids of the batch; waits for a GPU."""
+    total = int(num_nodes.sum())
+    source, target = edge_index
+    return GraphBatch(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        in_degree=torch.bincount(target, minlength=total),
+        out_degree=torch.bincount(source, minlength=total),
+        by_source=edges_by_source(source, target, total),
+        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
+        total_nodes=total,
+        x=x,
+        edge_attr=edge_attr,
+        structure=structure,
+        rings=rings,
+    )

@@ -1,0 +1,77 @@
+"""The smallest ring that each edge lies in: chemistry's most telling feature of a bond that the edges alone determine.
+
+Which way an edge goes does not matter.
+
+Shapes: B graphs, N nodes, E edges of the batch, V nodes and L edges of its largest graphs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.structure import CELLS_A_CHUNK, adjacency, cells_at_once, either_way
+
+LARGEST = 8
+"""Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
+
+NUM_CATEGORIES = LARGEST - 1
+"""No ring, then sizes 3, 4, ..., LARGEST."""
+
+
+def edge_rings(graphs: GraphBatch) -> Tensor:
+    """The category of each edge's smallest ring, [E]: 0 for none, else its size less two."""
+    if graphs.rings is not None:
+        return graphs.rings
+    return graphs.derived("rings found", lambda: _search(graphs))
+
+
+def with_rings(packed: PackedGraphs) -> PackedGraphs:
+    """The same set with the rings of every edge worked out, [total edges]."""
+    if packed.rings is not None:
+        return packed
+    rings = torch.zeros(len(packed.by_source), dtype=torch.long, device=packed.device)
+    by_size = packed.num_edges.argsort(descending=True)  # graphs of like size together: little padding
+    first = 0
+    while first < len(by_size):
+        cells = max(int(packed.num_edges[by_size[first]]), packed.largest_graph) * packed.largest_graph
+        chunk = by_size[first : first + max(1, cells_at_once(CELLS_A_CHUNK, packed.device) // max(cells, 1))]
+        batch = packed[chunk]
+        starts = packed.device_offsets[1][chunk.to(packed.device)]
+        _, graph, place = _places(batch)
+        rings[starts[graph] + place] = _search(batch)
+        first += len(chunk)
+    return replace(packed, rings=rings)
+
+
+def _places(graphs: GraphBatch) -> tuple[int, Tensor, Tensor]:
+    """L, and of each edge its graph and its number there, [E] both; rows of padding come after a graph's own."""
+    graph = graphs.node_graph[graphs.edge_index[1]]
+    before = graphs.edge_offsets[graphs.first_node]  # [B]
+    place = torch.arange(len(graph), device=graphs.device) - before[graph]
+    return int(place.max()) + 1 if len(place) else 0, graph, place
+
+
+def _search(graphs: GraphBatch) -> Tensor:
+    """Breadth first from each edge's source, all edges at once, until its target is met by another way, [E]."""
+    most, graph, place = _places(graphs)
+    if not most:
+        return torch.zeros(0, dtype=torch.long, device=graphs.device)
+    joined = either_way(adjacency(graphs))  # [B, V, V]
+    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)
+    source, target = local[graphs.edge_index]  # [E]
+    met = torch.zeros(graphs.num_graphs, most, graphs.max_num_nodes, device=graphs.device)  # [B, L, V]
+    met[graph, place, source] = 1.0
+    ring = torch.zeros_like(graph)
+    for size in range(2, LARGEST + 1):  # after `size - 1` steps
+        ways = met @ joined
+        ways[graph, place, target] -= met[graph, place, source]  # not along the edge itself
+        closed = ways[graph, place, target] > 0
+        ring = torch.where(closed & (ring == 0), size, ring)
+        met = ((ways + met) > 0).float()
+    ring = torch.where(source == target, 0, ring)  # a self-loop is no ring
+    return (ring - 2).clamp(min=0)

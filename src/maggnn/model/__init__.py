@@ -1,0 +1,11 @@
+"""MAG-GNN itself, in the order of the picture in `mag_gnn`.
+
+tuples, marking, state, history   U, X(v), s = (G, U, W) and f_W
+features, edge_embedding          what nodes and edges carry into the network
+encoder, normalise, kernels/      g of Eq. 1 and what it is made of
+predictor, targets                f_p of Eq. 5, and the units of regression targets
+q_network, agent                  Q of Eq. 9, moves of Eq. 10 and the search
+mag_gnn                           all of it together
+saving, pretrained, agents/       model files, and the agents that come with the package
+runtime                           device, randomness and precision
+"""

@@ -1,0 +1,132 @@
+"""The agent: choose moves from a Q-table (Eq. 10), search for t moves, keep a state.
+
+All three action spaces of the paper are one rule with another answer to "who moves": every tuple at once, the tuple
+whose turn it is, or the one tuple whose best move promises most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.state import Move, State
+
+TIE = 1e-5
+"""Q-values closer than this are ties: on a regular graph symmetric nodes differ only by rounding."""
+
+Ties = Literal["random", "first"]
+"""Which of equally promising moves is made."""
+
+Scores = Callable[[State], tuple[Tensor, Tensor]]
+"""State -> (Q-table [N, m, k], updated history [B, m, w]); a Q-network or anything that acts like one."""
+
+
+def best_move(
+    q_table: Tensor, state: State, actions: str, generator: torch.Generator | None = None, ties: Ties = "random"
+) -> tuple[Tensor, Move]:
+    """Eq. 10 for each tuple; also the best Q-values [B, m]. Of ties one is drawn, or the first node and slot taken."""
+    rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
+    choice = _argmax(rows, generator, ties)  # [B, m]
+    best = rows.gather(-1, choice[..., None])[..., 0]
+    moved = _who_moves(state, actions, lambda: _argmax(best, generator, ties))
+    return best, _as_move(choice, q_table.shape[-1], moved)
+
+
+def random_move(state: State, actions: str, generator: torch.Generator | None = None) -> Move:
+    """A uniformly random action: the control that a trained agent must beat."""
+    shape, tuple_order = state.tuples.shape[:2], state.tuples.shape[2]
+    uniform = torch.rand((2, *shape), device=state.tuples.device, generator=generator, dtype=torch.float64)
+    node = (uniform[0] * state.graphs.num_nodes[:, None]).long()
+    slot = (uniform[1] * tuple_order).long()
+    noise = torch.rand(shape, device=state.tuples.device, generator=generator)
+    return Move(slot, node, _who_moves(state, actions, lambda: noise.argmax(dim=1)))
+
+
+def epsilon_greedy(
+    scores: Scores,
+    state: State,
+    actions: str,
+    epsilon: float | Tensor,
+    generator: torch.Generator | None = None,
+    ties: Ties = "random",
+) -> tuple[Move, State]:
+    """A move and the next state.
+
+    Where epsilon is a plain number, 0.0 draws no random move and 1.0 does not ask `scores` (unless W wants it).
+    """
+    if not isinstance(epsilon, Tensor) and epsilon == 0.0:
+        q_table, history = scores(state)
+        _, greedy = best_move(q_table, state, actions, generator, ties)
+        return greedy, state.after(greedy, history)
+    move, history = random_move(state, actions, generator), state.history
+    if isinstance(epsilon, Tensor) or epsilon < 1.0 or history.shape[-1]:
+        q_table, history = scores(state)
+        _, greedy = best_move(q_table, state, actions, generator, ties)
+        explore = torch.rand(len(state.turn), device=state.turn.device, generator=generator) < epsilon
+        move = _where(explore[:, None], move, greedy)
+    return move, state.after(move, history)
+
+
+def q_rows(q_table: Tensor, graphs: GraphBatch) -> Tensor:
+    """The Q-table as one row of moves for each tuple, node-major: [N, m, k] -> [B, m, V * k], -inf past |V|."""
+    return graphs.padded(q_table, float("-inf")).transpose(1, 2).flatten(2)
+
+
+def _as_move(choice: Tensor, tuple_order: int, moved: Tensor) -> Move:
+    return Move(slot=choice % tuple_order, node=choice // tuple_order, moved=moved)
+
+
+def _argmax(values: Tensor, generator: torch.Generator | None, ties: Ties) -> Tensor:
+    """Index of the largest value along the last dimension; uniform over ties, or the first of them."""
+    tied = values >= values.amax(dim=-1, keepdim=True) - TIE
+    if ties == "first":
+        return tied.to(torch.uint8).argmax(dim=-1)  # of equals, argmax takes the first
+    noise = torch.rand(values.shape, device=values.device, generator=generator)
+    return noise.masked_fill(~tied, -1.0).argmax(dim=-1)
+
+
+def _who_moves(state: State, actions: str, most_promising: Callable[[], Tensor]) -> Tensor:
+    """[B, m] for one of the action spaces `simultaneous`, `in_turn` and `choose`."""
+    num_graphs, num_tuples, _ = state.tuples.shape
+    if actions == "simultaneous":
+        return torch.ones(num_graphs, num_tuples, dtype=torch.bool, device=state.tuples.device)
+    mover = state.turn if actions == "in_turn" else most_promising()
+    return torch.arange(num_tuples, device=mover.device) == mover[:, None]
+
+
+def _where(condition: Tensor, first: Move, second: Move) -> Move:
+    return Move(
+        slot=torch.where(condition, first.slot, second.slot),
+        node=torch.where(condition, first.node, second.node),
+        moved=torch.where(condition, first.moved, second.moved),
+    )
+
+
+def search(
+    scores: Scores,
+    state: State,
+    num_moves: int,
+    actions: str,
+    epsilon: float = 0.0,
+    generator: torch.Generator | None = None,
+    ties: Ties = "random",
+) -> list[State]:
+    """The t + 1 states of a walk, the start first."""
+    states = [state]
+    for _ in range(num_moves):
+        states.append(epsilon_greedy(scores, states[-1], actions, epsilon, generator, ties)[1])
+    return states
+
+
+def kept_state(confidence: Tensor, keep: str) -> Tensor:
+    """Which state of a walk answers, [B], from the confidence [t + 1, B] in each: the last or the surest.
+
+    Among equally sure states the earliest wins, so that a walk that never improves stays where it began.
+    """
+    if keep == "last":
+        return torch.full_like(confidence[0], len(confidence) - 1, dtype=torch.long)
+    return confidence.argmax(dim=0)

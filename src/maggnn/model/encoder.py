@@ -1,0 +1,199 @@
+"""The MPNN g of Eq. 1 over marked copies: h^(0) = [x, X(v)] through a linear map, then T layers.
+
+Features are [N, m, d] and the edges are shared by all m copies. GIN and GINE work on that layout directly; any
+PyG convolution works too, on copies laid side by side.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from maggnn.config import EncoderConfig
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.structure import FARTHEST, distances_and_walks, random_walk
+from maggnn.model.edge_embedding import EdgeEmbedding
+from maggnn.model.features import FeatureEmbedding, FeatureSpec
+from maggnn.model.kernels.messages import aggregate
+from maggnn.model.marking import make_marking
+from maggnn.model.normalise import Norm
+
+
+class GINLayer(nn.Module):
+    """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1], normalised, then relu."""
+
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
+        super().__init__()
+        d, bias = config.hidden, config.norm != "batch"  # BatchNorm, which follows both, takes a bias out again
+        self.eps = nn.Parameter(torch.zeros(1))
+        self.first = nn.Linear(d, d, bias)
+        self.norm = Norm(config.norm, d)
+        self.second = nn.Linear(d, d, bias)
+        self.last_norm = Norm(config.norm, d)
+        self.residual, self.dropout = config.residual, config.dropout
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        hidden = self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real)
+        rest = h if self.residual else None
+        if not self.training or not self.dropout:
+            return self.last_norm.relu(self.second(hidden), graphs.num_real, rest)
+        out = functional.dropout(self.last_norm.relu(self.second(hidden), graphs.num_real), self.dropout)
+        return out if rest is None else rest + out
+
+    def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        return aggregate(h, 1 + self.eps, graphs)
+
+
+class GINELayer(GINLayer):
+    """GIN with bonds: messages relu(h_u + e_uv)   [Hu et al. 2020]."""
+
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
+        super().__init__(config, edge_features)
+        reads = config.rings or not edge_features.empty
+        self.edge_embedding = EdgeEmbedding(edge_features, config.rings, config.hidden) if reads else None
+
+    def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        edges, kinds = self.edges(graphs)
+        return aggregate(h, 1 + self.eps, graphs, relu=True, edges=edges, kinds=kinds)
+
+    def edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
+        """Edge embeddings and each edge's row of them: a few kinds of bond share theirs."""
+        return (None, None) if self.edge_embedding is None else self.edge_embedding.rows(graphs)
+
+
+class PygLayer(nn.Module):
+    """Any PyG convolution, `conv(x, edge_index)`, on m copies of the graph laid side by side."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.conv = _pyg_convolution(config.conv, config.hidden)
+        self.last_norm = Norm(config.norm, config.hidden)
+        self.residual = config.residual
+
+    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        num_nodes, copies, hidden = h.shape
+        copy = torch.arange(copies, device=h.device)[:, None, None] * num_nodes
+        edge_index = graphs.edge_index + copy  # [m, 2, E]
+        flat = h.transpose(0, 1).reshape(-1, hidden)  # [m * N, d]
+        out = self.conv(flat, edge_index.transpose(0, 1).reshape(2, -1))
+        out = out.reshape(copies, num_nodes, hidden).transpose(0, 1)
+        return self.last_norm.relu(out, graphs.num_real, residual=h if self.residual else None)
+
+
+class AnyEncoder(nn.Module, ABC):
+    """What a predictor reads: marked copies in, node embeddings out. The rivals (`maggnn.baselines`) are others.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m, d].
+    """
+
+    recordable = True
+    """Whether a pass may be recorded as a CUDA graph: it never looks at values to know a size."""
+
+    draws = False
+    """Whether answers are random also in tests; such draws come from torch's own generator, as those of dropout."""
+
+    def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
+        super().__init__()
+        self.config = config
+        self.tuple_order = tuple_order
+
+    @abstractmethod
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor: ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+
+class Encoder(AnyEncoder):
+    """g: marked copies in, node embeddings out.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m, d].
+    """
+
+    def __init__(
+        self, config: EncoderConfig, tuple_order: int, node_features: FeatureSpec, edge_features: FeatureSpec
+    ) -> None:
+        super().__init__(config, tuple_order)
+        if config.rings and config.conv != "gine":
+            raise InputError(
+                f"encoder.rings describes edges, which encoder.conv = {config.conv} does not read: use gine"
+            )
+        self.node_embedding: nn.Module | None = None
+        if not node_features.empty:
+            self.node_embedding = FeatureEmbedding(node_features, config.hidden)
+        self.mark_embedding = make_marking(config, tuple_order)
+        self.structure_norm = self.structure_embedding = None
+        width = config.random_walk + (FARTHEST if config.distances else 0)
+        if width:
+            self.structure_norm = Norm("batch", width)
+            self.structure_embedding = nn.Linear(width, config.hidden, bias=False)
+        self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
+        self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
+        self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer in one
+        self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
+
+    @property
+    def _blank(self) -> bool:
+        """Neither features nor marks: every node starts from one learned constant."""
+        return self.node_embedding is None and self.mark_embedding is None and self.structure_embedding is None
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        if self.start is not None:
+            return self.onward(self.start(graphs, tuples), graphs, first=1)
+        return self.onward(self.initial(graphs, tuples), graphs, first=0)
+
+    def onward(self, h: Tensor, graphs: GraphBatch, first: int) -> Tensor:
+        """Layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d]."""
+        total = h
+        for number in range(first, len(self.layers)):
+            h = self.layers[number](h, graphs)
+            total = total + h if self.config.jk == "sum" else h
+        total = total.to(self.dtype)  # frozen layers may work in fewer bits
+        return total if self.last is None else self.last(total)
+
+    def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """h^(0) of G(v): Linear([x, X(v)]) as the sum of its blocks, [N, m, d]."""
+        config = self.config
+        parts = []
+        if self.node_embedding is not None:
+            parts.append(self.node_embedding(present(graphs.x, "x"))[:, None])  # [N, 1, d]
+        if self.mark_embedding is not None:
+            parts.append(self.mark_embedding(graphs, tuples))
+        if self.structure_norm is not None and self.structure_embedding is not None:
+            read = distances_and_walks if config.distances else random_walk
+            structure = read(graphs, config.random_walk).to(self.dtype)  # [N, S]
+            parts.append(self.structure_embedding(self.structure_norm(structure, graphs.num_real))[:, None])
+        if self.constant is not None:
+            parts.append(self.constant.expand(graphs.total_nodes, 1, -1))
+        return sum(parts[1:], parts[0]).expand(-1, tuples.shape[1], -1)
+
+
+def _layer(config: EncoderConfig, edge_features: FeatureSpec) -> nn.Module:
+    layers = {"gin": GINLayer, "gine": GINELayer}
+    return layers[config.conv](config, edge_features) if config.conv in layers else PygLayer(config)
+
+
+def _pyg_convolution(name: str, hidden: int) -> nn.Module:
+    import torch_geometric.nn as pyg
+
+    convolution = getattr(pyg, name, None)
+    if convolution is None or not name.endswith("Conv"):
+        raise InputError(f"encoder.conv is {name!r}, must be gin, gine or a convolution of torch_geometric.nn")
+    try:
+        return convolution(hidden, hidden)
+    except TypeError as error:
+        raise InputError(f"encoder.conv {name} needs more than two widths ({error})") from None
+
+
+def present(values: Tensor | None, name: str) -> Tensor:
+    """Features that the model needs."""
+    if values is None:
+        raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
+    return values

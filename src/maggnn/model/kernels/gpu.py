@@ -1,0 +1,266 @@
+"""Message passing and BatchNorm on a GPU, fused in Triton: one pass over memory each, and no [E, m, d] in between.
+
+A row is a node's m copies side by side, F = m d numbers. One program sums what arrives at one row, in the order of
+the offsets, so results repeat exactly (atomics would not). Padding costs next to nothing: its rows have no edges.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs.batch import GraphBatch
+from maggnn.model.kernels import pooling
+from maggnn.model.kernels import programs as triton_programs
+
+programs: Any = triton_programs  # type checkers do not know that a Triton program is launched by indexing
+
+ROWS = 64
+"""Rows in a tile of a reduction over rows."""
+
+PARTS = 128
+"""Into how many parts the edges fall when their gradients are added up by kind."""
+
+MOST_KINDS = 64
+"""Of edges, whose sums a program can hold at once."""
+
+COLUMNS = 32
+"""Columns in a tile of a reduction over rows: enough for full cache lines, few enough for many programs."""
+
+
+def aggregate(
+    h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
+) -> Tensor:
+    """See `messages.aggregate`."""
+    edges = None if edges is None else edges.contiguous()
+    return _Aggregate.apply(h.contiguous(), scale, edges, kinds, graphs, relu)
+
+
+def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """See `messages.product_relu`: cuBLAS adds the bias and takes relu while it writes the product."""
+    return torch.ops.aten._addmm_activation(bias, rows, weight)
+
+
+def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
+    """See `messages.sum_kinds`."""
+    out = own.new_empty(*kinds.shape, own.shape[1])
+    if out.numel():
+        source, width = graphs.edge_index[0], own.shape[1]
+        programs.sum_kinds[(kinds.numel(),)](
+            own, sent, kinds, _or(bonds, source), graphs.edge_offsets, source, out,
+            len(sent) // len(own), kinds.shape[1], width, bonds is not None, programs.WIDE[own.dtype],
+            _power_of_two(width), num_warps=1,
+        )  # fmt: skip
+    return out
+
+
+def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
+    """See `messages.sum_nodes`."""
+    return pooling.sum_nodes(h, graphs, _sum_rows)
+
+
+def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
+    """See `messages.spread_to_nodes`."""
+    return pooling.spread_to_nodes(h, graphs, _sum_rows)
+
+
+def norm_relu(
+    h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None, relu: bool = True
+) -> Tensor:
+    """BatchNorm in training over the first `num_rows` rows of h [rows, d], relu if asked, the sum with `residual`."""
+    h, residual = h.contiguous(), None if residual is None else residual.contiguous()
+    return _NormReLU.apply(
+        h, norm.weight, norm.bias, residual, _known_statistics(norm, h, num_rows), num_rows, norm.eps, relu
+    )
+
+
+def fixed_norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, residual: Tensor | None = None) -> Tensor:
+    """BatchNorm in evaluation and without gradients for h [rows, d], relu, and the sum with `residual`."""
+    assert norm.running_mean is not None and norm.running_var is not None
+    h, residual = h.contiguous(), None if residual is None else residual.contiguous()
+    out = torch.empty_like(h)
+    _normalise(h, norm.running_mean, norm.running_var, norm.weight, norm.bias, residual, out, norm.eps)
+    return out
+
+
+def _normalise(
+    h: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    residual: Tensor | None,
+    out: Tensor,
+    eps: float,
+    relu: bool = True,
+) -> None:
+    if h.numel():
+        programs.normalise[_tiles(h)](
+            h, mean, variance, weight, bias, _or(residual, h), out, eps,
+            len(h), h.shape[1], residual is not None, relu, ROWS, COLUMNS,
+        )  # fmt: skip
+
+
+class _Aggregate(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, scale: Tensor, edges: Tensor | None, kinds: Tensor | None, graphs: GraphBatch, relu: bool
+    ) -> Tensor:
+        ctx.graphs, ctx.relu = graphs, relu
+        ctx.save_for_backward(h, scale, edges, kinds)
+        out = torch.empty_like(h)
+        if h.numel():
+            row = h[0].numel()
+            source = graphs.edge_index[0]
+            programs.aggregate[_grid(len(h), row)](
+                h, _or(edges, h), _or(kinds, source), scale, graphs.edge_offsets, source, out,
+                row, h.shape[-1], edges is not None, kinds is not None, relu, programs.WIDE[h.dtype], _block(row),
+            )  # fmt: skip
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        h, scale, edges, kinds = ctx.saved_tensors
+        graphs, grad = ctx.graphs, grads[0].contiguous()
+        grad_h, grad_scale, grad_edges = torch.empty_like(h), None, None
+        source, target = graphs.edge_index
+        if h.numel():
+            row = h[0].numel()
+            grid = _grid(len(h), row)
+            products = h.new_empty(grid)  # of h and its gradient: their sum is the derivative by `scale`
+            programs.aggregate_backward[grid](
+                h, _or(edges, h), _or(kinds, source), scale, grad, graphs.source_offsets, graphs.by_source, target,
+                grad_h, products, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
+            )  # fmt: skip
+            grad_scale = products.sum().reshape(scale.shape)
+        if edges is not None and ctx.needs_input_grad[2]:
+            grad_edges = _edge_gradient(h, edges, kinds, grad, graphs, ctx.relu)
+        return grad_h, grad_scale, grad_edges, None, None, None
+
+
+def _edge_gradient(
+    h: Tensor, edges: Tensor, kinds: Tensor | None, grad: Tensor, graphs: GraphBatch, relu: bool
+) -> Tensor:
+    """Of each edge or kind of edge, summed in an order that repeats."""
+    source, target = graphs.edge_index
+    if kinds is not None and len(edges) <= MOST_KINDS and h.dtype == torch.float32 and h.numel() and len(source):
+        return _kind_gradient(h, edges, kinds, grad, graphs, relu)
+    # Of each edge, [E, d]; then, where edges share rows, by a product with one-hot rows.
+    result = h.new_zeros(len(source), edges.shape[1])
+    if result.numel() and h.numel():
+        copies, width = h.shape[1], h.shape[2]
+        programs.edge_gradient[(len(source),)](
+            h, edges, _or(kinds, source), grad, source, target, result, copies, width,
+            kinds is not None, relu, _power_of_two(width),
+        )  # fmt: skip
+    if kinds is None:
+        return result
+    count, dtype = len(edges), result.dtype
+
+    def one_hot() -> Tensor:  # [kinds, E], the same for all layers
+        return (kinds == torch.arange(count, device=kinds.device)[:, None]).to(dtype)
+
+    return graphs.derived(f"edges of {count} kinds, {dtype}", one_hot, of=kinds) @ result
+
+
+def _kind_gradient(h: Tensor, edges: Tensor, kinds: Tensor, grad: Tensor, graphs: GraphBatch, relu: bool) -> Tensor:
+    """Of each kind, [kinds, d]: parts of the edges add up theirs on the fly, so that no [E, d] is written."""
+    source, target = graphs.edge_index
+    (count, width), num_edges = edges.shape, len(source)
+    tile = 32
+    share = tile * _tiles_of(_tiles_of(num_edges, PARTS), tile)
+    parts = _tiles_of(num_edges, share)
+    partial = h.new_empty(parts, count, width)
+    programs.kind_gradient[(parts, _tiles_of(width, COLUMNS))](
+        h, edges, kinds, grad, source, target, partial, num_edges, share, count, h.shape[1], width,
+        relu, max(16, _power_of_two(count)), tile, COLUMNS,
+    )  # fmt: skip
+    return partial.sum(dim=0)
+
+
+def _or(given: Tensor | None, other: Tensor) -> Tensor:
+    """A program wants a tensor even where it will not look at it."""
+    return other if given is None else given
+
+
+class _NormReLU(torch.autograd.Function):
+    """The derivative includes that of the batch's own mean and variance."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        h: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        residual: Tensor | None,
+        statistics: Tensor,
+        num_rows: Tensor,
+        eps: float,
+        relu: bool,
+    ) -> Tensor:
+        ctx.save_for_backward(h, weight, bias, statistics, num_rows)
+        ctx.residual, ctx.eps, ctx.relu = residual is not None, eps, relu
+        out = torch.empty_like(h)
+        _normalise(h, statistics[0], statistics[1], weight, bias, residual, out, eps, relu)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        h, weight, bias, statistics, num_rows = ctx.saved_tensors
+        grad, tiles, width = grads[0].contiguous(), _tiles(h), h.shape[1]
+        partial = h.new_empty(2, tiles[0], width)
+        given = (h, grad, statistics[0], statistics[1], weight, bias, num_rows)
+        programs.normalise_sums[tiles](*given, partial, ctx.eps, len(h), width, tiles[0], ctx.relu, ROWS, COLUMNS)
+        sums = partial.sum(dim=1)  # [2, d]: of the gradient, and of the gradient times the normalised rows
+        grad_h = None
+        if ctx.needs_input_grad[0]:
+            grad_h = torch.empty_like(h)
+            programs.normalise_backward[tiles](*given, sums, grad_h, ctx.eps, len(h), width, ctx.relu, ROWS, COLUMNS)
+        return grad_h, sums[1], sums[0], grad if ctx.residual else None, None, None, None, None
+
+
+@torch.no_grad()
+def _known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) -> Tensor:
+    """`reference.known_statistics` as [2, d]; each tile about its own mean, so that large means cost no digits."""
+    assert norm.running_mean is not None and norm.num_batches_tracked is not None
+    tiles, width = _tiles(h), h.shape[1]
+    partial, result = h.new_empty(2, tiles[0], width), h.new_empty(2, width)
+    programs.tile_statistics[tiles](h, num_rows, partial, len(h), width, tiles[0], ROWS, COLUMNS)
+    columns = 8  # few columns a program: this reduction is short but wants many programs
+    programs.combine_statistics[(_tiles_of(width, columns),)](
+        partial, num_rows, norm.running_mean, norm.running_var, norm.num_batches_tracked, result,
+        norm.momentum, width, tiles[0], ROWS, 64, columns,
+    )  # fmt: skip
+    return result
+
+
+def _sum_rows(h: Tensor, graphs: GraphBatch) -> Tensor:
+    h = h.contiguous()
+    out = h.new_empty(graphs.num_graphs, *h.shape[1:])
+    if out.numel():
+        row = out[0].numel()
+        programs.sum_graphs[_grid(len(out), row)](h, graphs.node_offsets, out, row, 8, _block(row))
+    return out
+
+
+def _power_of_two(count: int) -> int:
+    """The smallest that is not below `count`."""
+    return 1 << (count - 1).bit_length()
+
+
+def _tiles_of(count: int, tile: int) -> int:
+    return -(-count // tile)
+
+
+def _block(row: int) -> int:
+    return min(256, _power_of_two(row))
+
+
+def _grid(rows: int, row: int) -> tuple[int, int]:
+    return rows, _tiles_of(row, _block(row))
+
+
+def _tiles(h: Tensor) -> tuple[int, int]:
+    return _tiles_of(len(h), ROWS), _tiles_of(h.shape[1], COLUMNS)

@@ -1,0 +1,50 @@
+"""Nodes to graphs and back: two linear maps, each the other's adjoint, over a device's own way to sum rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs.batch import GraphBatch
+
+SumRows = Callable[[Tensor, GraphBatch], Tensor]
+"""The sum of each graph's rows, [N, ...] -> [B, ...], without gradients."""
+
+
+def sum_nodes(h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
+    """Sum of each graph's rows, [N, ...] -> [B, ...]."""
+    return _SumNodes.apply(h, graphs, sum_rows)
+
+
+def spread_to_nodes(h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
+    """Each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
+    return _SpreadToNodes.apply(h, graphs, sum_rows)
+
+
+class _SumNodes(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
+        ctx.graphs = graphs
+        return sum_rows(h, graphs)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        graphs: GraphBatch = ctx.graphs
+        spread = grads[0].index_select(0, graphs.node_graph)
+        if graphs.is_real is not None:
+            spread = spread * graphs.is_real.reshape(-1, *[1] * (spread.ndim - 1))
+        return spread, None, None
+
+
+class _SpreadToNodes(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
+        ctx.graphs, ctx.sum_rows = graphs, sum_rows
+        return h.index_select(0, graphs.node_graph)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return ctx.sum_rows(grads[0], ctx.graphs), None, None

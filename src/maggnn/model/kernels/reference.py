@@ -1,0 +1,64 @@
+"""What the kernels compute, in plain torch and differentiated by autograd: slow, obvious, any dtype and device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maggnn.graphs.batch import GraphBatch
+
+
+def aggregate(
+    h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
+) -> Tensor:
+    """scale h_v plus the sum of the messages that arrive at v, [N, m, d]."""
+    source, target = graphs.edge_index
+    messages = h[source]  # [E, m, d]
+    if edges is not None:
+        messages = messages + (edges if kinds is None else edges[kinds])[:, None]
+    if relu:
+        messages = messages.relu()
+    # Padded edges are no edges: they lie past the last offset.
+    is_edge = torch.arange(len(source), device=h.device) < graphs.edge_offsets[-1]
+    messages = torch.where(is_edge[:, None, None], messages, 0)
+    return scale * h + torch.zeros_like(h).index_add(0, target, messages)
+
+
+def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
+    """Sum of each graph's rows, [N, ...] -> [B, ...]."""
+    if graphs.is_real is not None:
+        h = torch.where(graphs.is_real.reshape(-1, *[1] * (h.ndim - 1)), h, 0)
+    return h.new_zeros(graphs.num_graphs, *h.shape[1:]).index_add(0, graphs.node_graph, h)
+
+
+def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
+    """Each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
+    return h[graphs.node_graph]
+
+
+def batch_statistics(h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and (biased) variance over the first `num_rows` rows of [rows, d]: padding is not looked at."""
+    is_row = (torch.arange(len(h), device=h.device) < num_rows)[:, None]
+    mean = torch.where(is_row, h, 0).sum(dim=0) / num_rows
+    variance = torch.where(is_row, (h - mean) ** 2, 0).sum(dim=0) / num_rows
+    return mean, variance
+
+
+def known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance that normalise h [rows, d] in training; the running ones, as torch keeps them, follow.
+
+    One row has no variance, so it is normalised by what is known from before and changes nothing.
+    """
+    assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
+    mean, variance = batch_statistics(h, num_rows)
+    several = num_rows > 1
+    mean = torch.where(several, mean, norm.running_mean)
+    variance = torch.where(several, variance, norm.running_var)
+    with torch.no_grad():
+        count = num_rows.to(variance.dtype)
+        unbiased = torch.where(several, variance * (count / (count - 1)), variance)
+        norm.running_mean.lerp_(mean, norm.momentum)
+        norm.running_var.lerp_(unbiased, norm.momentum)
+        if norm.num_batches_tracked is not None:
+            norm.num_batches_tracked.add_(several)
+    return mean, variance

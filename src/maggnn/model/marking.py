@@ -1,0 +1,175 @@
+"""Marks of Eq. 2: the features X(v) that turn a graph into its marked copy G(v), and what an encoder makes of them.
+
+The only place where `tuples` [B, m, k] become copies of the graph, and the copies are never materialised: one tensor
+of marks [N, m, width] stands beside edges that all copies share. What a marked node looks like is a `Marking`:
+
+| `encoder.marking` | X(v) at node u, for each slot j |
+|---|---|
+| `binary` | c+ where u = v_j, else c- (the paper) |
+| `distance` | the distance from v_j to u, one-hot |
+
+Another marking is a new class in this file and its name in `MARKINGS` and in `EncoderConfig.marking`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from maggnn.config import EncoderConfig
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.distances import FARTHEST, distances_from, with_distances
+from maggnn.graphs.packed import PackedGraphs
+
+
+class Marking(nn.Module, ABC):
+    """Eq. 2 and the linear map that takes X(v) into h^(0).
+
+    A frozen encoder reads its first layer off tables. For that a marking numbers the ways in which a node can be
+    marked (`kinds`) and says what each looks like (`kind_values`); where `num_kinds` is None there is no table, and
+    the frozen encoder works from `forward`.
+
+    Args:
+        width: columns of X(v).
+
+    Shapes:
+        tuples: [B, m, k]; values: [N, m, width]; result: [N, m, d]; kinds: [N, m]; kind_values: [num_kinds, width].
+    """
+
+    num_kinds: int | None
+
+    def __init__(self, config: EncoderConfig, tuple_order: int, width: int) -> None:
+        super().__init__()
+        linear = nn.Linear(width, config.hidden)
+        self.weight, self.bias = linear.weight, linear.bias
+        self.tuple_order = tuple_order
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        return functional.linear(self.values(graphs, tuples), self.weight, self.bias)
+
+    @abstractmethod
+    def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """X(v) of each tuple."""
+
+    @abstractmethod
+    def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """In which of `num_kinds` ways each node of each copy is marked."""
+
+    @abstractmethod
+    def kind_values(self) -> Tensor:
+        """X(v) of a node that is marked in each of these ways."""
+
+    def table(self) -> Tensor:
+        """What each kind adds to h^(0), [num_kinds, d], in double precision."""
+        values = self.kind_values().to(self.weight.device).double()
+        return functional.linear(values, self.weight.double(), self.bias.double())
+
+    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+        """The set with what this marking reads of its graphs worked out once, for all batches."""
+        return packed
+
+
+class BinaryMarking(Marking):
+    """c+ at [v_j, j] and c- elsewhere: the marks of the paper."""
+
+    def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
+        super().__init__(config, tuple_order, width=tuple_order)
+        self.c_plus, self.c_minus = config.c_plus, config.c_minus
+        self.num_kinds = 2**tuple_order
+
+    def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        return marks(graphs, tuples, self.c_plus, self.c_minus, self.weight.dtype)
+
+    def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        return mark_sets(graphs, tuples)
+
+    def kind_values(self) -> Tensor:
+        sets = torch.arange(2**self.tuple_order)[:, None] >> torch.arange(self.tuple_order) & 1
+        return torch.where(sets.bool(), self.c_plus, self.c_minus)
+
+
+class DistanceMarking(Marking):
+    """How far a node is from each marked node: 0, 1, ..., FARTHEST - 1, or farther, one-hot for each slot.
+
+    It distinguishes no more than binary marks do. Let c_r be the colour of u after r rounds of refinement of the copy
+    with binary marks. c_0 says which slots mark u, and c_r contains c_{r-1} of u and of all nodes with an edge to u,
+    so by induction c_r says for each slot whether v_j lies within r edges of u, along the edges. After FARTHEST rounds
+    the colour therefore determines u's row of X(v), and so does the stable colour, which is finer. Refinement that
+    starts from X(v) hence ends no finer than refinement that starts from binary marks, and `theory.refinement` and
+    `theory.planner` hold for both. What changes is what a trained network of a few layers reads: it learns to
+    ignore a single 0/1 input among many nodes, and does not ignore distances.
+    """
+
+    def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
+        super().__init__(config, tuple_order, width=tuple_order * (FARTHEST + 1))
+        self.num_kinds = (FARTHEST + 1) ** tuple_order
+
+    def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        return _one_hot(distances_from(graphs, tuples)).to(self.weight.dtype)
+
+    def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        powers = (FARTHEST + 1) ** torch.arange(self.tuple_order, device=tuples.device)
+        return (distances_from(graphs, tuples) * powers).sum(dim=-1)
+
+    def kind_values(self) -> Tensor:
+        powers = (FARTHEST + 1) ** torch.arange(self.tuple_order)
+        distances = torch.arange((FARTHEST + 1) ** self.tuple_order)[:, None] // powers % (FARTHEST + 1)
+        return _one_hot(distances)
+
+    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+        return with_distances(packed)
+
+
+MARKINGS: dict[str, type[BinaryMarking | DistanceMarking]] = {"binary": BinaryMarking, "distance": DistanceMarking}
+"""By the names that `encoder.marking` uses."""
+
+
+def make_marking(config: EncoderConfig, tuple_order: int) -> Marking | None:
+    """The marking that a config names, with fresh weights; None for k = 0, which has no marks."""
+    return MARKINGS[config.marking](config, tuple_order) if tuple_order else None
+
+
+def _one_hot(distances: Tensor) -> Tensor:
+    """Distances [..., k] as [..., k * (FARTHEST + 1)]."""
+    place = torch.arange(FARTHEST + 1, device=distances.device)
+    return (distances[..., None] == place).flatten(-2)
+
+
+def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dtype: torch.dtype) -> Tensor:
+    """c+ at [v_j, j] and c- elsewhere, for each of the m tuples.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m, k].
+    """
+    _, num_tuples, tuple_order = tuples.shape
+    shape = (graphs.total_nodes, num_tuples, tuple_order)
+    result = torch.full(shape, c_minus, dtype=dtype, device=tuples.device)
+    node = tuples + graphs.first_node[:, None, None]  # [B, m, k], ids of the batch
+    cell = torch.arange(num_tuples * tuple_order, device=tuples.device).reshape(num_tuples, tuple_order)
+    result.view(-1).index_fill_(0, (node * cell.numel() + cell).flatten(), c_plus)
+    return result
+
+
+def mark_sets(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """Which slots mark each node in each copy, as the bits of one number: slot j is 2^j.
+
+    Shapes:
+        tuples: [B, m, k]; result: [N, m].
+    """
+    _, num_tuples, tuple_order = tuples.shape
+    result = torch.zeros(graphs.total_nodes, num_tuples, dtype=torch.long, device=tuples.device)
+    copy = torch.arange(num_tuples, device=tuples.device)[:, None]
+    place = (tuples + graphs.first_node[:, None, None]) * num_tuples + copy  # [B, m, k]
+    bit = (1 << torch.arange(tuple_order, device=tuples.device)).expand_as(place)
+    result.view(-1).scatter_add_(0, place.flatten(), bit.flatten())
+    return result
+
+
+def marked_nodes(h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """The embeddings at the marks, [N, m, d] -> [B, m, k, d]."""
+    node = tuples + graphs.first_node[:, None, None]  # [B, m, k]
+    copy = torch.arange(tuples.shape[1], device=tuples.device)[None, :, None]
+    return h[node, copy]

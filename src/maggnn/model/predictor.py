@@ -1,0 +1,99 @@
+"""The prediction GNN f_p of Eq. 5: encode each marked copy, pool with R, read the answer off.
+
+`embed` and `read` are separate because a tuple's embedding does not depend on the other tuples: whoever
+changes one tuple embeds only that one (see `environment`).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.config import PredictorConfig
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch, Level
+from maggnn.model.encoder import AnyEncoder
+from maggnn.model.kernels.messages import sum_nodes
+from maggnn.model.marking import marked_nodes
+from maggnn.model.normalise import Norm, Whitening
+
+
+def pool_nodes(h: Tensor, graphs: GraphBatch, pooling: str) -> Tensor:
+    """R^(G) within each marked copy: [N, m, d] -> [B, m, d]."""
+    total = sum_nodes(h, graphs)
+    return total / graphs.num_nodes[:, None, None] if pooling == "mean" else total
+
+
+def graph_mean(values: Tensor, graphs: GraphBatch) -> Tensor:
+    """Mean over each graph's nodes, [N, ...] -> [B, ...]."""
+    return sum_nodes(values, graphs) / graphs.num_nodes.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def _roots(h: Tensor, graphs: GraphBatch, num_roots: int) -> Tensor:
+    """The embeddings at the roots of rooted graphs, [N, m, d] -> [B, m, r * d]."""
+    roots = graphs.roots
+    if roots is None or roots.shape[1] != num_roots:
+        raise InputError(f"the model was made for graphs with {num_roots} root(s), these have other ones or none")
+    node = roots + graphs.first_node[:, None]  # [B, r]
+    return h[node].transpose(1, 2).flatten(2)
+
+
+class Predictor(nn.Module):
+    """f_p and its MLP. Rows are graphs for R^(G) and nodes for R^(N).
+
+    Args:
+        num_roots: roots of each graph that R reads too.
+
+    Shapes:
+        tuples: [B, m, k]; embed: [rows, m, width]; result: [rows, num_outputs].
+    """
+
+    def __init__(
+        self, config: PredictorConfig, encoder: AnyEncoder, level: Level, num_outputs: int, num_roots: int = 0
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = encoder
+        self.level: Level = level
+        hidden, norm = encoder.config.hidden, encoder.config.norm
+        self.reads_marked = config.read_marked and level == "graph"
+        parts = 1 + (encoder.tuple_order if self.reads_marked else 0) + num_roots
+        self.width = hidden * parts
+        self.num_roots = num_roots
+        # A few marks among many nodes hardly change a pooled embedding; the first norm brings that change to scale.
+        self.scale = Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width)
+        self.first = nn.Linear(self.width, hidden)
+        self.norm = Norm(norm, hidden)
+        self.second = nn.Linear(hidden, num_outputs)
+
+    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        return self.read(self.embed(graphs, tuples), graphs)
+
+    def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""
+        return self.pool(self.encoder(graphs, tuples), graphs, tuples)
+
+    def pool(self, h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """`embed` from what the encoder said of the nodes, [N, m, d]."""
+        if self.level == "node":
+            return h
+        parts = [pool_nodes(h, graphs, self.config.pooling)]  # [B, m, d]
+        if self.reads_marked:
+            parts.append(marked_nodes(h, graphs, tuples).flatten(2))
+        if self.num_roots:
+            parts.append(_roots(h, graphs, self.num_roots))
+        return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+
+    def read(self, embeddings: Tensor, graphs: GraphBatch) -> Tensor:
+        """R over the tuples, then the MLP: [rows, ..., m, width] -> [rows, ..., num_outputs]."""
+        return self.read_pooled(embeddings.sum(dim=-2), embeddings.shape[-2], graphs)
+
+    def read_pooled(self, total: Tensor, num_tuples: int, graphs: GraphBatch | None) -> Tensor:
+        """The answer from the sum over tuples, [rows, ..., width] -> [rows, ..., num_outputs].
+
+        Args:
+            graphs: whose rows these are; None where none of them is padding.
+        """
+        num_real = graphs.num_real if graphs is not None and self.level == "node" else None
+        pooled = total / num_tuples if self.config.pooling == "mean" else total
+        return self.second(self.norm.relu(self.first(self.scale(pooled, num_real)), num_real))

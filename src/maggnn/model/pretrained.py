@@ -1,0 +1,120 @@
+"""Agents that travel: Q-networks trained by ORD on graphs without features, which move marks in any graph (PRE).
+
+An agent's file holds its weights, the config it was trained with and the ledger row that judged it. Those of
+`AGENTS` come with the package; any other is named by its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from maggnn import config as configs
+from maggnn.config import AgentConfig, Config
+from maggnn.errors import InputError, did_you_mean
+from maggnn.model import saving as checkpoint
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.q_network import AgentShape, QNetwork
+
+AGENT_FOLDER = Path(__file__).parent / "agents"
+"""Where the agents that come with the package lie."""
+
+AGENTS = ("cycles3", "cycles6", "sr25")
+"""Trained to count 3-cycles and 6-cycles through nodes, and to tell the 15 graphs of SR25 apart."""
+
+
+@dataclass(frozen=True)
+class PretrainedAgent:
+    """An agent from other data.
+
+    Attributes:
+        shape, tuple_order, weights: what builds its Q-network.
+        config: how it was trained.
+        ledger: the row of the ledger that says how well it does at home.
+    """
+
+    name: str
+    shape: AgentShape
+    tuple_order: int
+    weights: dict[str, Tensor]
+    config: Config
+    ledger: dict[str, Any]
+
+    def q_network(self) -> QNetwork:
+        """The trained network."""
+        network = self.shape.build(self.tuple_order)
+        network.load_state_dict(self.weights)
+        return network.eval()
+
+    def check(self, agent: AgentConfig) -> None:
+        """Whether a model with these settings can use it."""
+        if agent.tuple_order != self.tuple_order:
+            raise InputError(
+                f"agent {self.name} moves tuples of order {self.tuple_order}, the model has agent.tuple_order = "
+                f"{agent.tuple_order}: set it to {self.tuple_order} or choose another agent"
+            )
+        if agent.history != self.shape.history:
+            raise InputError(f"agent {self.name} has agent.history = {self.shape.history}, not {agent.history}")
+        own = self.config.agent
+        if (agent.num_tuples, agent.actions) != (own.num_tuples, own.actions):
+            warnings.warn(
+                f"agent {self.name} learned with agent.num_tuples = {own.num_tuples} and actions = {own.actions}; "
+                "it may do less well with others",
+                stacklevel=2,
+            )
+
+
+def pretrained_agent(name: str) -> PretrainedAgent:
+    """The agent called `name`, one of `AGENTS` or the path of a file that `save_agent` wrote."""
+    path = _path(name)
+    tensors, facts = checkpoint.load(path)
+    if "agent" not in facts:
+        raise InputError(f"{path}: holds no agent; `save_agent` writes one from a trained model")
+    shape = checkpoint.travelling_agent(facts["agent"])
+    assert shape is not None
+    config = configs.from_dict(facts["config"], origin=str(path))
+    return PretrainedAgent(name, shape, facts["tuple_order"], tensors, config, facts["ledger"])
+
+
+def agent_digest(name: str) -> str:
+    """A short text that changes with the agent's file: results with an agent that was trained anew are new results."""
+    return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:8]
+
+
+def save_agent(path: Path, model: MagGNN, config: Config, ledger: dict[str, Any]) -> None:
+    """Write the agent of a model that was trained on graphs without features.
+
+    Args:
+        ledger: the row of the ledger that says how well it does, as plain values.
+    """
+    agent = model.agent
+    if model.q_network is None:
+        raise InputError("a plain GNN (k = 0) has no agent to save")
+    if not (model.node_features.empty and model.edge_features.empty):
+        raise InputError("an agent that reads features knows only those of its own data: train it on bare graphs")
+    if agent.encoder != "own" or agent.state != "q_network":
+        raise InputError(
+            "an agent that reads the predictor cannot leave it: use agent.encoder = own, state = q_network"
+        )
+    shape = AgentShape(config.encoder, config.predictor.pooling, agent.history)
+    facts = {
+        "agent": asdict(shape),
+        "tuple_order": agent.tuple_order,
+        "config": configs.to_dict(config),
+        "ledger": ledger,
+    }
+    checkpoint.save(path, model.q_network.state_dict(), facts)
+
+
+def _path(name: str) -> Path:
+    if name in AGENTS:
+        return AGENT_FOLDER / f"{name}.safetensors"
+    path = Path(name)
+    if path.suffix != ".safetensors":
+        raise InputError(f"no agent {name!r}{did_you_mean(name, AGENTS)}, or the path of a .safetensors file")
+    return path

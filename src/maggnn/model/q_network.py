@@ -1,0 +1,87 @@
+"""The Q-network of Eq. 9: an MPNN over the marked graph that scores every move of every tuple.
+
+    [Q(s, v)]_l = MLP( [g_rl(G(v))]_l  +  R(g_rl(G(v)))  +  sum_v R(g_rl(G(v)))  +  R_W(W) )
+
+The MLP's first layer is linear in its four inputs, so the three that belong to the graph are computed once per
+graph and added to the nodes, not concatenated to each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from maggnn.config import EncoderConfig
+from maggnn.model.encoder import Encoder
+from maggnn.model.features import FeatureSpec
+from maggnn.model.history import make_history
+from maggnn.model.kernels.messages import spread_to_nodes
+from maggnn.model.marking import marked_nodes
+from maggnn.model.predictor import pool_nodes
+from maggnn.model.state import State
+
+
+class QNetwork(nn.Module):
+    """State in, Q-table and the updated history out.
+
+    Args:
+        encoder: g_rl; None where the predictor's embeddings of the nodes are given instead.
+
+    Shapes:
+        q_table: [N, m, k], row l of tuple i scores moving v_l into each slot; history: [B, m, w].
+    """
+
+    def __init__(
+        self, encoder: Encoder | None, hidden: int, tuple_order: int, pooling: str, history: str, state_width: int
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.pooling = pooling
+        self.update_history = make_history(history, hidden)
+        width = self.update_history.width
+        self.node = nn.Linear(hidden, hidden)
+        self.own_tuple = nn.Linear(hidden, hidden, bias=False)
+        self.all_tuples = nn.Linear(state_width, hidden, bias=False)
+        self.past = nn.Linear(width, hidden, bias=False) if width else None
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(hidden, tuple_order))
+
+    def forward(self, state: State, embeddings: Tensor | None = None, h: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Score all moves.
+
+        Args:
+            embeddings: [B, m, state_width], describe the state by these (the predictor's) instead of g_rl's own.
+            h: [N, m, d], the predictor's embeddings of the nodes, where it shares its encoder.
+        """
+        graphs = state.graphs
+        if self.encoder is not None:
+            h = self.encoder(graphs, state.tuples)  # [N, m, d]
+        assert h is not None, "a Q-network without an encoder of its own is given embeddings"
+        own = pool_nodes(h, graphs, self.pooling)  # [B, m, d]
+        all_tuples = (own if embeddings is None else embeddings).sum(dim=1, keepdim=True)
+        history = self.update_history(state.history, marked_nodes(h, graphs, state.tuples).mean(dim=2))
+        context = self.own_tuple(own) + self.all_tuples(all_tuples)  # [B, m, d]
+        if self.past is not None:
+            context = context + self.past(history.mean(dim=1, keepdim=True))
+        return self.head(self.node(h) + spread_to_nodes(context, graphs)), history
+
+
+@dataclass(frozen=True)
+class AgentShape:
+    """How to build a Q-network that sees edges and marks alone, so that it can move marks in any graph.
+
+    Attributes:
+        encoder: of g_rl.
+        pooling: R in Eq. 9.
+        history: f_W.
+    """
+
+    encoder: EncoderConfig
+    pooling: str
+    history: str
+
+    def build(self, tuple_order: int) -> QNetwork:
+        """With fresh weights."""
+        encoder = Encoder(self.encoder, tuple_order, FeatureSpec(), FeatureSpec())
+        hidden = self.encoder.hidden
+        return QNetwork(encoder, hidden, tuple_order, self.pooling, self.history, hidden)

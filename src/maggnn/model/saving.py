@@ -1,0 +1,117 @@
+"""Checkpoints: one safetensors file each, with config and counters as JSON in its header; nothing is unpickled.
+
+A file is written under a temporary name, flushed to disk and renamed, so a crash or a full disk at any moment leaves
+the previous file as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from maggnn import config as configs
+from maggnn.config import Config, EncoderConfig
+from maggnn.errors import InputError
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import DataShape, MagGNN
+from maggnn.model.q_network import AgentShape
+
+FORMAT = "maggnn/2"
+"""Changes when the names or shapes of weights do."""
+
+
+def save(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write tensors and JSON facts to `path`, all or nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    metadata = {"format": FORMAT, "facts": json.dumps(facts)}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary, metadata)
+        with temporary.open("rb") as written:
+            os.fsync(written.fileno())
+        temporary.replace(path)
+    except (OSError, SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot write ({error}); what was saved before is untouched") from error
+
+
+def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `save` wrote."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            found = metadata.get("format", "")
+            if found != FORMAT:
+                older = found.startswith("maggnn/")
+                raise InputError(
+                    f"{path}: written by another version ({found}, this one reads {FORMAT}): train it again"
+                    if older
+                    else f"{path}: not a maggnn file of format {FORMAT}"
+                )
+            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["facts"])  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: truncated or damaged ({error})") from error
+
+
+def save_model(path: Path, model: MagGNN, config: Config) -> None:
+    """Weights and everything needed to build the module again."""
+    facts = {"config": configs.to_dict(config), "model": model_facts(model)}
+    save(path, model.state_dict(), facts)
+
+
+def load_model(path: Path) -> tuple[MagGNN, Config]:
+    """The trained module, in evaluation mode, and the config it was trained with."""
+    tensors, facts = load(path)
+    if "model" not in facts:
+        raise InputError(
+            f"{path}: a training checkpoint, not a model; the model is {path.parent / 'model.safetensors'}"
+        )
+    config = configs.from_dict(facts["config"], origin=str(path))
+    shape = facts["model"]
+    model = MagGNN.from_config(config, _data_shape(shape), travelling_agent(shape.get("travelling")))
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(f"{path}: weights do not fit their config ({' '.join(str(error).split())[:200]})") from error
+    return model.eval(), config
+
+
+def model_facts(model: MagGNN) -> dict[str, Any]:
+    """What the config does not say of a model, as plain values."""
+    return asdict(model.data_shape) | {"travelling": None if model.travelling is None else asdict(model.travelling)}
+
+
+def _data_shape(values: dict[str, Any]) -> DataShape:
+    """The inverse of `asdict` of a `DataShape`; older files know no roots."""
+    return DataShape(
+        num_outputs=values["num_outputs"],
+        node_features=_spec(values["node_features"]),
+        edge_features=_spec(values["edge_features"]),
+        task=values["task"],
+        level=values["level"],
+        num_roots=values.get("num_roots", 0),
+    )
+
+
+def travelling_agent(values: dict[str, Any] | None) -> AgentShape | None:
+    """The inverse of `asdict` of an `AgentShape`."""
+    if values is None:
+        return None
+    return AgentShape(EncoderConfig(**values["encoder"]), values["pooling"], values["history"])
+
+
+def _spec(values: dict[str, Any]) -> FeatureSpec:
+    return FeatureSpec(categories=tuple(values["categories"]), width=values["width"])

@@ -1,0 +1,83 @@
+"""Regression targets in units of their own spread: the networks learn these, people read the others.
+
+    y = std * (what the networks say) + mean + sum over the graph's nodes of what a node of its category adds
+
+The last term is there with `predictor.composition`: the energy of a molecule is very nearly a sum over its atoms, and
+a network that learns the rest needs no sum of twenty large numbers to be exact to five digits.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.kernels.messages import sum_nodes
+
+SMALLEST_STD = 1e-6
+"""In units of the largest target: below it a target is constant up to rounding and is left as it is."""
+
+
+class TargetScale(nn.Module):
+    """The map between the two, fitted to training targets; before that the identity.
+
+    Shapes:
+        mean, std: [out]; per_node: [categories, out]; outputs: [rows, out].
+    """
+
+    mean: Tensor
+    std: Tensor
+    per_node: Tensor | None
+
+    def __init__(self, num_outputs: int, num_categories: int = 0) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(num_outputs))
+        self.register_buffer("std", torch.ones(num_outputs))
+        per_node = torch.zeros(num_categories, num_outputs) if num_categories else None
+        self.register_buffer("per_node", per_node)
+
+    def forward(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
+        """What the networks say, in the targets' own units."""
+        restored = outputs * self.std + self.mean
+        if self.per_node is None:
+            return restored
+        added = self.per_node[_first_column(graphs)][:, None]  # [N, 1, out]
+        return restored + sum_nodes(added, graphs)[:, 0]
+
+    def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
+        """Mean, spread and the nodes' shares from the targets of graphs `ids`, in double precision."""
+        part = packed[ids]
+        assert part.y is not None, "only graphs with targets can be fitted"
+        y = part.y.reshape(len(part.y), -1).double()
+        largest = y.abs().amax(dim=0)
+        if self.per_node is not None:
+            counts = _counts(part, len(self.per_node))
+            shares = torch.linalg.lstsq(counts.cpu(), y.cpu(), driver="gelsd").solution  # categories may be absent
+            self.per_node.copy_(shares)
+            y = y - counts @ self.per_node.double()
+        std = y.std(dim=0, correction=0)
+        self.mean.copy_(y.mean(dim=0))
+        self.std.copy_(torch.where(std > SMALLEST_STD * largest, std, torch.ones_like(std)))
+
+    def standardised(self, packed: PackedGraphs) -> Tensor:
+        """The targets of a whole set as the networks learn them, [rows, out]."""
+        assert packed.y is not None, "only targets can be standardised"
+        y = packed.y.reshape(len(packed.y), -1).double()
+        if self.per_node is not None:
+            y = y - _counts(packed[torch.arange(len(packed))], len(self.per_node)) @ self.per_node.double()
+        return ((y - self.mean.double()) / self.std.double()).float()
+
+
+def _counts(graphs: GraphBatch, num_categories: int) -> Tensor:
+    """How many nodes of each category each graph has, [B, categories]."""
+    counts = torch.zeros(graphs.num_graphs, num_categories, dtype=torch.float64, device=graphs.device)
+    one = torch.ones(graphs.total_nodes, dtype=torch.float64, device=graphs.device)
+    return counts.index_put_((graphs.node_graph, _first_column(graphs)), one, accumulate=True)
+
+
+def _first_column(graphs: GraphBatch) -> Tensor:
+    if graphs.x is None:
+        raise InputError("predictor.composition counts categories of nodes, but these graphs have no x")
+    return graphs.x[:, 0].long()

@@ -1,0 +1,75 @@
+"""Node tuples: the set U of m tuples of order k in each graph (Eq. 5), drawn, changed and enumerated.
+
+Shapes: `tuples` is [B, m, k], node ids local to their graph. Repeated nodes are allowed, as in V^k(G), so
+k > |V| and one-node graphs need no special case.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.structure import centrality
+
+
+def sample_tuples(
+    graphs: GraphBatch, num_tuples: int, tuple_order: int, generator: torch.Generator | None = None
+) -> Tensor:
+    """Draw m tuples for each graph uniformly from V^k(G), [B, m, k]."""
+    shape = (graphs.num_graphs, num_tuples, tuple_order)
+    uniform = torch.rand(shape, device=graphs.device, generator=generator, dtype=torch.float64)
+    return (uniform * graphs.num_nodes[:, None, None]).long()
+
+
+def central_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    """The nodes of highest subgraph centrality, dealt out slot by slot, tuple by tuple: [B, m, k].
+
+    A graph with fewer nodes begins again with its first. Nodes of equal centrality come in the order of their ids.
+    """
+    ranked = graphs.padded(centrality(graphs), float("-inf")).sort(dim=1, descending=True, stable=True).indices
+    place = torch.arange(num_tuples * tuple_order, device=graphs.device) % graphs.num_nodes[:, None]  # [B, m * k]
+    return ranked.gather(1, place).unflatten(1, (num_tuples, tuple_order))
+
+
+def neighbour_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    """Tuple i lies on the i-th neighbour of the roots with all its slots, later ones on the first root: [B, m, k].
+
+    With k = 1 and m no less than a root's degree, its marks are those of I2-GNN, in any numbering of the nodes.
+    """
+    roots = graphs.roots
+    if roots is None:
+        raise InputError("agent.start = neighbours needs rooted graphs, such as those of cycle6_nodes")
+    source, target = graphs.edge_index
+    is_root = torch.zeros(graphs.total_nodes, device=graphs.device)
+    is_root.index_fill_(0, (roots + graphs.first_node[:, None]).flatten(), 1.0)
+    is_near = torch.zeros_like(is_root).index_add_(0, source, is_root[target]).sign() * (1 - is_root)
+    near = graphs.padded(is_near, 0.0)  # [B, max_num_nodes]
+    place = torch.arange(num_tuples, device=graphs.device).expand(len(near), -1)  # [B, m]
+    ranked = near.sort(dim=1, descending=True, stable=True).indices.gather(1, place.clamp(max=near.shape[1] - 1))
+    node = torch.where(place < near.sum(dim=1, keepdim=True), ranked, roots[:, :1])
+    return node[:, :, None].expand(-1, -1, tuple_order)
+
+
+def replace_slot(tuples: Tensor, slot: Tensor, node: Tensor) -> Tensor:
+    """Eq. 7: put `node` [B, m] at index `slot` [B, m] of each tuple, [B, m, k]."""
+    return tuples.scatter(-1, slot[..., None], node[..., None])
+
+
+def one_move_away(own_tuple: Tensor, max_num_nodes: int) -> Tensor:
+    """Every tuple that one move can reach: node l at slot j of `own_tuple` [B, k], as [B, V, k, k].
+
+    Row [b, l, j] is the outcome of action a(j, l). Rows of padding nodes (l >= |V|) repeat the tuple itself.
+    """
+    order = own_tuple.shape[-1]
+    node = torch.arange(max_num_nodes, device=own_tuple.device)
+    is_slot = torch.eye(order, dtype=torch.bool, device=own_tuple.device)  # [k, k]
+    return torch.where(is_slot, node[None, :, None, None], own_tuple[:, None, None, :])
+
+
+def all_tuples(num_nodes: int, tuple_order: int, device: torch.device | str = "cpu") -> Tensor:
+    """V^k(G) of one graph in lexicographic order, [|V|^k, k]."""
+    index = torch.arange(num_nodes**tuple_order, device=device)
+    powers = num_nodes ** torch.arange(tuple_order - 1, -1, -1, device=device)
+    return index[:, None] // powers % num_nodes

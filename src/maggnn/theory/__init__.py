@@ -1,0 +1,1 @@
+"""What marks can distinguish: exact colour refinement of marked copies, the planner, equivariance and Theorem 3."""

@@ -1,0 +1,116 @@
+"""One search a graph, whatever its numbering: nauty's canonical form (McKay and Piperno 2014), the extra `canonical`.
+
+Isomorphic graphs have one canonical form, node for node, so a start on its first nodes and ties that go to the first
+node give them the same search and the same answer. But whoever knows the form has decided isomorphism by other means: a
+table that starts from it says so. `equivariance` needs no extra, and averages over what symmetry leaves open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.agent import search
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.state import State
+from maggnn.theory.equivariance import needs_last_state
+
+Kind = tuple[Any, ...]
+"""What tells nodes or edges apart, to be compared and sorted."""
+
+
+def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
+    """The nodes of one graph in canonical order, [n]; features of nodes and edges count as colours."""
+    try:
+        import pynauty  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise InputError("canonical forms need pynauty: pip install 'maggnn[canonical]'") from None
+    nodes = slice(int(packed.node_offsets[graph]), int(packed.node_offsets[graph + 1]))
+    num_nodes = nodes.stop - nodes.start
+    joined, inner = _as_simple_graph(_edges(packed, graph), num_nodes)
+    colours: dict[Kind, set[int]] = {}
+    for node, kind in enumerate([*_kinds(packed.x, nodes, num_nodes), *inner]):
+        colours.setdefault(kind, set()).add(node)
+    ordered = [colours[kind] for kind in sorted(colours, key=str)]
+    form = pynauty.Graph(num_nodes + len(inner), adjacency_dict=joined, vertex_coloring=ordered)
+    return torch.tensor([node for node in pynauty.canon_label(form) if node < num_nodes])
+
+
+def _edges(packed: PackedGraphs, graph: int) -> dict[tuple[int, int], Kind]:
+    """The kind of each pair that is joined; of parallel edges, all their kinds."""
+    rows = slice(int(packed.edge_offsets[graph]), int(packed.edge_offsets[graph + 1]))
+    source, target = packed.edge_index[:, rows].tolist()
+    found: dict[tuple[int, int], list[Kind]] = {}
+    for u, v, kind in zip(source, target, _kinds(packed.edge_attr, rows, len(source)), strict=True):
+        found.setdefault((u, v), []).append(kind)
+    return {pair: tuple(sorted(kinds, key=str)) for pair, kinds in found.items()}
+
+
+def _as_simple_graph(edges: dict[tuple[int, int], Kind], num_nodes: int) -> tuple[dict[int, list[int]], list[Kind]]:
+    """Neighbours of each node in an undirected graph without kinds of edges, and the kinds of its further nodes.
+
+    Where edges are of several kinds or go one way, u -> v becomes u - tail - head - v with the kind on tail and head.
+    """
+    joined: dict[int, list[int]] = {node: [] for node in range(num_nodes)}
+    inner: list[Kind] = []
+    if len(set(edges.values())) <= 1 and all((v, u) in edges for u, v in edges):
+        for u, v in edges:
+            joined[u].append(v)
+        return joined, inner
+    for (u, v), kind in edges.items():
+        tail = num_nodes + len(inner)
+        joined[u].append(tail)
+        joined[tail], joined[tail + 1] = [tail + 1], [v]
+        inner += [("tail", kind), ("head", kind)]
+    return joined, inner
+
+
+def canonical_form(packed: PackedGraphs) -> PackedGraphs:
+    """The same graphs, on the CPU, with their nodes in canonical order."""
+    if packed.level == "node" or packed.roots is not None:
+        raise InputError("canonical forms are for targets of graphs: nodes and roots would be renumbered too")
+    packed = packed.to("cpu")
+    orders = [canonical_order(packed, graph) for graph in range(len(packed))]
+    rows = torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)])
+    places = torch.cat([order.argsort() for order in orders])  # a node's number in the form
+    first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
+    return PackedGraphs.build(
+        packed.num_nodes,
+        packed.num_edges,
+        places[packed.edge_index + first],
+        x=None if packed.x is None else packed.x[rows],
+        edge_attr=packed.edge_attr,
+        y=packed.y,
+    )
+
+
+@torch.no_grad()
+def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_size: int = 512) -> Tensor:
+    """The answers for graphs `ids` [B], each from one search in its canonical form, [B, out]."""
+    needs_last_state(model)
+    model.eval()
+    agent = model.agent
+    form = model.prepared(canonical_form(packed.select(ids)).to(packed.device))
+    answers = []
+    for rows in torch.arange(len(ids)).split(batch_size):
+        graphs = form[rows]
+        starts = _first_nodes(graphs, agent.num_tuples, agent.tuple_order)
+        start = State.start(graphs, starts, model.history_width)
+        last = search(model.scores, start, agent.num_moves, agent.actions, ties="first")[-1]
+        answers.append(model.restored(model.predictor(graphs, last.tuples), graphs))
+    return torch.cat(answers)
+
+
+def _first_nodes(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    """The first nodes slot by slot, [B, m, k]; a graph with fewer begins again."""
+    slots = torch.arange(num_tuples * tuple_order, device=graphs.device)
+    return (slots % graphs.num_nodes[:, None]).unflatten(1, (num_tuples, tuple_order))
+
+
+def _kinds(values: Tensor | None, rows: slice, count: int) -> list[Kind]:
+    return [()] * count if values is None else [tuple(row) for row in (values[rows] + 0).tolist()]  # -0.0 is 0.0

@@ -1,0 +1,233 @@
+"""Which m, k and t a data set asks for, from colour refinement alone, before any training.
+
+The rule:
+
+- k is the smallest order that tells apart all that any order tried tells apart of what has different labels. If that
+  is 0, plain message passing sees everything that marks could.
+- A tuple *tells* if its copy occurs in no graph of another label that k - 1 marks confuse its graph with. Let p be the
+  mean share of telling tuples. All of m random tuples miss with probability (1 - p)^m; if some m up to `MOST_RANDOM`
+  brings that below `MISS`, telling tuples are common, random marks do, and t = 0.
+- Else the marks have to be moved. A move puts one mark on any node, so t = k moves take a tuple to any other, and one
+  tuple is enough.
+
+It says what is possible, not what will be learned: a network may fail on what refinement tells apart, and where
+graphs are told apart without marks, marks can still make a target easier to learn.
+
+Shapes: G graphs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.theory.refinement import all_copy_hashes, graph_hashes
+
+MOST_RANDOM = 8
+"""Random tuples that are still few."""
+
+MISS = 0.01
+"""How often all random tuples may miss."""
+
+GROUPS, CELLS_A_GROUP = 20, 20_000_000
+"""Telling tuples are counted in that many groups of confused graphs, with so many colours (nodes of copies) in each."""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """Which graphs stay together through tuples of order 0, 1, ...
+
+    Attributes:
+        classes: one class number a graph for each order, [G] each.
+        settled: graphs known to be isomorphic to all others of their last class, [G].
+        kinds: what is to be told apart, one number a graph: its label; without labels, equal for graphs known to be
+            isomorphic, [G].
+    """
+
+    classes: list[Tensor]
+    settled: Tensor
+    kinds: Tensor
+
+    @property
+    def duplicates(self) -> int:
+        """Graphs known to be isomorphic to another one: no marks tell these apart."""
+        return int((_shared(self.classes[-1]) & self.settled).sum())
+
+    @property
+    def undecided(self) -> int:
+        """Graphs that one mark more might tell from one of another kind."""
+        return int((_confused(self.classes[-1], self.kinds) & ~self.settled).sum())
+
+
+def partitions(graphs: PackedGraphs, labels: Tensor | None, max_order: int) -> Partitions:
+    """Split the graphs by order 0, 1, ... up to `max_order`, or until what has different labels is as apart as can be.
+
+    Only graphs that are still together are looked at with one mark more, and those not where they are isomorphic.
+
+    Args:
+        labels: [G] or [G, columns]; without them every two graphs are to be told apart that are not isomorphic.
+    """
+    if not len(graphs):
+        raise InputError("no graphs to tell apart")
+    if labels is not None and len(labels) != len(graphs):
+        raise InputError(f"{len(labels)} labels for {len(graphs)} graphs: give one a graph")
+    each = torch.arange(len(graphs))
+    kinds = each if labels is None else labels.reshape(len(labels), -1).unique(dim=0, return_inverse=True)[1]
+    classes, settled = torch.zeros_like(each), torch.zeros(len(graphs), dtype=torch.bool)
+    by_order: list[Tensor] = []
+    for order in range(max_order + 1):
+        ids = (_shared(classes) & ~settled).nonzero()[:, 0] if order else each
+        hashes = torch.zeros_like(classes)
+        found = graph_hashes(graphs.select(ids), order)
+        hashes[ids], settled[ids] = found.hashes, found.discrete
+        classes = torch.stack([classes, hashes]).unique(dim=1, return_inverse=True)[1]
+        by_order.append(classes)
+        if not (_confused(classes, kinds) & ~settled).any():
+            break
+    if labels is None:
+        kinds = torch.where(settled, len(graphs) + classes, each)
+    return Partitions(by_order, settled, kinds)
+
+
+def _shared(classes: Tensor) -> Tensor:
+    """Which graphs are not alone in their class, [G]."""
+    return classes.bincount()[classes] > 1
+
+
+def _confused(classes: Tensor, kinds: Tensor) -> Tensor:
+    """Which graphs share their class with one of another kind, [G]."""
+    return _range_of(kinds, classes)[classes] > 0
+
+
+def _range_of(kinds: Tensor, groups: Tensor) -> Tensor:
+    """Largest minus smallest kind in each group, by group number: 0 where a group has one kind."""
+    empty = kinds.new_zeros(int(groups.max()) + 1)
+    largest = empty.scatter_reduce(0, groups, kinds, "amax", include_self=False)
+    return largest - empty.scatter_reduce(0, groups, kinds, "amin", include_self=False)
+
+
+# ---- the plan -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Level:
+    """What k marks tell apart.
+
+    Attributes:
+        order: k.
+        classes: how many different graphs there are through such tuples.
+        together: graphs that share their class with another one.
+        confused: graphs that share it with one of another label; without labels, with one not known to be isomorphic.
+    """
+
+    order: int
+    classes: int
+    together: int
+    confused: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a data set asks for.
+
+    Attributes:
+        levels: order 0, 1, ... as far as it had to be tried.
+        duplicates: graphs known to be isomorphic to another one of the set: no marks tell these apart.
+        undecided: graphs that a larger order than was tried might tell from one of another label.
+        num_tuples, tuple_order, num_moves: the suggestion, m, k and t.
+        telling_share: p, the mean share of telling tuples; None where k = 0.
+        copies: marked copies that are read to answer for a graph, m (t + 1).
+        all_copies: how many full enumeration reads, the mean of |V|^k.
+        reason: why, in words.
+    """
+
+    levels: tuple[Level, ...]
+    duplicates: int
+    undecided: int
+    num_tuples: int
+    tuple_order: int
+    num_moves: int
+    telling_share: float | None
+    copies: int
+    all_copies: float
+    reason: str
+
+
+def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
+    """Suggest m, k and t by the rule of this module; `found` are the `partitions` of the graphs."""
+    levels = tuple(_level(order, classes, found.kinds) for order, classes in enumerate(found.classes))
+    order = next(level.order for level in levels if level.confused == levels[-1].confused)
+    share = None if order == 0 else telling_share(graphs, found, order)
+    num_tuples, num_moves, reason = (1, 0, _why_no_marks(levels, found)) if share is None else _search(share, order)
+    return Plan(
+        levels=levels,
+        duplicates=found.duplicates,
+        undecided=found.undecided,
+        num_tuples=num_tuples,
+        tuple_order=order,
+        num_moves=num_moves,
+        telling_share=share,
+        copies=num_tuples * (num_moves + 1),
+        all_copies=float((graphs.num_nodes.double() ** order).mean()),
+        reason=reason,
+    )
+
+
+def telling_share(graphs: PackedGraphs, found: Partitions, order: int) -> float:
+    """The mean share of tuples that tell, over graphs that order k tells from what order k - 1 confused them with.
+
+    Where there are very many such graphs, some of each group and some of the groups stand for all of them; in a part
+    of a group a few more tuples tell than in the whole.
+    """
+    before, after, shares = found.classes[order - 1], found.classes[order], []
+    gained = _confused(before, found.kinds) & ~_confused(after, found.kinds)  # [G]
+    for group in _spread(before[gained].unique(), GROUPS).tolist():
+        ids = (before == group).nonzero()[:, 0]
+        size = int(graphs.num_nodes[ids[0]])
+        by_kind = ids[found.kinds[ids].argsort(stable=True)]  # so that a part of them has more than one kind
+        ids = _spread(by_kind, max(CELLS_A_GROUP // size ** (order + 1), 2))
+        _, copy = all_copy_hashes(graphs.select(ids), order).unique(return_inverse=True)  # [b, |V|^k]
+        kinds = found.kinds[ids, None].expand_as(copy)
+        tells = _range_of(kinds.flatten(), copy.flatten())[copy] == 0
+        shares.append(tells[gained[ids]].double().mean(1))
+    return float(torch.cat(shares).mean())
+
+
+def _spread(values: Tensor, most: int) -> Tensor:
+    """At most so many of the values, evenly spread from the first to the last."""
+    if len(values) <= most:
+        return values
+    return values[torch.linspace(0, len(values) - 1, most).round().long()]
+
+
+def _level(order: int, classes: Tensor, kinds: Tensor) -> Level:
+    together, confused = int(_shared(classes).sum()), int(_confused(classes, kinds).sum())
+    return Level(order, int(classes.max()) + 1, together, confused)
+
+
+def _search(share: float, order: int) -> tuple[int, int, str]:
+    """m, t and the reason where marks tell more than no marks do."""
+    tuples = f"{share:.0%} of all tuples of order {order} tell by themselves"
+    moves = "one move reaches" if order == 1 else f"{order} moves reach"
+    if share == 1.0:
+        return 1, 0, f"every tuple of order {order} tells by itself: any will do"
+    if share == 0.0:
+        return MOST_RANDOM, 0, f"no tuple of order {order} tells by itself: copies have to be counted, with many tuples"
+    needed = math.ceil(math.log(MISS) / math.log1p(-share))
+    if needed <= MOST_RANDOM:
+        miss = (1 - share) ** needed
+        return needed, 0, f"{tuples}: so many random ones all miss in {miss:.1%} of cases"
+    return 1, order, f"{tuples}: they are rare and have to be found, and {moves} every tuple"
+
+
+def _why_no_marks(levels: tuple[Level, ...], found: Partitions) -> str:
+    if levels[-1].confused == 0:
+        return "message passing without marks tells apart all that is to be told apart"
+    if found.undecided == 0:
+        return "message passing without marks tells apart all but isomorphic graphs with different labels"
+    return f"tuples up to order {levels[-1].order} tell no more apart than no marks: try a larger order"

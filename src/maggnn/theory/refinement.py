@@ -1,0 +1,358 @@
+"""What marks can tell apart at all: colour refinement (1-WL) of marked copies, before any training.
+
+A message-passing network sees no more of a marked graph than colour refinement does (Xu et al., "How Powerful are
+Graph Neural Networks?", ICLR 2019). Where two graphs have equal multisets of marked copies G(v), v in V^k, every choice
+of tuples of order k in one therefore has its equal in the other, and no predictor can tell from the copies which graph
+they belong to. Where the multisets differ, enough tuples can tell. A tuple whose copy never occurs in the other graph
+*tells* by itself. Features of nodes and edges count; numbers made from the edges
+(`maggnn.graphs.structure`), which say more than refinement sees, do not.
+
+Colours are 64-bit hashes: a new colour mixes the old one with the sum of the neighbours' colours. Hashes of equal
+things are equal always, those of different things but for a chance of about 2^-64 a comparison. As in the encoder all
+copies share their edges, and colours are [N, M].
+
+Shapes: B graphs, N nodes, E edges, M tuples of order k; G graphs in a whole set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.marking import mark_sets
+
+ODD = -0x61C8864680B583EB
+"""2^64 over the golden ratio, as a signed number: multiplying by it is one to one and spreads low bits upwards."""
+
+CELLS = 1 << 18
+"""Colours (nodes times copies) held at a time: few enough to stay in the caches, enough to outweigh a call's cost."""
+
+MOST_COPIES = 1 << 26
+"""Of one graph: their hashes take half a gigabyte, their refinement minutes."""
+
+
+class Refined(NamedTuple):
+    """The stable colouring of every copy: a hash of its colours, and how many different ones there are.
+
+    Shapes:
+        hashes, num_colours: [B, M].
+    """
+
+    hashes: Tensor
+    num_colours: Tensor
+
+
+def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """One number for each marked copy, equal for copies that colour refinement cannot tell apart.
+
+    Shapes:
+        tuples: [B, M, k]; result: [B, M], 64-bit.
+    """
+    return refine(graphs, tuples).hashes
+
+
+def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
+    """Refine every copy until its own number of colours no longer grows, on the CPU.
+
+    Copies that refinement cannot tell apart gain colours in the same rounds and end in the same one. Copies whose
+    hashes agree in the round in which both have come to rest agree ever after: each colour's neighbourhood is then a
+    function of the colour, the same one in both. So every copy may stop by itself, and its last round is part of it.
+
+    Shapes:
+        tuples: [B, M, k].
+    """
+    colours, edges = _first_colours(graphs, tuples), _Edges.of(graphs)  # [N, M]
+    hashes, counts = _readout(graphs, colours)  # [B, M] each
+    at_rest = torch.zeros_like(hashes, dtype=torch.bool)
+    live = torch.arange(tuples.shape[1])  # the copies that some graph still refines
+    for _ in range(graphs.max_num_nodes):  # a round adds a colour or is the last: there are at most |V|
+        colours = _next_colours(edges, colours)
+        new_hashes, new_counts = _readout(graphs, colours)  # [B, live]
+        resting = at_rest[:, live]
+        hashes[:, live] = torch.where(resting, hashes[:, live], new_hashes)
+        at_rest[:, live] = resting | (new_counts == counts[:, live])
+        counts[:, live] = new_counts
+        moving = ~at_rest[:, live].all(0)
+        if not moving.all():
+            live, colours = live[moving], colours[:, moving]
+        if not len(live):
+            break
+    return Refined(hashes, counts)
+
+
+def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """The colour of every node of every copy when refinement has come to rest, on the CPU.
+
+    All copies go through as many rounds as the largest graph has nodes, so that colours of different copies and of
+    relabelled graphs can be compared.
+
+    Shapes:
+        tuples: [B, M, k]; result: [N, M], 64-bit.
+    """
+    colours, edges = _first_colours(graphs, tuples), _Edges.of(graphs)
+    for _ in range(graphs.max_num_nodes):
+        colours = _next_colours(edges, colours)
+    return colours
+
+
+# ---- whole graphs ---------------------------------------------------------------------------------------
+
+
+class GraphHashes(NamedTuple):
+    """What tuples of one order see of each graph.
+
+    Attributes:
+        hashes: equal for graphs with equal multisets of marked copies, [G].
+        discrete: whether the marks of some tuple give every node a colour of its own, [G]. Equal hashes then
+            mean isomorphic graphs: nodes of equal colour correspond to each other.
+    """
+
+    hashes: Tensor
+    discrete: Tensor
+
+
+def graph_hashes(graphs: PackedGraphs, order: int) -> GraphHashes:
+    """The multiset of all |V|^k marked copies of each graph as one number."""
+    hashes, discrete = torch.zeros(len(graphs), dtype=torch.long), torch.zeros(len(graphs), dtype=torch.bool)
+    for ids, refined in _in_chunks(graphs, order):
+        hashes[ids] += mix(refined.hashes).sum(1)
+        discrete[ids] |= (refined.num_colours == graphs.num_nodes[ids, None]).any(1)
+    return GraphHashes(mix(hashes), discrete)
+
+
+def all_copy_hashes(graphs: PackedGraphs, order: int) -> Tensor:
+    """The hashes of all copies of graphs that have equally many nodes n, in lexicographic order, [G, n^k]."""
+    hashes = torch.empty(len(graphs), _num_copies(int(graphs.num_nodes[0]), order), dtype=torch.long)
+    done = torch.zeros(len(graphs), dtype=torch.long)
+    for ids, refined in _in_chunks(graphs, order):
+        start = int(done[ids[0]])
+        hashes[ids, start : start + refined.hashes.shape[1]] = refined.hashes
+        done[ids] += refined.hashes.shape[1]
+    return hashes
+
+
+def _in_chunks(graphs: PackedGraphs, order: int) -> Iterator[tuple[Tensor, Refined]]:
+    """All copies of all graphs, a few at a time: ids of graphs [b] of equal size and some of their copies [b, M].
+
+    Graphs of different size differ anyway, and those of equal size share their list of tuples.
+    """
+    for size in graphs.num_nodes.unique().tolist():
+        ids = (graphs.num_nodes == size).nonzero()[:, 0]
+        for part in ids.split(max(CELLS // (size * _num_copies(size, order)), 1)):
+            batch = graphs[part]
+            for tuples in _tuple_chunks(size, order):
+                yield part, refine(batch, tuples.expand(len(part), -1, -1))
+
+
+def _tuple_chunks(size: int, order: int) -> Iterator[Tensor]:
+    """All of V^k in lexicographic order, some [M, k] at a time: the whole list could outgrow the memory."""
+    copies, at_a_time = _num_copies(size, order), max(CELLS // size, 1)
+    for start in range(0, copies, at_a_time):
+        yield _tuples_at(torch.arange(start, min(start + at_a_time, copies)), size, order)
+
+
+def _tuples_at(index: Tensor, size: int, order: int) -> Tensor:
+    """The tuples at the given places [M] of the lexicographic list of V^k, [M, k]."""
+    powers = size ** torch.arange(order - 1, -1, -1)
+    return index[:, None] // powers % size
+
+
+def _num_copies(size: int, order: int) -> int:
+    if order < 0:
+        raise InputError(f"tuples of order {order}: give 0 or more")
+    if size**order > MOST_COPIES:
+        raise InputError(f"{size} nodes have {size**order:,} tuples of order {order}: more than can be tried")
+    return size**order
+
+
+# ---- pairs ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two graphs through tuples of one order.
+
+    Attributes:
+        order: k.
+        differ: whether their multisets of marked copies differ.
+        telling: the first tuple of one of them whose copy never occurs in the other; None where each copy occurs in
+            both, if not equally often.
+        teller: the graph, 0 or 1, that `telling` belongs to.
+        share: how many of that graph's tuples tell; None unless asked for.
+        isomorphic: whether refinement happens to prove that the graphs are one and the same.
+    """
+
+    order: int
+    differ: bool
+    telling: tuple[int, ...] | None = None
+    teller: int = 0
+    share: float | None = None
+    isomorphic: bool = False
+
+
+def separating_order(first: PackedGraphs, second: PackedGraphs, max_order: int = 2, shares: bool = False) -> Comparison:
+    """Compare two graphs through tuples of order 0, 1, ... until they differ, are known to be one, or `max_order`.
+
+    What k marks tell apart k + 1 do too, since several marks may lie on one node: stopping early misses nothing.
+
+    Args:
+        first, second: one graph each.
+        shares: work out the share of telling tuples as well, which needs every copy.
+    """
+    comparison = compare(first, second, 0, shares)
+    for order in range(1, max_order + 1):
+        if comparison.differ or comparison.isomorphic:
+            break
+        comparison = compare(first, second, order, shares)
+    return comparison
+
+
+def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool = False) -> Comparison:
+    """Compare the multisets of marked copies of two graphs; the first tuple that tells ends it unless `shares`."""
+    if len(first) != 1 or len(second) != 1:
+        raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one and one")
+    size = int(first.num_nodes)
+    if size != int(second.num_nodes):  # every tuple of either tells
+        return Comparison(order, True, (0,) * order, share=1.0 if shares else None)
+    theirs, ours, discrete = all_copy_hashes(second, order)[0], [], False  # [n^k]
+    known = theirs.sort().values
+    for _, refined in _in_chunks(first, order):
+        ours.append(refined.hashes[0])
+        discrete |= bool((refined.num_colours == size).any())
+        if not shares and not _occur(ours[-1], known).all():
+            break
+    hashes = torch.cat(ours)
+    for teller, tells in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
+        if tells.any():
+            telling = _tuples_at(tells.nonzero()[0], size, order)[0].tolist()
+            return Comparison(order, True, tuple(telling), teller, float(tells.double().mean()) if shares else None)
+    if torch.equal(hashes.sort().values, known):
+        return Comparison(order, False, isomorphic=discrete)
+    return Comparison(order, True, share=0.0 if shares else None)
+
+
+def nearest_tuple(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """The tuple of the second graph whose copy looks for most rounds like that of the first marked at `own`.
+
+    A picture shows it beside `own`: the best imitation there is.
+
+    Returns:
+        The tuple, and the last round in which the two copies look alike; -1 where their marks alone tell.
+    """
+    best, most = (0,) * len(own), -1
+    for tuples in _tuple_chunks(int(second.num_nodes), len(own)):
+        rounds = _rounds_alike(first, second, own, tuples)
+        if int(rounds.max()) > most:
+            best, most = tuple(tuples[rounds.argmax()].tolist()), int(rounds.max())
+    return best, most
+
+
+def _rounds_alike(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...], tuples: Tensor) -> Tensor:
+    """The last round in which the copy of `first` at `own` and that of `second` at each of `tuples` agree, [M]."""
+    ours, theirs = first[torch.tensor([0])], second[torch.tensor([0])]
+    colours = _first_colours(ours, torch.tensor(own, dtype=torch.long)[None, None])  # [n, 1]
+    others = _first_colours(theirs, tuples[None])  # [n', M]
+    our_edges, their_edges = _Edges.of(ours), _Edges.of(theirs)
+    alike, rounds = torch.ones(len(tuples), dtype=torch.bool), torch.full((len(tuples),), -1)
+    for _ in range(ours.max_num_nodes + 1):
+        alike &= _readout(theirs, others).hashes[0] == _readout(ours, colours).hashes[0]
+        rounds += alike
+        if not alike.any():
+            break
+        colours, others = _next_colours(our_edges, colours), _next_colours(their_edges, others)
+    return rounds
+
+
+def _occur(values: Tensor, known: Tensor) -> Tensor:
+    """Which of `values` are among the sorted `known`."""
+    place = torch.searchsorted(known, values).clamp(max=len(known) - 1)
+    return known[place] == values
+
+
+# ---- colours --------------------------------------------------------------------------------------------
+
+
+def mix(values: Tensor) -> Tensor:
+    """A one-to-one scrambling of 64-bit numbers in which every bit in changes about half the bits out.
+
+    Multiply and fold the upper half onto the lower one, twice, in arithmetic that wraps around; the idea is that of
+    SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+    """
+    values = values * ODD
+    for shift in (32, 29):
+        # Shifts keep the sign; without the mask the fold would lose a bit.
+        values ^= (values >> shift) & ((1 << (64 - shift)) - 1)
+        values *= ODD
+    return values ^ ((values >> 32) & 0xFFFFFFFF)
+
+
+class _Edges(NamedTuple):
+    """The edges in the form in which colours are summed over neighbours.
+
+    A sender says the same thing along all edges with equal features, so there is one message for each pair of a
+    sender and a kind of edge. Receivers come in order of falling degree: the i-th messages of all that have one then
+    go to the first so many receivers, and a round is as many sums as the largest degree, not a scatter.
+
+    Attributes:
+        sender: the node that sends each message, [P]; None where it is each node in turn.
+        kind: the hash of each message's edge features, [P]; None where there are none.
+        messages: of the i-th incoming edges, one tensor for each i, of falling length.
+        place: where each node is among the receivers, [N].
+    """
+
+    sender: Tensor | None
+    kind: Tensor | None
+    messages: list[Tensor]
+    place: Tensor
+
+    @classmethod
+    def of(cls, graphs: GraphBatch) -> _Edges:
+        sender, kind, message = None, None, graphs.edge_index[0]  # [E]
+        if graphs.edge_attr is not None:
+            pairs = torch.stack([message, _row_hashes(graphs.edge_attr)])
+            (sender, kind), message = pairs.unique(dim=1, return_inverse=True)
+        degree = graphs.in_degree
+        receivers = degree.argsort(descending=True)
+        first_edge, falling = graphs.edge_offsets[receivers], degree[receivers]
+        most = int(falling[0]) if len(falling) else 0
+        messages = [message[first_edge[: int((falling > step).sum())] + step] for step in range(most)]
+        return cls(sender, kind, messages, receivers.argsort())
+
+
+def _next_colours(edges: _Edges, colours: Tensor) -> Tensor:
+    """A node's new colour: its old one and the multiset of its neighbours' with the features in between, [N, M]."""
+    messages = colours
+    if edges.sender is not None and edges.kind is not None:
+        messages = mix(colours.index_select(0, edges.sender) + edges.kind[:, None])  # [P, M]
+    sums = torch.zeros_like(colours)
+    for step in edges.messages:
+        sums[: len(step)] += messages.index_select(0, step)
+    return mix(sums.index_select(0, edges.place) + ODD * colours)
+
+
+def _first_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """Node features and marks, slot by slot, [N, M]."""
+    marked = mix(mark_sets(graphs, tuples) + 1)
+    return marked if graphs.x is None else mix(marked + _row_hashes(graphs.x)[:, None])
+
+
+def _row_hashes(features: Tensor) -> Tensor:
+    """A number for each row of features [R, F], equal for equal rows, [R]."""
+    bits = (features.flatten(1).double() + 0.0).contiguous().view(torch.long)  # adding 0 makes -0 and 0 one
+    column = mix(torch.arange(1, bits.shape[1] + 1))
+    return mix(mix(bits + column).sum(1))
+
+
+def _readout(graphs: GraphBatch, colours: Tensor) -> Refined:
+    """The multiset of each copy's colours as a hash, and how many different ones there are, [B, M] each."""
+    table = graphs.padded(colours, 0)  # [B, V, M]
+    ordered = np.sort(table.numpy(), axis=1)  # several times as fast as torch's
+    return Refined(mix(table.sum(1)), torch.from_numpy((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1))

@@ -1,0 +1,135 @@
+"""Means over tests, folds and runs equal plain loops; the paired test equals an enumeration by hand."""
+
+import itertools
+import math
+import statistics
+
+import pytest
+import torch
+
+from maggnn_paper.jobs.summary import RESULT_POLICY, paired_note, paired_p_value, run_means, score_row
+
+SEEDS, FOLDS, TESTS, MOVES = (4, 0, 7), (0, 1), 3, 2
+CASES = [("mag-gnn", "last"), ("mag-gnn", "confident"), ("random-moves", "last"), ("random-marks", "last")]
+
+
+def make_result(seed, fold, policies=("mag-gnn", "random-moves")):
+    generator = torch.Generator().manual_seed(100 * seed + fold)
+    shape = (TESTS, MOVES + 1)
+    accuracy = {
+        policy: {keep: (100 * torch.rand(shape, generator=generator)).tolist() for keep in ("last", "confident")}
+        for policy in policies
+    }
+    return {
+        "recipe": "sr25",
+        "config": {
+            "runtime": {"seed": seed},
+            "data": {"name": "sr25", "fold": fold},
+            "agent": {"num_tuples": 3, "tuple_order": 2},
+        },
+        "metric": "accuracy",
+        "scores": accuracy,
+        "params": 1234,
+        "predictor_params": 1000,
+        "train_s": 10.0 + seed,
+        "infer_ms": 1.0 + fold,
+        "peak_mb": 300.0,
+        "hardware": "cpu, 2 cores",
+        "torch": "2.11.0",
+        "commit": "abc",
+    }
+
+
+RESULTS = [make_result(seed, fold) for fold in FOLDS for seed in SEEDS]
+
+
+def brute_force(method, keep, moves):
+    """Accuracy of each run, in the order of the seeds."""
+    means = []
+    for seed in sorted(SEEDS):
+        folds = []
+        for result in RESULTS:
+            if result["config"]["runtime"]["seed"] == seed:
+                rows = result["scores"][RESULT_POLICY[method]][keep]
+                folds.append(sum(row[moves] for row in rows) / TESTS)
+        means.append(sum(folds) / len(FOLDS))
+    return means
+
+
+@pytest.mark.parametrize(("method", "keep"), CASES)
+def test_run_means_equal_a_loop(method, keep):
+    means = run_means(RESULTS, method, keep)
+    assert means.shape == (len(SEEDS), MOVES + 1) and means.dtype == torch.float64
+    for moves in range(MOVES + 1):
+        assert means[:, moves].tolist() == pytest.approx(brute_force(method, keep, moves), abs=1e-4)
+
+
+def test_other_targets_read_the_agents_walks():
+    for method in ("mag-gnn-dqn", "mag-gnn-double-dqn", "mag-gnn-shared"):
+        assert torch.equal(run_means(RESULTS, method, "last"), run_means(RESULTS, "mag-gnn", "last"))
+    assert torch.equal(run_means(RESULTS, "random-marks", "last"), run_means(RESULTS, "random-moves", "last"))
+
+
+@pytest.mark.parametrize(("method", "keep"), CASES)
+def test_a_row_says_what_was_measured(method, keep):
+    row = score_row("synthetic", method, RESULTS, moves=2, keep=keep, note="why")
+    runs = brute_force(method, keep, 2)
+    assert row.mean == pytest.approx(statistics.mean(runs), abs=1e-4)
+    assert row.std == pytest.approx(statistics.stdev(runs), abs=1e-4)
+    assert (row.table, row.dataset, row.method, row.metric) == ("synthetic", "sr25", method, "accuracy")
+    assert (row.runs, row.tests_per_run) == (3, TESTS)  # two folds make one run
+    assert (row.m, row.k, row.t, row.keep) == (3, 2, 2, keep)
+    assert row.train_s == pytest.approx(10 + 11 / 3, abs=1e-3)
+    assert (row.peak_mb, row.commit, row.note) == (300.0, "abc", "why")
+    # Random marks need no agent, and the time that was measured is a search with one.
+    assert (row.params, row.infer_ms) == ((1000, None) if method == "random-marks" else (1234, 1.5))
+    assert row.config == "configs/sr25.toml"
+
+
+def test_a_plain_gnn_has_no_marks_and_one_run_no_spread():
+    row = score_row("synthetic", "gin", [make_result(0, fold, ("gin",)) for fold in FOLDS], moves=0)
+    assert (row.m, row.k, row.t, row.keep, row.std, row.runs) == (None, None, None, None, None, 1)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 5, 8])
+def test_the_paired_test_equals_an_enumeration(runs):
+    generator = torch.Generator().manual_seed(runs)
+    for scale in (0.0, 0.3, 3.0):
+        first = torch.rand(runs, generator=generator, dtype=torch.float64) + scale
+        second = torch.rand(runs, generator=generator, dtype=torch.float64)
+        difference = (first - second).tolist()
+        extreme = 0
+        for signs in itertools.product((1, -1), repeat=runs):
+            flipped = abs(math.fsum(sign * value for sign, value in zip(signs, difference, strict=True)))
+            extreme += flipped >= abs(math.fsum(difference)) - 1e-9
+        assert paired_p_value(first, second) == pytest.approx(extreme / 2**runs)
+        assert paired_p_value(second, first) == paired_p_value(first, second)
+
+
+def test_the_note_of_a_pair_claims_nothing_from_few_runs():
+    first, second = torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.zeros(4)
+    assert paired_note(first[:1], second[:1]) == "+1.0000 (1 run(s), no test)"
+    assert paired_note(first, second) == "+2.5000, paired sign-flip p = 0.125 (at least 0.125 with 4 runs)"
+
+
+def test_known_values_of_the_paired_test():
+    better = torch.tensor([91.0, 95.5, 93.0, 99.9, 92.2, 97.0, 93.4, 92.0, 96.0, 98.0])
+    assert paired_p_value(better, torch.full((10,), 90.0)) == pytest.approx(2 / 2**10)  # always better: the least
+    assert paired_p_value(better, better) == 1.0
+    assert paired_p_value(torch.tensor([1.0]), torch.tensor([0.0])) == 1.0  # one run proves nothing
+    # Differences 1, 1, 1, -1: of 16 sign patterns all but the 6 that sum to zero are as extreme.
+    assert paired_p_value(torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor([0.0, 0.0, 0.0, 1.0])) == 10 / 16
+
+
+def test_the_paired_test_equals_scipys():
+    from scipy import stats
+
+    generator = torch.Generator().manual_seed(3)
+    first, second = torch.rand(2, 9, generator=generator, dtype=torch.float64)
+    reference = stats.permutation_test(
+        (first.numpy() - second.numpy(),),
+        lambda values, axis: values.sum(axis=axis),
+        permutation_type="samples",
+        n_resamples=2**9,
+    )
+    assert paired_p_value(first, second) == pytest.approx(reference.pvalue)

@@ -1,0 +1,206 @@
+"""The figures: the numbers behind them against brute force, and pictures that are really there."""
+
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from maggnn.apps.draw import style
+from maggnn.apps.draw.curves import plot_accuracy_against_moves, plot_reward, reward_curve
+from maggnn.apps.draw.drawing import _green_edges, draw_trajectories, draw_trajectory
+from maggnn.apps.draw.layouts import block_circle, components_apart, layout_of, torus_grid, undirected_edges
+from maggnn.apps.draw.scores import plot_sorted_scores, sorted_scores
+from maggnn.apps.draw.walk import trajectory
+from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.data.synthetic import expressivity
+from maggnn.errors import InputError
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import MagGNN
+
+SHRIKHANDE, ROOK = torch.tensor([0]), torch.tensor([1])
+
+
+def make_model(num_tuples: int = 1, tuple_order: int = 2, **model) -> MagGNN:
+    torch.manual_seed(0)
+    agent = AgentConfig(num_tuples=num_tuples, tuple_order=tuple_order)
+    return MagGNN(2, encoder=EncoderConfig(num_layers=3, hidden=8), agent=agent, **model).eval()
+
+
+@pytest.fixture
+def pair() -> PackedGraphs:
+    return expressivity.shrikhande_rook()
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(0)
+
+
+def image_size(path) -> tuple[int, int]:
+    """Width and height of a PNG that has pixels of more than one colour."""
+    from matplotlib.image import imread
+
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert np.ptp(imread(path)[..., :3]) > 0.5
+    return struct.unpack(">II", path.read_bytes()[16:24])
+
+
+# ---- sorted scores --------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_scores_are_the_predictors(pair):
+    model = make_model()
+    scores = sorted_scores(model, pair, torch.arange(2))
+    for graph_id, values in enumerate(scores):
+        graph = pair[torch.tensor([graph_id])]
+        marked = [torch.tensor([[[u, v]]]) for u in range(16) for v in range(16)]
+        expected = torch.stack([model.predictor(graph, tuples).softmax(-1)[0, graph_id] for tuples in marked])
+        torch.testing.assert_close(values, expected.sort(descending=True).values)
+
+
+def test_scores_do_not_depend_on_the_chunks(pair, monkeypatch):
+    model = make_model()
+    whole = sorted_scores(model, pair, ROOK)[0]
+    monkeypatch.setattr("maggnn.apps.draw.scores.MARKED_NODES_A_CHUNK", 100)
+    torch.testing.assert_close(sorted_scores(model, pair, ROOK)[0], whole)
+
+
+def test_scores_need_a_classifier(pair):
+    with pytest.raises(InputError, match="classifier"):
+        sorted_scores(make_model(task="regression"), pair, ROOK)
+
+
+@pytest.mark.parametrize("num_graphs", [1, 2, 5])
+def test_plot_of_scores(tmp_path, num_graphs):
+    scores = [torch.linspace(1, 0.1 * graph, 25) for graph in range(num_graphs)]
+    plot_sorted_scores(scores, tmp_path / "new folder" / "scores.png")
+    assert image_size(tmp_path / "new folder" / "scores.png") == (1200, 690)
+
+
+# ---- curves ---------------------------------------------------------------------------------------------
+
+
+def test_rewards_are_binned_by_step():
+    log = [{"phase": 0, "step": 9, "predictor/loss": 0.5}]
+    log += [
+        {"phase": 1, "step": step, "agent/reward": float(step), "agent/epsilon": 1 - step / 10} for step in range(10)
+    ]
+    curve = reward_curve(log, window=4)
+    np.testing.assert_allclose(curve.steps, [1.5, 5.5, 8.5])
+    np.testing.assert_allclose(curve.mean, [1.5, 5.5, 8.5])
+    np.testing.assert_allclose(curve.std, [np.std(range(4)), np.std(range(4)), 0.5])
+    np.testing.assert_allclose(curve.epsilon, [0.85, 0.45, 0.15])
+
+
+def test_a_log_without_rewards_is_refused():
+    with pytest.raises(InputError, match="agent/reward"):
+        reward_curve([{"phase": 0, "step": 9, "predictor/loss": 0.5}])
+
+
+@pytest.mark.parametrize("extra", [{}, {"agent/epsilon": 0.5}], ids=["without epsilon", "with epsilon"])
+def test_plot_of_rewards(tmp_path, extra):
+    log = [{"phase": 1, "step": step, "agent/reward": step % 7 / 100} | extra for step in range(2000)]
+    plot_reward(reward_curve(log), tmp_path / "reward.png")
+    assert image_size(tmp_path / "reward.png") == (1200, 630)
+
+
+def test_plot_of_accuracy(tmp_path):
+    learned, chance = torch.tensor([80.0, 99.0, 100.0]), torch.tensor([80.0, 81.0, 79.5])
+    series = {"MAG-GNN": (learned, learned * 0.01), "random moves": (chance, chance * 0.02)}
+    plot_accuracy_against_moves(series, tmp_path / "moves.png", "SR25")
+    assert image_size(tmp_path / "moves.png") == (1200, 720)
+
+
+# ---- trajectories ---------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("num_tuples", [1, 2])
+def test_trajectory_is_a_walk_with_the_models_own_numbers(pair, generator, num_tuples):
+    model, graph = make_model(num_tuples), pair[ROOK]
+    start = torch.tensor([[[0, 1], [5, 5]]])[:, :num_tuples]
+    found = trajectory(model, graph, start, 3, generator)
+    assert len(found.tuples) == len(found.probabilities) == len(found.q_tables) == 4
+    assert torch.equal(found.tuples[0], start[0])
+    for before, after in zip(found.tuples, found.tuples[1:], strict=False):
+        assert ((before != after).sum(dim=1) <= 1).all()
+    for tuples, probability in zip(found.tuples, found.probabilities, strict=True):
+        expected = model.predictor(graph, tuples[None]).softmax(-1)[0, 1]
+        assert probability == pytest.approx(float(expected), abs=1e-6)
+
+
+@torch.no_grad()
+def test_each_move_is_the_best_of_its_q_table(pair, generator):
+    found = trajectory(make_model(), pair[SHRIKHANDE], None, 4, generator)
+    for before, after, table in zip(found.tuples, found.tuples[1:], found.q_tables, strict=False):
+        assert table.shape == (16, 1, 2)
+        values = [table[after[0, slot], 0, slot] for slot in range(2) if before[0, 1 - slot] == after[0, 1 - slot]]
+        assert max(values) >= table.max() - 1e-4
+
+
+def test_trajectory_needs_one_graph_and_a_classifier(pair):
+    with pytest.raises(InputError, match="one graph"):
+        trajectory(make_model(), pair[torch.arange(2)], None, 1)
+    with pytest.raises(InputError, match="classifier"):
+        trajectory(make_model(task="regression"), pair[ROOK], None, 1)
+
+
+def test_green_edges_show_what_differs(pair):
+    """Common neighbours of adjacent nodes are joined in the rook's graph and not in the Shrikhande graph."""
+    for graph_id, strong in ((SHRIKHANDE, 0), (ROOK, 1)):
+        colours = list(_green_edges(pair[graph_id], torch.tensor([[0, 1]])).values())
+        assert colours.count(style.EDGE_GREEN) == strong
+        assert colours.count(style.LIGHT_GREEN) == 4
+
+
+def test_both_graphs_in_one_picture(pair, generator, tmp_path):
+    model, rows = make_model(), []
+    for name, graph_id in (("Shrikhande", SHRIKHANDE), ("rook", ROOK)):
+        found = trajectory(model, pair[graph_id], torch.tensor([[[0, 0]]]), 2, generator)
+        rows.append((name, pair[graph_id], found))
+    draw_trajectories(rows, tmp_path / "pair.png", layout_of("shrikhande_rook"))
+    width, height = image_size(tmp_path / "pair.png")
+    assert width == 1200 and 600 < height < 1200
+
+
+@pytest.mark.parametrize("name", ["exp", "supergraph1"])
+def test_one_graph_with_several_tuples_and_chosen_states(generator, tmp_path, name):
+    graph = expressivity.super_graphs(1)[torch.tensor([0])]
+    found = trajectory(make_model(num_tuples=2), graph, None, 2, generator)
+    draw_trajectory(graph, found, tmp_path / "one.png", layout_of(name), shown=[0, 2])
+    assert image_size(tmp_path / "one.png")[0] == 1200
+    with pytest.raises(InputError, match="not in a trajectory"):
+        draw_trajectory(graph, found, tmp_path / "none.png", shown=[7])
+
+
+# ---- layouts --------------------------------------------------------------------------------------------
+
+
+def test_torus_grid_turns_the_focus_into_the_middle(pair):
+    corners = [0, 3, 12, 15]  # neighbours on the torus
+    layout = torus_grid(pair[SHRIKHANDE], corners)
+    np.testing.assert_allclose(np.abs(layout.positions[corners]), 1 / 3)
+    assert len(np.unique(layout.positions.round(6), axis=0)) == 16
+    assert layout.lines.keys() == set(undirected_edges(pair[SHRIKHANDE]))
+    assert sum(len(lines) == 2 for lines in layout.lines.values()) == 15  # edges across the sides
+
+
+def test_components_lie_apart():
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 0, 4]])  # a triangle, an edge, and node 5 alone
+    packed = PackedGraphs.build(torch.tensor([6]), torch.tensor([4]), edges, undirected_once=True)
+    positions = components_apart(packed[torch.tensor([0])]).positions
+    boxes = [(positions[part].min(0), positions[part].max(0)) for part in ([0, 1, 2], [3, 4], [5])]
+    for number, (low, high) in enumerate(boxes):
+        for other_low, other_high in boxes[:number]:
+            assert (low > other_high).any() or (high < other_low).any()
+    assert np.abs(positions).max() == pytest.approx(1.0)
+
+
+def test_blocks_do_not_touch():
+    layout = block_circle(expressivity.super_graphs(2)[torch.tensor([0])])
+    block = np.arange(64) // 8
+    apart = np.linalg.norm(layout.positions[:, None] - layout.positions[None], axis=-1)
+    assert apart[block[:, None] != block[None]].min() > 2 * layout.node_radius
+    assert len(layout.bands) == 8 and len(layout.lines) == 8 * 16

@@ -1,0 +1,70 @@
+"""A file is replaced by a whole one or not at all, and a failure says what failed."""
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from maggnn.data.files import check_writable, whole_file
+from maggnn.errors import InputError
+
+
+@pytest.fixture
+def old(tmp_path) -> Path:
+    (tmp_path / "out.csv").write_bytes(b"old")
+    return tmp_path / "out.csv"
+
+
+def assert_untouched(old: Path) -> None:
+    assert [path.name for path in old.parent.iterdir()] == ["out.csv"]
+    assert old.read_bytes() == b"old"
+
+
+def test_what_is_written_takes_the_place_of_what_was_there(old):
+    with whole_file(old) as waiting:
+        waiting.write_bytes(b"new")
+        assert old.read_bytes() == b"old"
+        assert waiting.suffix == ".csv" and waiting.parent == old.parent
+    assert old.read_bytes() == b"new"
+    assert [path.name for path in old.parent.iterdir()] == ["out.csv"]
+
+
+def test_folders_are_made(tmp_path):
+    with whole_file(tmp_path / "a" / "b" / "out") as waiting:
+        waiting.write_text("new")
+    assert (tmp_path / "a" / "b" / "out").read_text() == "new"
+
+
+def test_a_full_disk_leaves_the_previous_file(old):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        words = r"out.csv: cannot be written \(.+\); what was there before is untouched$"
+        with pytest.raises(InputError, match=words), whole_file(old) as waiting:
+            waiting.write_bytes(bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert_untouched(old)
+
+
+def test_other_errors_pass_as_they_are(old):
+    with pytest.raises(ZeroDivisionError), whole_file(old) as waiting:
+        waiting.write_text(f"half of {1 / waiting.write_bytes(b'')}")
+    assert_untouched(old)
+
+
+def test_a_check_that_fails_is_no_failure_of_writing(old):
+    def check(path: Path) -> None:
+        assert path.read_bytes() == b"new"
+        raise OSError("no such library")
+
+    with pytest.raises(OSError, match=r"^no such library$"), whole_file(old, check) as waiting:
+        waiting.write_bytes(b"new")
+    assert_untouched(old)
+
+
+def test_a_place_is_tried_before_long_work(old, tmp_path):
+    check_writable(old)
+    assert_untouched(old)
+    with pytest.raises(InputError, match="cannot be written"):
+        check_writable(old / "below" / "a file")

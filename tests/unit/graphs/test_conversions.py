@@ -1,0 +1,207 @@
+"""Graphs survive the way there and back, and unusable ones are named."""
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from maggnn.errors import InputError
+from maggnn.graphs.conversions import (
+    batch_from_pyg,
+    from_pyg,
+    pack_graph6,
+    pack_networkx,
+    pack_pyg,
+    to_graph6,
+    to_networkx,
+    to_pyg,
+)
+from maggnn.graphs.packed import PackedGraphs
+
+BATCH_FIELDS = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source", "x", "edge_attr", "y")
+
+
+def random_data(num_nodes, num_edges, generator, level="graph"):
+    cells = torch.randperm(num_nodes * num_nodes, generator=generator)[:num_edges]
+    return Data(
+        x=torch.randint(5, (num_nodes, 2), generator=generator),
+        edge_index=torch.stack([cells // num_nodes, cells % num_nodes]),
+        edge_attr=torch.randn(len(cells), 3, generator=generator),
+        y=torch.randn(num_nodes if level == "node" else 1, 2, generator=generator),
+    )
+
+
+def random_list(level="graph", seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return [random_data(n, e, generator, level) for n, e in [(4, 7), (1, 0), (6, 20), (2, 1), (3, 0)]]
+
+
+def assert_same_packed(ours: PackedGraphs, theirs: PackedGraphs):
+    names = ("node_offsets", "edge_offsets", "edge_index", "in_degree", "out_degree", "by_source")
+    for name in (*names, "x", "edge_attr", "y"):
+        left, right = getattr(ours, name), getattr(theirs, name)
+        assert (left is None and right is None) or torch.equal(left, right), name
+    assert (ours.symmetric, ours.level) == (theirs.symmetric, theirs.level)
+
+
+def assert_same_batch(ours, theirs):
+    for name in BATCH_FIELDS:
+        assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
+    assert (ours.max_num_nodes, ours.total_nodes) == (theirs.max_num_nodes, theirs.total_nodes)
+    assert ours.symmetric == theirs.symmetric
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_pyg_round_trip(level):
+    packed = pack_pyg(random_list(level))
+    assert packed.level == level
+    assert_same_packed(pack_pyg(to_pyg(packed)), packed)
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_pyg_batch_agrees_with_packed_gather(level):
+    graphs = random_list(level, seed=3)
+    gathered = pack_pyg(graphs)[torch.arange(len(graphs))]
+    batch = Batch.from_data_list(graphs)
+    assert_same_batch(batch_from_pyg(batch), gathered)
+    assert_same_batch(batch_from_pyg(batch, validate=False), gathered)
+    assert_same_batch(from_pyg(batch), gathered)
+    assert_same_batch(from_pyg(graphs), gathered)
+
+
+def test_one_pyg_graph_and_a_batch_vector_without_ptr():
+    graph = random_list()[0]
+    alone = batch_from_pyg(graph)
+    assert_same_batch(alone, pack_pyg([graph])[torch.tensor([0])])
+    graph.batch = torch.zeros(4, dtype=torch.long)
+    assert_same_batch(batch_from_pyg(graph), alone)
+    graph.batch = torch.tensor([0, 1, 0, 1])
+    with pytest.raises(InputError, match="not sorted"):
+        batch_from_pyg(graph)
+
+
+def test_symmetry_of_a_pyg_batch():
+    both_ways = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=3)
+    one_way = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)
+    assert batch_from_pyg(both_ways).symmetric
+    assert not batch_from_pyg(Batch.from_data_list([both_ways, one_way])).symmetric
+
+
+def test_pyg_graph_without_edge_index():
+    graph = Data(x=torch.ones(2, 1))
+    assert batch_from_pyg(graph).edge_index.shape == (2, 0)
+    assert pack_pyg([graph]).num_edges.tolist() == [0]
+
+
+def test_scalar_targets_of_pyg_graphs():
+    graphs = [Data(x=torch.ones(2, 1), y=label) for label in (0, 1)]
+    assert pack_pyg(graphs).y.tolist() == [0, 1]
+    assert batch_from_pyg(Data(x=torch.ones(2, 1), y=torch.tensor(4.0))).y.tolist() == [4.0]
+
+
+def nothing():
+    return Data(x=torch.ones(0, 1), edge_index=torch.empty(2, 0, dtype=torch.long))
+
+
+def one(**fields):
+    return Data(**({"x": torch.ones(2, 1), "edge_index": torch.tensor([[0], [1]])} | fields))
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (nothing(), "graph 1 has no nodes"),
+        (one(x=torch.tensor([[0.0], [float("nan")]])), "x has a NaN or infinite value in row 3"),
+        (one(edge_index=torch.tensor([[0], [2]])), "edge"),
+        (one(edge_index=torch.tensor([[-1], [1]])), "edge"),
+        (one(edge_index=torch.tensor([[0, 0], [1, 1]]), edge_attr=torch.tensor([1.0, float("inf")])), None),
+    ],
+)
+def test_bad_pyg_graphs_are_named(second, message):
+    graphs = [one(), second]
+    if message is None:  # a field that only one graph has is left out, so its values do not matter
+        assert pack_pyg(graphs).edge_attr is None
+        return
+    with pytest.raises(InputError, match=message) as packed_error:
+        pack_pyg(graphs)
+    with pytest.raises(InputError, match=message) as batch_error:
+        batch_from_pyg(Batch.from_data_list(graphs))
+    assert "\n" not in str(packed_error.value) + str(batch_error.value)
+
+
+def test_bad_pyg_targets_and_columns_are_named():
+    with pytest.raises(InputError, match="y of graph 1 has 3 rows"):
+        pack_pyg([one(y=torch.zeros(2)), one(y=torch.zeros(3))])
+    with pytest.raises(InputError, match="x of graph 1 has rows of shape"):
+        pack_pyg([one(), one(x=torch.ones(2, 5))])
+    with pytest.raises(InputError, match="y has 3 rows, expected 1 or 2"):
+        batch_from_pyg(one(y=torch.zeros(3)))
+    with pytest.raises(InputError, match="no graphs"):
+        pack_pyg([])
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_networkx_round_trip(level):
+    packed = pack_pyg(random_list(level))
+    graphs = to_networkx(packed)
+    assert all(graph.is_directed() for graph in graphs)
+    assert_same_packed(pack_networkx(graphs), packed)
+
+
+def test_undirected_networkx_graphs_with_names_loops_and_targets():
+    path = nx.Graph([("c", "a"), ("a", "b"), ("b", "b")])
+    packed = pack_networkx([path, nx.empty_graph(2)], y=[1.5, 2.5])
+    assert packed.num_nodes.tolist() == [3, 2]
+    assert packed.edge_index.T.tolist() == [[1, 0], [0, 1], [2, 1], [1, 2], [2, 2]]
+    assert packed.symmetric
+    back = to_networkx(packed)
+    assert not back[0].is_directed()
+    assert [graph.graph["y"] for graph in back] == [1.5, 2.5]
+    assert nx.is_isomorphic(back[0], path)
+
+
+def test_edge_features_that_differ_by_direction_stay_apart():
+    graph = nx.DiGraph()
+    graph.add_edge(0, 1, edge_attr=1)
+    graph.add_edge(1, 0, edge_attr=2)
+    back = to_networkx(pack_networkx([graph]))[0]
+    assert back.is_directed()
+    assert (back.edges[0, 1]["edge_attr"], back.edges[1, 0]["edge_attr"]) == ([1], [2])
+
+
+def test_bad_networkx_graphs_are_named():
+    with pytest.raises(InputError, match="graph 1 has no nodes"):
+        pack_networkx([nx.path_graph(2), nx.Graph()])
+    words = nx.path_graph(2)
+    nx.set_node_attributes(words, {0: "carbon", 1: "oxygen"}, "x")
+    with pytest.raises(InputError, match="attribute 'x' cannot become a tensor"):
+        pack_networkx([words])
+    with pytest.raises(InputError, match=r"y has shape \(1,\), expected 2 rows"):
+        pack_networkx([nx.path_graph(2), nx.path_graph(3)], y=[0])
+
+
+def test_graph6_round_trip():
+    graphs = [nx.petersen_graph(), nx.path_graph(1), nx.cycle_graph(70), nx.empty_graph(3)]
+    lines = to_graph6(pack_networkx(graphs))
+    packed = pack_graph6([">>graph6<<" + lines[0] + "\n", "\n", *lines[1:]], y=[0, 1, 2, 3])
+    assert to_graph6(packed) == lines
+    assert packed.y.tolist() == [0, 1, 2, 3]
+    assert packed.num_nodes.tolist() == [10, 1, 70, 3]
+
+
+@pytest.mark.parametrize("bad", ["IheA@GU", "I!heA@GUAo", "Ihé", "IheA@GUAoooo", "~", "C~ extra"])
+def test_broken_graph6_line_is_named(bad):
+    with pytest.raises(InputError, match="line 3 is not graph6") as error:
+        pack_graph6(["A_", "", bad])
+    assert "\n" not in str(error.value)
+
+
+def test_graph6_refuses_what_it_cannot_hold():
+    with pytest.raises(InputError, match="line 2 is a graph without nodes"):
+        pack_graph6(["A_", "?"])
+    with pytest.raises(InputError, match="no line with a graph"):
+        pack_graph6(["", "  "])
+    with pytest.raises(InputError, match="undirected graphs only"):
+        to_graph6(pack_networkx([nx.DiGraph([(0, 1)])]))
+    with pytest.raises(InputError, match="simple graphs only"):
+        to_graph6(pack_networkx([nx.Graph([(0, 0)])]))

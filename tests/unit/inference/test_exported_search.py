@@ -1,0 +1,172 @@
+"""The module that is exported answers as the model does, whatever its settings; tracing is tested in tests/cli."""
+
+from dataclasses import replace
+
+import networkx as nx
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.rings import edge_rings
+from maggnn.graphs.structure import distances_and_walks
+from maggnn.inference.export.networks import Familiar
+from maggnn.inference.export.search import ExportedSearch
+from maggnn.inference.export.structure import batch_of, with_structure
+from maggnn.model.agent import TIE, q_rows
+from maggnn.model.features import FeatureSpec
+from maggnn.model.mag_gnn import MagGNN, kept_answers
+from maggnn.model.normalise import Norm
+from maggnn.model.state import Move, State
+from maggnn.model.tuples import central_tuples
+
+ATOMS, BONDS = FeatureSpec(categories=(4, 3)), FeatureSpec(categories=(3, 2))
+GRAPHS = [
+    nx.cycle_graph(6), nx.path_graph(5), nx.empty_graph(1), nx.empty_graph(3), nx.ladder_graph(4),
+    nx.disjoint_union(nx.cycle_graph(3), nx.path_graph(14)), nx.star_graph(5), nx.petersen_graph(),
+]  # fmt: skip
+
+
+def packed_graphs(seed: int = 0) -> PackedGraphs:
+    packed = pack_networkx(GRAPHS)
+    generator = torch.Generator().manual_seed(seed)
+    nodes, edges = len(packed.in_degree), len(packed.by_source)
+    x = torch.stack([torch.randint(count, (nodes,), generator=generator) for count in ATOMS.categories], dim=1)
+    bonds = torch.stack([torch.randint(count, (edges,), generator=generator) for count in BONDS.categories], dim=1)
+    return replace(packed, x=x, edge_attr=bonds, roots=torch.zeros(len(packed), 1, dtype=torch.long))
+
+
+def batch(packed: PackedGraphs) -> GraphBatch:
+    return packed[torch.arange(len(packed))]
+
+
+def lively(model: MagGNN) -> MagGNN:
+    """Norms with statistics of some training, so that they are no identity."""
+    for module in model.modules():
+        if isinstance(module, Norm) and isinstance(module.norm, torch.nn.BatchNorm1d):
+            module.norm.running_mean.normal_(std=0.1)
+            module.norm.running_var.uniform_(0.5, 1.5)
+    if model.targets is not None:
+        model.targets.mean.fill_(3.0)
+        model.targets.std.fill_(2.0)
+    return model.eval()
+
+
+def first(values: torch.Tensor) -> torch.Tensor:
+    return (values >= values.amax(dim=-1, keepdim=True) - TIE).int().argmax(dim=-1)
+
+
+@torch.no_grad()
+def expected(model: MagGNN, graphs: GraphBatch, tuples: torch.Tensor) -> torch.Tensor:
+    """The model's own search, with its kernels, where ties go to the first."""
+    states = [State.start(graphs, tuples, model.history_width)]
+    for _ in range(model.agent.num_moves):
+        state = states[-1]
+        q_table, history = model.scores(state)
+        rows = q_rows(q_table, graphs)
+        choice = first(rows)
+        mover = first(rows.gather(-1, choice[..., None])[..., 0])
+        tuple_id = torch.arange(tuples.shape[1])
+        moved = {
+            "simultaneous": torch.ones_like(choice, dtype=torch.bool),
+            "in_turn": tuple_id == state.turn[:, None],
+            "choose": tuple_id == mover[:, None],
+        }[model.agent.actions]
+        k = tuples.shape[2]
+        states.append(state.after(Move(choice % k, choice // k, moved), history))
+    answers = [model.predictor(graphs, state.tuples) for state in states]
+    if model.agent.keep == "last":
+        outputs = model.restored(answers[-1], graphs)
+    else:
+        outputs = kept_answers(torch.stack(answers), model.agent.keep, graphs, model.predictor.level)
+    return outputs.softmax(dim=-1) if model.task == "classification" else outputs
+
+
+SETTINGS = {
+    "gin": ({}, {}, {}, {}),
+    "gine, central": ({"conv": "gine"}, {}, {"start": "central"}, {}),
+    "rings, walks": ({"conv": "gine", "rings": True, "random_walk": 5}, {}, {}, {}),
+    "distances": ({"distances": True, "random_walk": 3, "jk": "sum"}, {"pooling": "sum"}, {}, {}),
+    "layer norm": ({"norm": "layer", "residual": True, "jk": "last"}, {}, {"actions": "choose"}, {}),
+    "whitened": ({}, {"whiten": True, "read_marked": True}, {"actions": "in_turn"}, {}),
+    "confident": ({}, {}, {"keep": "confident", "encoder": "shared"}, {"task": "classification"}),
+    "nodes": ({}, {}, {"keep": "confident", "state": "predictor"}, {"task": "classification", "level": "node"}),
+    "composition": ({}, {"composition": True}, {"history": "mean"}, {}),
+    "roots": ({}, {"read_roots": True}, {"history": "lstm"}, {"num_roots": 1}),
+    "cautious": ({}, {}, {"caution": 0.05, "num_moves": 3}, {}),
+    "plain": ({}, {}, {"tuple_order": 0, "num_moves": 0}, {}),
+    "no features": ({}, {}, {"start": "central"}, {"node_features": FeatureSpec(), "edge_features": FeatureSpec()}),
+}
+
+
+def made(name: str) -> MagGNN:
+    encoder, predictor, agent, others = SETTINGS[name]
+    torch.manual_seed(0)
+    chosen = {"node_features": ATOMS, "edge_features": BONDS, "task": "regression", **others}
+    model = MagGNN(
+        3,
+        encoder=EncoderConfig(**{"hidden": 16, "num_layers": 2, **encoder}),
+        predictor=PredictorConfig(**predictor),
+        agent=AgentConfig(**{"num_tuples": 2, "tuple_order": 2, "num_moves": 2, **agent}),
+        **chosen,
+    )
+    if model.targets is not None and model.targets.per_node is not None:
+        model.targets.per_node.normal_()
+    return lively(model)
+
+
+def given_inputs(search: ExportedSearch, graphs: GraphBatch, tuples: torch.Tensor) -> dict[str, torch.Tensor]:
+    known = {"tuples": tuples, "node_graph": graphs.node_graph}
+    return {name: known[name] if name in known else getattr(graphs, name) for name in search.inputs}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_answers_are_the_models(name):
+    model, graphs = made(name), batch(packed_graphs())
+    tuples = model.starts(graphs, torch.Generator().manual_seed(1))
+    search = ExportedSearch(model)
+    answers = search(**given_inputs(search, graphs, tuples))
+    torch.testing.assert_close(answers, expected(model, graphs, tuples), rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 12), st.floats(0, 0.6), st.integers(0, 10_000)), min_size=1, max_size=4
+    )
+)  # fmt: skip
+def test_structure_and_rings_are_those_of_the_package(sizes):
+    packed = pack_networkx([nx.gnp_random_graph(n, p, seed) for n, p, seed in sizes])
+    graphs = batch(packed)
+    found = with_structure(batch_of(graphs.edge_index, graphs.node_graph, graphs.num_nodes), True, True, 6, True)
+    assert found.distances is not None and found.walks is not None and found.rank is not None
+    torch.testing.assert_close(torch.cat([found.distances, found.walks], dim=1), distances_and_walks(graphs, 6))
+    assert torch.equal(found.rings, edge_rings(graphs))
+    most = graphs.max_num_nodes
+    ranked = central_tuples(graphs, 1, most)[:, 0]  # begins again where a graph has fewer nodes
+    place = found.rank + graphs.node_graph * most
+    assert torch.equal(ranked.flatten()[place], graphs.local_id)
+
+
+def test_categories_that_training_never_saw_become_the_commonest():
+    familiar = Familiar((4, 3), ((2, 0), (1,)))
+    values = torch.tensor([[0, 1], [1, 0], [2, 2], [3, 1], [99, -1]])
+    assert familiar(values).tolist() == [[0, 1], [2, 1], [2, 1], [2, 1], [2, 1]]
+
+
+def test_what_has_no_plain_form_is_refused():
+    from maggnn.baselines import make_encoder
+    from maggnn.config import RivalConfig
+
+    config = Config()
+    rival = make_encoder(RivalConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())
+    plain = AgentConfig(tuple_order=0, num_moves=0)
+    with pytest.raises(InputError, match=r"rival method \(NGNN\) cannot be exported"):
+        ExportedSearch(MagGNN(2, agent=plain, g_p=rival))
+    with pytest.raises(InputError, match=r"conv = GCNConv cannot be exported"):
+        ExportedSearch(MagGNN(2, encoder=EncoderConfig(conv="GCNConv")))

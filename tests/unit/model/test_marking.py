@@ -1,0 +1,84 @@
+"""Marks equal Eq. 2 cell by cell."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maggnn.config import EncoderConfig
+from maggnn.graphs.distances import FARTHEST
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.marking import MARKINGS, make_marking, marked_nodes, marks
+from maggnn.model.tuples import sample_tuples
+
+
+def edgeless(sizes):
+    packed = PackedGraphs.build(torch.tensor(sizes), torch.zeros(len(sizes)), torch.empty(2, 0, dtype=torch.long))
+    return packed[torch.arange(len(sizes))]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    num_tuples=st.integers(1, 3),
+    tuple_order=st.integers(0, 6),
+    seed=st.integers(0, 999),
+)
+def test_marks_equal_equation_2(sizes, num_tuples, tuple_order, seed):
+    graphs = edgeless(sizes)
+    tuples = sample_tuples(graphs, num_tuples, tuple_order, torch.Generator().manual_seed(seed))
+    result = marks(graphs, tuples, 2.0, -0.5, torch.float64)
+    assert result.shape == (sum(sizes), num_tuples, tuple_order)
+    for node in range(sum(sizes)):
+        graph, local = int(graphs.node_graph[node]), int(graphs.local_id[node])
+        for i in range(num_tuples):
+            for j in range(tuple_order):
+                assert result[node, i, j] == (2.0 if tuples[graph, i, j] == local else -0.5)
+
+
+def test_one_node_may_fill_every_slot():
+    result = marks(edgeless([2]), torch.tensor([[[1, 1, 1]]]), 1.0, 0.0, torch.float32)
+    assert result[:, 0].tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("tuple_order", [0, 1, 3])
+def test_marked_nodes_are_the_rows_at_the_marks(tuple_order):
+    graphs = edgeless([3, 1, 5])
+    tuples = sample_tuples(graphs, 2, tuple_order, torch.Generator().manual_seed(0))
+    h = torch.randn(9, 2, 4)
+    result = marked_nodes(h, graphs, tuples)
+    assert result.shape == (3, 2, tuple_order, 4)
+    for b, i, j in itertools.product(range(3), range(2), range(tuple_order)):
+        assert torch.equal(result[b, i, j], h[int(graphs.first_node[b]) + int(tuples[b, i, j]), i])
+
+
+def ring_with_tail(ring, tail):
+    """A ring of nodes 0 ... ring - 1 and a path of `tail` further nodes that hangs from node 0."""
+    edges = [(node, (node + 1) % ring) for node in range(ring)]
+    edges += [(0 if node == ring else node - 1, node) for node in range(ring, ring + tail)]
+    return edges
+
+
+@pytest.mark.parametrize("name", MARKINGS)
+@pytest.mark.parametrize("tuple_order", [1, 2, 3])
+def test_the_table_of_a_marking_says_what_its_map_says(name, tuple_order):
+    edges = torch.tensor(ring_with_tail(6, 8)).T
+    packed = PackedGraphs.build(torch.tensor([14]), torch.tensor([14]), edges, undirected_once=True)
+    graphs = packed[torch.zeros(3, dtype=torch.long)]
+    tuples = sample_tuples(graphs, 2, tuple_order, torch.Generator().manual_seed(1))
+    marking = make_marking(EncoderConfig(hidden=5, marking=name, c_plus=2.0, c_minus=-1.0), tuple_order)
+    kinds = marking.kinds(graphs, tuples)
+    assert int(kinds.min()) >= 0 and int(kinds.max()) < marking.num_kinds
+    torch.testing.assert_close(marking.table().float()[kinds], marking(graphs, tuples))
+
+
+def test_distance_marks_are_one_hot_for_each_slot():
+    edges = torch.tensor([(node, node + 1) for node in range(13)]).T  # a path, longer than what is told apart
+    packed = PackedGraphs.build(torch.tensor([14]), torch.tensor([13]), edges, undirected_once=True)
+    marking = make_marking(EncoderConfig(hidden=5, marking="distance"), 2)
+    values = marking.values(packed[torch.tensor([0])], torch.tensor([[[0, 3]]]))[:, 0].unflatten(1, (2, -1))
+    assert values.sum(dim=-1).eq(1).all()
+    assert values[:, 0].argmax(dim=-1).tolist() == [min(node, FARTHEST) for node in range(14)]
+    assert values[:, 1].argmax(dim=-1).tolist() == [min(abs(node - 3), FARTHEST) for node in range(14)]

@@ -3,7 +3,7 @@ r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy
     PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 540 --workers 14 \
         ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one
 
-Every job's result is a file of `OUT/jobs` as soon as it is there, and `OUT/jobs.tar.gz` holds all of them at the end.
+Every job's result is a file of `OUT/jobs` as soon as it is there; `OUT/results.tar.gz` holds all of them at the end.
 Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
 What is not finished in time is stopped and leaves nothing.
 """
@@ -24,6 +24,9 @@ from pathlib import Path
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
 from maggnn_paper.tables import ablation, molecules, travellers
+
+MOST_BYTES = 12_000_000
+"""Of the models in one archive."""
 
 
 def jobs_of(what: str) -> list[Job]:
@@ -50,6 +53,7 @@ def main() -> None:
     parser.add_argument("what", nargs="+")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--models", default="", help="bring back the models of jobs whose names begin with this")
     options = parser.parse_args()
     began, folder = time.monotonic(), options.out / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
@@ -70,17 +74,25 @@ def main() -> None:
         print(f"time is up: {sum(future.done() for future in futures)} of {len(jobs)} done", flush=True)
     for process in list(pool._processes.values()):
         process.kill()
-    with tarfile.open(options.out / "jobs.tar.gz", "w:gz") as archive:
-        done = {path.stem for path in folder.glob("*.json")}
-        for path in sorted(folder.iterdir()):
-            if path.stem in done or path.name in done:
-                archive.add(path, arcname=path.name, filter=without_checkpoints)
+    pack(folder, options.out, options.models)
     stop_daemon()
     os._exit(0)  # without waiting for processes that were stopped
 
 
-def without_checkpoints(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if "checkpoint" in entry.name or "events.out" in entry.name else entry
+def pack(folder: Path, out: Path, models: str) -> None:
+    """All results in one archive, and the models and logs of jobs whose names begin with `models` in small ones."""
+    results = sorted(folder.glob("*.json"))
+    archives: list[list[Path]] = [[]]
+    for result in results if models else ():
+        own = [path for path in (folder / result.stem).glob("m*") if result.name.startswith(models)]
+        if sum(path.stat().st_size for path in [*archives[-1], *own]) > MOST_BYTES:
+            archives.append([])
+        archives[-1] += own
+    named = {"results.tar.gz": results} | {f"models{number}.tar.gz": paths for number, paths in enumerate(archives, 1)}
+    for name, paths in named.items():
+        with tarfile.open(out / name, "w:gz") as archive:
+            for path in paths:
+                archive.add(path, arcname=path.relative_to(folder))
 
 
 def share_the_card():

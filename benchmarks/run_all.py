@@ -1,6 +1,6 @@
 """Every `maggnn-paper bench`, one after the other, for a machine that has only torch, PyG, numpy and safetensors.
 
-    PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/run_all.py results/ledger.jsonl [inference floor train scaling]
+    PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/run_all.py results/ledger.jsonl [inference floor ...]
 
 Rows are written as soon as a bench is done, so that nothing measured is lost when the time is up.
 """

@@ -5,11 +5,9 @@ import dataclasses
 import typing
 from pathlib import Path
 
-import pytest
+from maggnn import config
 
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "maggnn"
-
-config = pytest.importorskip("maggnn.config")
 
 
 def field_names(section: type, prefix: str = "") -> dict[str, str]:

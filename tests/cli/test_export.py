@@ -1,6 +1,6 @@
 """`maggnn export`: a program that answers as the model does, on its own, and what happens where it cannot be written.
 
-That the module which is traced equals the model for every setting is tested in tests/unit/inference/test_exported_search.py.
+That the module which is traced equals the model for every setting is tested in unit/inference/test_exported_search.py.
 """
 
 import importlib.util

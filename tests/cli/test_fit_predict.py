@@ -2,12 +2,10 @@
 
 import csv
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -88,7 +86,7 @@ def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):
     assert (folder / "words" / "test.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_predictions_are_those_of_the_fitted_model(folder):
+def test_predictions_are_those_of_the_fitted_model(folder, run):
     for name, columns in (("numbers", ["predicted_y"]), ("words", ["p_acid, strong", "p_chain", "p_ring"])):
         run("predict", name, "mine.csv", "-o", f"{name}.csv", "--workers", "1", cwd=folder)
         rows = read(folder / f"{name}.csv")
@@ -105,26 +103,26 @@ def test_predictions_are_those_of_the_fitted_model(folder):
     assert not list(folder.glob("*.parts"))
 
 
-def test_equal_rows_have_equal_answers_wherever_they_stand(folder, capsys):
+def test_equal_rows_have_equal_answers_wherever_they_stand(folder, called):
     acids = ["CC(=O)O", "OC(=O)CC(=O)O", "c1ccccc1", "CC(C)(C)C"]  # with atoms that no agent can tell apart
     (folder / "twice.smi").write_text("\n".join([*acids, *["CCO"] * 700, *acids]) + "\n")
-    assert called("predict", "numbers", "twice.smi", "-o", "twice.csv", "--workers", "1", cwd=folder)[0] == 0
+    called("predict", "numbers", "twice.smi", "-o", "twice.csv", "--workers", "1", cwd=folder).output()
     answers = [row["predicted_y"] for row in read(folder / "twice.csv")]
     assert answers[:4] == answers[-4:] and len(set(answers[4:-4])) == 1
 
 
-def test_evaluate_on_a_table(folder, capsys):
-    result = json.loads(called("evaluate", "numbers", "mine.csv", "--workers", "1", "--json", cwd=folder)[1])
+def test_evaluate_on_a_table(folder, called):
+    result = json.loads(called("evaluate", "numbers", "mine.csv", "--workers", "1", "--json", cwd=folder).out)
     assert result["rows"] == 102 and result["left_out"] == 2
     rows = [row for row in read(folder / "numbers.csv") if row["y"] and row["predicted_y"]]
     mae = np.mean([abs(float(row["y"]) - float(row["predicted_y"])) for row in rows])
     assert result["mae"] == pytest.approx(mae, abs=0.2)  # other starts of the marks
     assert result["interval"][0] < result["mae"] < result["interval"][1]
-    line = called("evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder)[1]
+    line = called("evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder).output()
     assert line.startswith("accuracy ") and "95 % interval" in line and "on 100 rows" in line
 
 
-def test_killed_and_started_again_gives_the_same_bytes(folder):
+def test_killed_and_started_again_gives_the_same_bytes(folder, run, start_command):
     rng = random.Random(1)
     lines = [f"{number},{molecule(rng) if number % 1000 else 'C('}" for number in range(3 * predicting.ROWS + 7)]
     (folder / "long.csv").write_text("\n".join(["id,smiles", *lines]) + "\n")
@@ -140,14 +138,13 @@ def test_killed_and_started_again_gives_the_same_bytes(folder):
     assert len(read(folder / "whole.csv")) == len(lines) and not (folder / "killed.csv.parts").exists()
 
 
-def test_odd_tables_keep_every_row_and_cell(folder, capsys):
+def test_odd_tables_keep_every_row_and_cell(folder, called):
     text = (
         '\ufeffsmiles,note\r\nCCO,"a, ""b"""\r\n\r\nCCO,"two\r\nlines"\r\n"CCC",\r\n  \r\n'
         "CC,long,er\r\n,empty\r\n[U]CC,strange\r\n"
     )
     (folder / "odd.csv").write_bytes(text.encode())
-    code, _, err = called("predict", "numbers", "odd.csv", "-o", "odd_out.csv", "--workers", "1", cwd=folder)
-    assert code == 0, err
+    called("predict", "numbers", "odd.csv", "-o", "odd_out.csv", "--workers", "1", cwd=folder).output()
     rows = read(folder / "odd_out.csv")
     assert [(row["smiles"], row["note"]) for row in rows] == [
         ("CCO", 'a, "b"'), ("CCO", "two\r\nlines"), ("CCC", ""), ("  ", ""), ("CC", "long"), ("", "empty"),
@@ -158,14 +155,13 @@ def test_odd_tables_keep_every_row_and_cell(folder, capsys):
     assert "training never saw" in rows[6]["reason"]
 
 
-def test_parquet_and_lists_of_smiles_give_the_same_answers(folder, capsys):
+def test_parquet_and_lists_of_smiles_give_the_same_answers(folder, called):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     smiles = ["CCO", "C(", "CCCC"]
     parquet.write_table(arrow.table({"smiles": smiles, "n": [1, None, 3]}), folder / "few.parquet")
     (folder / "few.smi").write_text("CCO ethanol\n\nC(\nCCCC n butane\n")
     for name, out in (("few.parquet", "few_out.parquet"), ("few.smi", "few_smi.csv"), ("few.parquet", "few_out.csv")):
-        code, _, err = called("predict", "words", name, "-o", out, "--workers", "1", cwd=folder)
-        assert code == 0, err
+        called("predict", "words", name, "-o", out, "--workers", "1", cwd=folder).output()
     kept = parquet.read_table(folder / "few_out.parquet")
     assert kept["n"].to_pylist() == [1, None, 3] and kept.schema.field("p_ring").type == arrow.float32()
     listed, texts = read(folder / "few_smi.csv"), read(folder / "few_out.csv")
@@ -176,7 +172,7 @@ def test_parquet_and_lists_of_smiles_give_the_same_answers(folder, capsys):
     assert kept["p_ring"][1].as_py() is None and kept["reason"][1].as_py() == "not a SMILES string"
 
 
-def test_scaffolds_stay_whole(folder, capsys):
+def test_scaffolds_stay_whole(folder, called):
     rings = [
         "C1CC1",
         "C1CCC1",
@@ -192,9 +188,8 @@ def test_scaffolds_stay_whole(folder, capsys):
     lines = [f"{'C' * (1 + number // 10)}{rings[number % 10]},{number % 3}.5" for number in range(60)]
     (folder / "rings.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
     arguments = ("--smiles", "smiles", "--target", "y", "--split", "scaffold", "--steps", "2", "--workers", "1")
-    code, out, err = called("fit", "rings.csv", *arguments, "-o", "rings", "--json", cwd=folder)
-    assert code == 0, err
-    result = json.loads(out.splitlines()[-1])
+    printed = called("fit", "rings.csv", *arguments, "-o", "rings", "--json", cwd=folder).output()
+    result = json.loads(printed.splitlines()[-1])
     assert (result["train"], result["val"], result["test"]) == (48, 6, 6)
 
 
@@ -291,21 +286,18 @@ def mistaken(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_get_one_line_and_lose_nothing(mistaken, capsys, arguments, expected):
+def test_mistakes_get_one_line_and_lose_nothing(mistaken, called, arguments, expected):
     before = {path: path.read_bytes() for name in ("numbers", "words") for path in (mistaken / name).iterdir()}
-    code, _, err = called(*arguments, cwd=mistaken)
-    lines = err.strip().splitlines()
-    assert (code, len(lines)) == (2, 1), err
-    assert lines[0].startswith("maggnn: ") and all(part in lines[0] for part in expected), lines[0]
+    line = called(*arguments, cwd=mistaken).mistake()
+    assert all(part in line for part in expected), line
     assert {path: path.read_bytes() for path in before} == before
     assert (mistaken / "there.csv").read_text() == "of another run"
     assert not (mistaken / "new").exists() and not list(mistaken.glob("new.*"))
 
 
-def test_a_mistake_in_a_process_of_its_own(mistaken):
-    process = start_command("maggnn", "predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, len(err.splitlines())) == (2, "", 1) and err.startswith("maggnn: there.csv")
+def test_a_mistake_in_a_process_of_its_own(mistaken, run_command):
+    ended = run_command("maggnn", "predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
+    assert ended.mistake().startswith("maggnn: there.csv")
 
 
 def test_a_verdict_claims_no_lead_where_methods_tie():
@@ -318,9 +310,8 @@ def test_a_verdict_claims_no_lead_where_methods_tie():
     assert "ahead of b" in verdict({"a": judged([100.0] * 100), "b": judged([98.0] * 100)}, "auroc")
 
 
-def test_overwrite_replaces(mistaken, capsys):
+def test_overwrite_replaces(mistaken, called):
     (mistaken / "old.csv").write_text("old")
     arguments = ("predict", "numbers", "mine.csv", "-o", "old.csv", "--workers", "1", "--overwrite")
-    code, _, err = called(*arguments, cwd=mistaken)
-    assert code == 0, err
+    called(*arguments, cwd=mistaken).output()
     assert len(read(mistaken / "old.csv")) == 102

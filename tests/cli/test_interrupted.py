@@ -4,32 +4,33 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
-MAGGNN = Path(sys.executable).parent / "maggnn"
 TABLE = ("--smiles", "smiles", "--target", "y", "--workers", "1")
 CHAINS = [("C" * (1 + number % 9) + "O" * (number % 3), number % 3) for number in range(60)]
 
 
-def started(*arguments: str, cwd: Path, largest_file: int | None = None) -> subprocess.Popen[str]:
-    def as_at_a_terminal() -> None:
-        """Ctrl-C arrives even where tests run in the background, whose shell has it ignored; files may have a limit.
+@pytest.fixture(scope="module")
+def started(start_command):
+    """A command as at a terminal, whose files may have a limit.
 
-        A file that grows past it fails with an OSError, as on a disk without room.
-        """
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if largest_file is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+    Ctrl-C arrives even where tests run in the background, whose shell has it ignored. A file that grows past the limit
+    fails with an OSError, as on a disk without room.
+    """
 
-    return subprocess.Popen(
-        [str(MAGGNN), *arguments], cwd=cwd, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, preexec_fn=as_at_a_terminal, start_new_session=True,
-    )  # fmt: skip
+    def started(*arguments: str, cwd: Path, largest_file: int | None = None) -> subprocess.Popen[str]:
+        def as_at_a_terminal() -> None:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            if largest_file is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+
+        return start_command("maggnn", *arguments, cwd=cwd, preexec_fn=as_at_a_terminal, start_new_session=True)
+
+    return started
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -38,7 +39,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, started) -> Path:
     folder = tmp_path_factory.mktemp("interrupted")
     (folder / "mine.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS))
     (folder / "long.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS * 40))
@@ -47,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_killed_fit_goes_on_to_the_same_model(folder):
+def test_a_killed_fit_goes_on_to_the_same_model(folder, started):
     command = ("fit", "mine.csv", *TABLE, "--steps", "520", "-o", "killed")
     process = started(*command, cwd=folder)
     while not list((folder / "killed").glob("training-*/checkpoint.safetensors")):
@@ -69,7 +70,7 @@ def content(path: Path) -> tuple[dict[str, str], dict[str, bytes]]:
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])
-def test_ctrl_c_is_no_success(folder, command):
+def test_ctrl_c_is_no_success(folder, started, command):
     rest = {
         "fit": ("mine.csv", *TABLE, "--steps", "20000", "-o", "stopped"),
         "predict": ("whole", "long.csv", "-o", "stopped.csv", "--workers", "1"),
@@ -83,7 +84,7 @@ def test_ctrl_c_is_no_success(folder, command):
     assert not (folder / "stopped" / "fitted.json").exists() and not (folder / "stopped.csv").exists()
 
 
-def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder):
+def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder, started):
     before = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
     command = ("fit", "mine.csv", *TABLE, "--steps", "3", "-o", "whole", "--overwrite")
     code, err = ended(started(*command, cwd=folder, largest_file=20_000))
@@ -93,7 +94,7 @@ def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder):
     assert {name: after[name] for name in before} == before
 
 
-def test_predictions_without_room_leave_the_old_file_alone(folder):
+def test_predictions_without_room_leave_the_old_file_alone(folder, started):
     (folder / "out.csv").write_text("what was there\n")
     command = ("predict", "whole", "long.csv", "-o", "out.csv", "--overwrite", "--workers", "1")
     code, err = ended(started(*command, cwd=folder, largest_file=4_000))
@@ -105,7 +106,7 @@ def test_predictions_without_room_leave_the_old_file_alone(folder):
     assert len((folder / "out.csv").read_text().splitlines()) == 1 + 40 * len(CHAINS)
 
 
-def test_training_without_room_says_so(folder):
+def test_training_without_room_says_so(folder, started):
     (folder / "tiny.toml").write_text(
         '[data]\nname = "shrikhande_rook"\n[training]\npredictor_steps = 4\nagent_steps = 4\n'
         "batch_size = 2\n[runtime]\nlog_every = 2\ncheckpoint_every = 2\ntests = 1\n"

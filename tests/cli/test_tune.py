@@ -2,20 +2,17 @@
 
 import csv
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from maggnn import config as configs
-from maggnn.apps import cli
+from maggnn.apps.fit.fitted import FittedModel
 
-MAGGNN = Path(sys.executable).parent / "maggnn"
 TUNE = ("tune", "mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1", "--steps", "3")
 
 
@@ -26,22 +23,10 @@ def table_text(rows: int) -> str:
 
 
 @pytest.fixture
-def called(tmp_path, monkeypatch, capsys):
-    """The command line in this process, in a folder with a table: exit code, standard output, standard error."""
+def called(call_command, tmp_path):
+    """The command line in a folder with a table."""
     (tmp_path / "mine.csv").write_text(table_text(40))
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str | Path) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["maggnn", *map(str, arguments)])
-        code = 0
-        try:
-            cli.main()
-        except SystemExit as error:
-            code = error.code if isinstance(error.code, int) else 1
-        written = capsys.readouterr()
-        return code, written.out, written.err
-
-    return call
+    return partial(call_command, "maggnn", cwd=tmp_path)
 
 
 def trials(folder: Path) -> list[dict[str, str]]:
@@ -52,11 +37,8 @@ def trials(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_killed_study_goes_on_and_fit_takes_its_best(called, tmp_path):
-    command = [str(MAGGNN), *TUNE, "-o", "study", "--trials", "50"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE
-    )
+def test_a_killed_study_goes_on_and_fit_takes_its_best(called, start_command, tmp_path):
+    process = start_command("maggnn", *TUNE, "-o", "study", "--trials", "50", cwd=tmp_path)
     began = time.monotonic()
     while not trials(tmp_path / "study") and process.poll() is None and time.monotonic() - began < 120:
         time.sleep(0.05)
@@ -75,10 +57,7 @@ def test_a_killed_study_goes_on_and_fit_takes_its_best(called, tmp_path):
     best = configs.load(tmp_path / "study" / "best.toml")
     assert best.encoder.hidden == result["params"]["encoder.hidden"]
     fit = ("fit", "mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1", "--config", "study/best.toml")
-    code, _, err = called(*fit, "-o", "model")
-    assert code == 0, err
-    from maggnn.apps.fit.fitted import FittedModel
-
+    called(*fit, "-o", "model").output()
     assert FittedModel.load(tmp_path / "model").config == best
 
 
@@ -97,7 +76,5 @@ def test_mistakes_are_one_line(called, tmp_path):
         (("tune", "absent.toml", "-o", "x"), "no such config file"),
         (("tune", "absent.toml", "-o", "x", "--target", "y"), "are for a table"),
     ):
-        code, _, err = called(*arguments)
-        assert code == 2 and words in err, err
-        assert len(err.strip().splitlines()) == 1, err
+        assert words in called(*arguments).mistake(), arguments
     assert (tmp_path / "damaged" / "study.db").read_bytes() == b"damaged" * 2000

@@ -1,15 +1,16 @@
 """What the pages name exists: linked files and headings, paths, commands with their options, settings."""
 
+import dataclasses
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
 from maggnn.apps.draw.commands import FIGURES
-from maggnn.config import describe
+from maggnn.config import Config, describe
 from maggnn.data.registry import DATASETS
 from maggnn_paper.bench.tables import BENCHES
 from maggnn_paper.report.commands import Command, commands
@@ -17,15 +18,17 @@ from maggnn_paper.report.reference import anchor
 from maggnn_paper.tables.registry import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "maggnn"
+PACKAGES = (ROOT / "src" / "maggnn", ROOT / "paper" / "src" / "maggnn_paper")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+SECTIONS = "|".join(field.name for field in dataclasses.fields(Config))
+
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 MODULE_FILE = re.compile(r"`((?:\w+/)*\w+\.py)\b[^`]*`")
 HOLDS = re.compile(r"`((?:\w+/)*\w+\.py)`: ((?:`[\w.]+`(?:, | and )?)+)")
-DOTTED = re.compile(r"`(maggnn(?:\.\w+)+)\b[^`]*`")
-NAMED = re.compile(r"`((?:src|docs|configs|examples|tests|results|benchmarks)/[\w./-]*)`")
-COMMAND = re.compile(r"`(maggnn [^`]+)`|^(maggnn .+)$", re.MULTILINE)
-SETTING = re.compile(r"(?<![\w./])(data|encoder|predictor|agent|rival|replay|training|runtime)\.([a-z_]+)(?![\w(./*])")
+DOTTED = re.compile(r"`(maggnn(?:_paper)?(?:\.\w+)+)\b[^`]*`")
+NAMED = re.compile(r"`((?:src|paper|docs|configs|examples|tests|results|benchmarks)/[\w./+-]*)`")
+COMMAND = re.compile(r"`(maggnn(?:-paper)? [^`]+)`|^(maggnn(?:-paper)? .+)$", re.MULTILINE)
+SETTING = re.compile(rf"(?<![\w./])({SECTIONS})\.([a-z_]+)(?![\w(./*])")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 METHODS = {"predictor.embed", "predictor.read"}  # look like settings
 MADE_WHEN_RUN = ("results/ledger.jsonl", "runs/")
@@ -33,8 +36,7 @@ MADE_WHEN_RUN = ("results/ledger.jsonl", "runs/")
 CHOICES = {"reproduce": TABLES, "bench": BENCHES, "figure": (*FIGURES, "reward"), "data check": DATASETS}
 """What the first argument of a command may be."""
 
-by_name = {command.name: command for command in commands()}
-each_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+by_name = {(command.program, command.name): command for command in commands()}
 
 
 def text_of(path: Path) -> str:
@@ -47,76 +49,13 @@ def prose_of(path: Path) -> str:
 
 
 def anchors(path: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text_of(path)), re.MULTILINE)
-    return {anchor(heading) for heading in headings}
+    return {anchor(heading) for heading in re.findall(r"^#+ (.+)$", prose_of(path), re.MULTILINE)}
 
 
-def named_commands(path: Path) -> Iterator[str]:
-    """Every `maggnn ...` of a page, one for each alternative of `maggnn fit|predict`."""
-    for match in COMMAND.finditer(text_of(path).replace("\\\n", " ")):
-        line = (match[1] or match[2]).replace("\\|", "|").replace("...", "")
-        yield from alternatives(re.sub(r"[\[\]]", " ", line))
-
-
-def alternatives(line: str) -> Iterator[str]:
-    for word in line.split():
-        if "|" in word:
-            for choice in word.split("|"):
-                yield from alternatives(line.replace(word, choice, 1))
-            return
-    yield line
-
-
-def command_of(words: list[str]) -> Command | None:
-    return by_name.get(" ".join(words[:2])) or by_name.get(words[0])
-
-
-@each_page
-def test_relative_links_lead_somewhere(path):
-    missing = []
-    for link in LINK.findall(prose_of(path)):
-        file, _, heading = link.partition("#")
-        if re.match(r"[a-z]+:", link):
-            continue
-        target = (path.parent / file).resolve() if file else path
-        if not target.exists() or (heading and target.suffix == ".md" and heading not in anchors(target)):
-            missing.append(link)
-    assert not missing
-
-
-@each_page
-def test_named_files_exist(path):
-    named = [name for name in NAMED.findall(text_of(path)) if not name.startswith(MADE_WHEN_RUN)]
-    assert not [name for name in named if not (ROOT / name).exists()]
-
-
-@each_page
-def test_named_modules_and_objects_exist(path):
-    """`agent.py` is a file of the package, `unit/model/test_agent.py` a test, `maggnn.MagGNN` can be imported."""
-    text = prose_of(path)
-    homes = (ROOT, ROOT / "tests")
-    lost = {name for name in MODULE_FILE.findall(text) if not any((home / name).exists() for home in homes)}
-    assert not [name for name in lost if not list(PACKAGE.rglob(name))]
-    assert not [name for name in set(DOTTED.findall(text)) if not importable(name)]
-
-
-@each_page
-def test_named_tests_exist(path):
-    named = set(re.findall(r"\b(test_\w+)`", prose_of(path)))
-    written = "\n".join(map(text_of, (ROOT / "tests").rglob("test_*.py"))) if named else ""
-    assert not [name for name in named if f"def {name}(" not in written]
-
-
-@each_page
-def test_what_a_file_is_said_to_hold_is_there(path):
-    """As in `model.py`: `MagGNN`, `described`."""
-    wrong = []
-    for name, held in HOLDS.findall(prose_of(path)):
-        homes = [file for file in (ROOT / name, ROOT / "tests" / name, *PACKAGE.rglob(name)) if file.is_file()]
-        text = "\n".join(map(text_of, homes))
-        words = [word for dotted in re.findall(r"`([\w.]+)`", held) for word in dotted.split(".")]
-        wrong += [f"{name}: {word}" for word in words if not re.search(rf"\b{word}\b", text)]
-    assert not wrong
+def files_named(name: str) -> list[Path]:
+    """Files that a page may mean by `agent.py`, `model/agent.py`, `unit/model/test_agent.py` or a path of the root."""
+    places = [ROOT / name, ROOT / "tests" / name, *(file for home in PACKAGES for file in home.rglob(name))]
+    return [place for place in places if place.is_file()]
 
 
 def importable(name: str) -> bool:
@@ -128,31 +67,122 @@ def importable(name: str) -> bool:
     return True
 
 
-@each_page
-def test_named_commands_and_their_options_exist(path):
-    wrong = []
-    for line in named_commands(path):
-        words = shlex.split(line, comments=True)[1:]
+def named_commands(path: Path) -> Iterator[list[str]]:
+    """Every `maggnn ...` of a page in words, one for each alternative of `maggnn fit|predict`."""
+    for match in COMMAND.finditer(text_of(path).replace("\\\n", " ")):
+        line = (match[1] or match[2]).replace("\\|", "|").replace("...", "")
+        yield from alternatives(shlex.split(re.sub(r"[\[\]]", " ", line), comments=True))
+
+
+def alternatives(words: list[str]) -> Iterator[list[str]]:
+    for place, word in enumerate(words):
+        if "|" in word:
+            for choice in word.split("|"):
+                yield from alternatives([*words[:place], choice, *words[place + 1 :]])
+            return
+    yield words
+
+
+def command_of(program: str, words: list[str]) -> Command | None:
+    return by_name.get((program, " ".join(words[:2]))) or by_name.get((program, words[0]))
+
+
+def links_that_lead_nowhere(path: Path) -> Iterator[str]:
+    for link in LINK.findall(prose_of(path)):
+        file, _, heading = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = (path.parent / file).resolve() if file else path
+        if not target.exists() or (heading and target.suffix == ".md" and heading not in anchors(target)):
+            yield link
+
+
+def absent_paths(path: Path) -> Iterator[str]:
+    named = (name for name in NAMED.findall(text_of(path)) if not name.startswith(MADE_WHEN_RUN))
+    yield from (name for name in named if not (ROOT / name).exists())
+
+
+def absent_modules_and_objects(path: Path) -> Iterator[str]:
+    """`agent.py` is a file of a package, `unit/model/test_agent.py` a test, `maggnn.MagGNN` can be imported."""
+    yield from (name for name in sorted(set(MODULE_FILE.findall(prose_of(path)))) if not files_named(name))
+    yield from (name for name in sorted(set(DOTTED.findall(prose_of(path)))) if not importable(name))
+
+
+def absent_tests(path: Path) -> Iterator[str]:
+    named = set(re.findall(r"\b(test_\w+)`", prose_of(path)))
+    written = "\n".join(map(text_of, (ROOT / "tests").rglob("test_*.py"))) if named else ""
+    yield from sorted(name for name in named if f"def {name}(" not in written)
+
+
+def what_files_do_not_hold(path: Path) -> Iterator[str]:
+    """As in `mag_gnn.py`: `MagGNN`, `described`."""
+    for name, held in HOLDS.findall(prose_of(path)):
+        text = "\n".join(map(text_of, files_named(name)))
+        words = [word for dotted in re.findall(r"`([\w.]+)`", held) for word in dotted.split(".")]
+        yield from (f"{name}: {word}" for word in words if not re.search(rf"\b{word}\b", text))
+
+
+def wrong_commands(path: Path) -> Iterator[str]:
+    for program, *words in named_commands(path):
         if not words or words[0].startswith("-"):
             continue
-        command = command_of(words)
+        command, line = command_of(program, words), " ".join([program, *words])
         if command is None:
-            wrong.append(line)
+            yield line
             continue
         first = words[len(command.name.split())] if len(words) > len(command.name.split()) else ""
         if re.fullmatch(r"[a-z]\w*", first) and first not in CHOICES.get(command.name, {first}):
-            wrong.append(f"{line}: {first}")
+            yield f"{line}: {first}"
         known = {flag.strip(",") for option in command.parameters for flag in option.name.split()}
-        wrong += [f"{line}: {word}" for word in words if re.match(r"--?[a-z]", word) and word not in known]
-    assert not wrong
+        yield from (f"{line}: {word}" for word in words if re.match(r"--?[a-z]", word) and word not in known)
 
 
-@each_page
-def test_named_settings_exist(path):
+def unknown_settings(path: Path) -> Iterator[str]:
     known = {name for name, _, _ in describe()}
     named = {f"{section}.{key}" for section, key in SETTING.findall(prose_of(path))}
     files = {name for name in named if name.endswith((".md", ".py", ".json", ".png"))}
-    assert named - files - METHODS <= known
+    yield from sorted(named - files - METHODS - known)
+
+
+MISTAKES = {
+    links_that_lead_nowhere: ("[a](nowhere.md)", "[a](page.md#nothing)"),
+    absent_paths: ("`docs/nothing.md`", "`paper/configs/nothing/`"),
+    absent_modules_and_objects: ("`nothing.py`", "`maggnn.inference.engine.Motor`", "`maggnn_paper.nothing`"),
+    absent_tests: ("`unit/model/test_agent.py::test_nothing_of_the_kind`",),
+    what_files_do_not_hold: ("`model/mag_gnn.py`: `MagGNN`, `Nothing`",),
+    wrong_commands: (
+        "`maggnn trian configs/sr25.toml`",
+        "```bash\nmaggnn fit a.csv --colour red\n```",
+        "`maggnn-paper reproduce synthetic\\|nothing`",
+        "`maggnn reproduce synthetic`",
+        "`maggnn-paper train configs/sr25.toml`",
+    ),
+    unknown_settings: ("set `agent.num_move`",),
+}
+"""Every check, and what it must object to."""
+
+Check = Callable[[Path], Iterator[str]]
+each_check = pytest.mark.parametrize("check", MISTAKES, ids=lambda check: check.__name__)
+
+
+@each_check
+def test_the_pages_are_sound(check: Check):
+    wrong = [f"{path.relative_to(ROOT)}: {found}" for path in PAGES for found in check(path)]
+    assert not wrong, "\n".join(wrong)
+
+
+@each_check
+def test_the_checks_see_mistakes(check: Check, tmp_path):
+    page = tmp_path / "page.md"
+    fine = (
+        "# Title\n\n[fine](#title), `src/maggnn/model/mag_gnn.py`, `mag_gnn.py`: `MagGNN`, `agent.num_moves`, "
+        "`maggnn train configs/sr25.toml -o runs/mine` and `maggnn-paper reproduce synthetic|moves --row csl`.\n\n"
+    )
+    page.write_text(fine, encoding="utf-8")
+    assert not list(check(page))
+    for mistake in MISTAKES[check]:
+        page.write_text(fine + mistake + "\n", encoding="utf-8")
+        assert len(list(check(page))) == 1, mistake
 
 
 def test_every_tutorial_and_page_is_in_an_index():
@@ -160,26 +190,3 @@ def test_every_tutorial_and_page_is_in_an_index():
     for folder in (docs, docs / "tutorials"):
         linked = set(LINK.findall(text_of(folder / "README.md")))
         assert {path.name for path in folder.glob("*.md")} - {"README.md"} <= linked
-
-
-@pytest.mark.parametrize(
-    ("text", "check"),
-    [
-        ("[a](nowhere.md)", test_relative_links_lead_somewhere),
-        ("[a](page.md#nothing)", test_relative_links_lead_somewhere),
-        ("`docs/nothing.md`", test_named_files_exist),
-        ("`nothing.py`", test_named_modules_and_objects_exist),
-        ("`maggnn.inference.engine.Motor`", test_named_modules_and_objects_exist),
-        ("`unit/test_agent.py::test_nothing_of_the_kind`", test_named_tests_exist),
-        ("`model.py`: `MagGNN`, `Nothing`", test_what_a_file_is_said_to_hold_is_there),
-        ("`maggnn trian configs/sr25.toml`", test_named_commands_and_their_options_exist),
-        ("```bash\nmaggnn fit a.csv --colour red\n```", test_named_commands_and_their_options_exist),
-        ("`maggnn-paper reproduce synthetic\\|nothing`", test_named_commands_and_their_options_exist),
-        ("set `agent.num_move`", test_named_settings_exist),
-    ],
-)
-def test_the_checks_see_mistakes(text, check, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(f"# Title\n\n[fine](#title) and `src/maggnn/model.py`\n\n{text}\n", encoding="utf-8")
-    with pytest.raises(AssertionError):
-        check(page)

@@ -27,7 +27,7 @@ def test_the_committed_reference_is_up_to_date(page):
 def test_everything_public_is_there(page):
     assert all(f"\n### maggnn.{name}\n" in page for name in maggnn.__all__)
     assert all(f"\n### {module}.{name}\n" in page for module, names in NAMES.items() for name in names)
-    assert all(f"\n### `maggnn {command.name}" in page for command in commands())
+    assert all(f"\n### `{command.program} {command.name}" in page for command in commands())
     assert all(f"| `{name.partition('.')[2]}` |" in page for name, _, _ in describe())
 
 
@@ -93,8 +93,10 @@ def test_a_signature_reads_like_source():
 
 
 def test_commands_as_a_user_writes_them():
-    found = {command.name: command for command in commands()}
+    found = {command.name: command for command in commands() if command.program == "maggnn"}
     assert {"train", "fit", "predict", "data pack"} <= found.keys()
+    paper = {command.name for command in commands() if command.program == "maggnn-paper"}
+    assert paper == {"reproduce", "bench", "figure", "report"}
     options = {option.name: option for option in found["predict"].parameters}
     assert list(options)[:3] == ["MODEL", "TABLE", "-o, --out PATH"]
     assert options["TABLE"].argument and options["TABLE"].required and options["TABLE"].default == "required"

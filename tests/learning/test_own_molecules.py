@@ -1,9 +1,6 @@
 """From a CSV of SMILES to a trained and tested model, with nothing but the command line."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +9,6 @@ from maggnn.data.benchmarks import load_own
 from maggnn.data.registry import check, load
 from maggnn.errors import InputError
 
-MAGGNN = Path(sys.executable).parent / "maggnn"
 CONFIG = """
 [data]
 name = "mine.npz"
@@ -49,11 +45,14 @@ device = "cpu"
 """
 
 
-def maggnn(*arguments, cwd):
-    command = [str(MAGGNN), *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture
+def maggnn(run_command, tmp_path):
+    """What a command says in a folder of its own, as one object."""
+
+    def run(*arguments):
+        return json.loads(run_command("maggnn", *arguments, "--json", cwd=tmp_path).output().splitlines()[-1])
+
+    return run
 
 
 def write_table(path):
@@ -66,15 +65,15 @@ def write_table(path):
     path.write_text("\n".join([*rows, "C(,1.5"]) + "\n")
 
 
-def test_a_table_of_smiles_becomes_a_model_that_predicts(tmp_path):
+def test_a_table_of_smiles_becomes_a_model_that_predicts(maggnn, tmp_path):
     write_table(tmp_path / "mine.csv")
     (tmp_path / "mine.toml").write_text(CONFIG)
-    packed = maggnn("data", "pack", "mine.csv", "--smiles", "smiles", "--target", "y", "-o", "mine.npz", cwd=tmp_path)
+    packed = maggnn("data", "pack", "mine.csv", "--smiles", "smiles", "--target", "y", "-o", "mine.npz")
     assert (packed["kept"], packed["errors"], packed["task"]) == (150, 1, "regression")
-    trained = maggnn("train", "mine.toml", "-o", "run", cwd=tmp_path)
+    trained = maggnn("train", "mine.toml", "-o", "run")
     assert trained["metric"] == "mae" and trained["graphs"] == 15
     assert trained["mae"]["mag-gnn, last state"][-1] < 1.5  # in the target's units; guessing the mean gives about 3
-    again = maggnn("evaluate", "run", cwd=tmp_path)
+    again = maggnn("evaluate", "run")
     assert again["mae"] == trained["mae"]
 
 

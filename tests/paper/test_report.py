@@ -9,7 +9,7 @@ from maggnn_paper import ledger, report
 from maggnn_paper.ledger import TABLES, LedgerRow
 from maggnn_paper.report import readme, results
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def make_row(**changes) -> LedgerRow:

@@ -1,7 +1,6 @@
 """Settings: mistakes stop at once with one line, and values survive the round trip."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -9,9 +8,7 @@ from maggnn import config
 from maggnn.config import Config
 from maggnn.errors import InputError
 
-CONFIGS = sorted(
-    (Path(__file__).resolve().parents[2] / "configs").glob("*.toml")
-)  # those of rivals are halves, see tests/unit/experiments
+CONFIGS = sorted(config.packaged_folder().glob("*.toml"))
 
 
 def refused(values):

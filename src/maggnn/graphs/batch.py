@@ -159,6 +159,34 @@ class GraphBatch:
         return f"GraphBatch({', '.join([*size, *shapes_of(self)])})"
 
 
+GIVEN = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")
+OPTIONAL = ("x", "edge_attr", "structure", "rings", "roots")
+WORKED_OUT = ("first_node", "node_graph", "num_real", "edge_offsets", "source_offsets", "node_offsets")
+
+
+def batch_tensors(batch: GraphBatch) -> dict[str, Tensor]:
+    """All tensors of a batch that an answer reads, by name: targets are left out, what fields determine comes along.
+
+    `batch_from_tensors` is the inverse. A recorded search takes its batch in this form.
+    """
+    names = [*GIVEN, *OPTIONAL, *WORKED_OUT]
+    tensors = {name: value for name in names if (value := getattr(batch, name)) is not None}
+    return (
+        tensors if batch.pairs is None else tensors | {"pair_table": batch.pairs.table, "pair_first": batch.pairs.first}
+    )
+
+
+def batch_from_tensors(tensors: dict[str, Tensor], size: BatchSize) -> GraphBatch:
+    """The batch whose tensors `batch_tensors` gave."""
+    fields = {name: tensors[name] for name in (*GIVEN, *OPTIONAL) if name in tensors}
+    pairs = PairTable(tensors["pair_table"], tensors["pair_first"]) if "pair_table" in tensors else None
+    batch = GraphBatch(
+        **fields, max_num_nodes=size.max_num_nodes, total_nodes=size.nodes, padding=size.padding, pairs=pairs
+    )
+    batch.__dict__.update({name: tensors.get(name) for name in WORKED_OUT})
+    return batch
+
+
 def tensors_on(record: Any, device: torch.device | str) -> dict[str, Tensor | PairTable]:
     """The tensors among a dataclass's fields, on `device`."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}

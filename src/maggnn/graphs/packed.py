@@ -155,6 +155,13 @@ class PackedGraphs:
         """What graphs `ids` need; on a GPU rounded up, so that few sizes occur and each can be recorded."""
         return self.size_of(ids) if self._all_alike or self.device.type == "cpu" else self.rounded_size(ids)
 
+    def common_size(self, ids: Tensor) -> BatchSize:
+        """What graphs `ids` need, rounded up to sizes that batches of any set share."""
+        exact = self.size_of(ids)
+        width = 1 << (exact.max_num_nodes - 1).bit_length()
+        # Padded edges need a row of padding to join, so there is always at least one.
+        return BatchSize(len(ids), common(exact.nodes + 1), common(exact.edges), width, padding=True)
+
     def rounded_size(self, ids: Tensor) -> BatchSize:
         """What graphs `ids` need, rounded up to sixteenths of what as many average graphs need."""
         exact, share = self.size_of(ids), len(ids) / len(self)
@@ -245,6 +252,15 @@ class PackedGraphs:
             pairs=None if self.pairs is None else PairTable(self.pairs.table, self.pairs.first[ids]),
         )
 
+    def with_own_pairs(self, batch: GraphBatch, ids: Tensor) -> GraphBatch:
+        """A batch of graphs `ids` [B] (on the CPU) with the distances of its own graphs alone, with room for more."""
+        if self.pairs is None or batch.pairs is None:
+            return batch
+        squares = batch.num_nodes**2
+        total = common(int((self.num_nodes[ids] ** 2).sum()))
+        rows, _ = _rows(batch.pairs.first, squares, total, len(self.pairs.table))
+        return replace(batch, pairs=PairTable(self.pairs.table[rows], squares.cumsum(0) - squares))
+
     @cached_property
     def first_edges(self) -> tuple[Tensor, Tensor]:
         """Where each node's edges begin among its graph's, [total nodes]: incoming, and outgoing by source."""
@@ -284,6 +300,12 @@ class PackedGraphs:
         each = f"{least} a graph" if least == most else f"{least} to {most} a graph"
         size = [f"graphs={len(self)}", f"nodes={len(self.in_degree)} ({each})"]
         return f"PackedGraphs({', '.join([*size, *shapes_of(self)])})"
+
+
+def common(count: int) -> int:
+    """The next of few numbers, sixteen from a power of two to the next: at most a sixteenth more than `count`."""
+    step = 1 << max(0, count.bit_length() - 5)
+    return -(-count // step) * step
 
 
 def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:

@@ -1,12 +1,18 @@
-"""Answers for many graphs: a frozen model and chunks that fit a memory budget.
+"""Answers for many graphs: one frozen model, any number of data sets, chunks that fit a memory budget.
 
-On a GPU a search never waits for the device: t moves and the answer of a chunk are one replay of a recording. On a CPU
-chunks stay in the caches and lie side by side on the cores.
+On a GPU a search never waits for the device: t moves and the answer of a chunk are one replay of a recording, and
+recordings are kept by the size of a chunk, whatever set it comes from. On a CPU chunks stay in the caches and lie side
+by side on the cores.
+
+Example:
+    engine = Engine(model)                    # on the GPU where there is one
+    answers = engine.predict(packed)          # [graphs, outputs]
+    more = engine.predict(other, torch.tensor([3, 1, 4]))
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -15,12 +21,12 @@ from torch import Tensor
 
 from maggnn.config import Precision
 from maggnn.errors import InputError
-from maggnn.graphs.batch import BatchSize, GraphBatch
-from maggnn.graphs.packed import PackedGraphs
-from maggnn.inference.frozen import frozen
+from maggnn.graphs.batch import BatchSize, GraphBatch, batch_from_tensors, batch_tensors
+from maggnn.graphs.packed import PackedGraphs, common
+from maggnn.inference.frozen import Present, frozen, present_kinds
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.runtime import make_generator, matrix_products
+from maggnn.model.runtime import make_generator, matrix_products, pick_device
 
 LIVE_COPIES = 6
 """How many [N, m, d] tensors a search holds at once, with some room: features, messages, the layer's hidden part."""
@@ -29,124 +35,204 @@ CACHE_MB = 16.0
 """What a chunk may take on a CPU: features that stay in the caches are faster to go over than those in memory."""
 
 
+BatchShape = tuple[BatchSize, tuple[tuple[str, tuple[int, ...]], ...]]
+"""What a recording is made for: the size of a batch, and the names and shapes of its tensors."""
+
+
 class Engine:
-    """Answers of `model` for graphs of `packed`, which lie on the device that does the work.
+    """Answers of `model` on a device.
 
     Args:
+        model: is copied, so that later training does not change the engine's answers.
+        device: auto is the GPU where there is one.
         memory_mb: memory that a chunk may take. A single graph that needs more gets a chunk of its own.
         precision: of matrix products on a GPU; a CPU always works in float32.
         seed: of the random starting tuples: equal seeds and chunks give equal answers.
+        adapt: make the frozen tables of the atoms and bonds that occur in the graphs that are asked about, which is
+            faster where the model knows many; otherwise of all that it knows, where they are few. Then no bit of an
+            answer depends on what was asked before.
     """
 
     def __init__(
         self,
         model: MagGNN,
-        packed: PackedGraphs,
+        device: torch.device | str = "auto",
         memory_mb: float = 1000.0,
         precision: Precision = "float32",
         seed: int = 0,
+        adapt: bool = True,
     ) -> None:
         if memory_mb <= 0:
             raise InputError(f"the memory budget is {memory_mb} MB, must be more than 0")
-        packed = model.prepared(packed)  # in full precision and once, not in every chunk
-        self.packed = packed
-        precision = precision if packed.device.type == "cuda" else "float32"
-        self.model = frozen(model, precision, packed).to(packed.device)
-        self.precision: Precision = precision
+        self.device = pick_device(str(device))
+        self.precision: Precision = precision if self.device.type == "cuda" else "float32"
         self.memory_mb = memory_mb  # of one chunk
-        if packed.device.type != "cuda":
+        if self.device.type != "cuda":
             self.memory_mb = min(memory_mb / torch.get_num_threads(), CACHE_MB)
-        self.generator = make_generator(seed, packed.device)
+        self.generator = make_generator(seed, self.device)
         self.draws = model.predictor.encoder.draws
-        self._replay = Captured(self._answer_recorded, packed.device, [self.generator], model.recordable)
+        self._source, self._adapt = model, adapt
+        self._known: PackedGraphs | GraphBatch | None = None  # the graphs that the tables were last checked against
+        self._freeze(None)
 
-    def predict(self, ids: Tensor, done: Callable[[int], None] | None = None) -> Tensor:
-        """One row a graph (or a node) of graphs `ids` [B], in their order: [rows, num_outputs].
+    def _freeze(self, present: list[Present] | None) -> None:
+        """Make the model that answers, with tables of what is present; None: nothing is known of that yet."""
+        self._present = present
+        self.model = frozen(self._source, self.precision, present).to(self.device)
+        recordable = self._source.recordable
+        self._replay = Captured(self._answer_recorded, self.device, [self.generator], recordable, share_memory=True)
+
+    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+        """The set on the engine's device, with what the model reads of its graphs worked out once.
+
+        `predict` does this itself; whoever asks about the same set several times does it before.
+        """
+        packed = packed if _same_device(packed.device, self.device) else packed.to(self.device)
+        return self.model.prepared(packed)  # in full precision and once, not in every chunk
+
+    def predict(
+        self,
+        graphs: PackedGraphs | Iterable[GraphBatch],
+        ids: Tensor | None = None,
+        done: Callable[[int], None] | None = None,
+        seed: int | None = None,
+    ) -> Tensor:
+        """One row for each graph (or node), in order: [rows, num_outputs].
 
         Args:
+            graphs: a data set, or batches, each of which is answered as it is.
+            ids: which graphs of a set, [B] on the CPU, repeats welcome; all if not given.
             done: is told after each chunk how many graphs have been answered so far.
+            seed: start the random starting tuples anew from this seed.
         """
+        if seed is not None:
+            self.generator.manual_seed(seed)
+        if not isinstance(graphs, PackedGraphs):
+            return self._predict_batches(graphs, done)
+        ids = torch.arange(len(graphs)) if ids is None else ids
         if not len(ids):
-            return torch.empty(0, self.model.num_outputs, device=self.packed.device)
+            return torch.empty(0, self.model.num_outputs, device=self.device)
+        packed = self.prepared(graphs)
+        self._cover(packed)
         parts, count = [], 0
-        chunks = list(self.chunks(ids))
+        chunks = list(self.chunks(packed, ids))
         with self._own_draws():
-            for chunk, answers in zip(chunks, self._answers(chunks), strict=True):
-                parts.append(answers[: self._rows(chunk)])
+            for chunk, answers in zip(chunks, self._answers(packed, chunks), strict=True):
+                parts.append(answers[: self._rows(packed, chunk)])
                 count += len(chunk)
                 if done is not None:
                     done(count)
         return torch.cat(parts)
 
+    def _predict_batches(self, batches: Iterable[GraphBatch], done: Callable[[int], None] | None) -> Tensor:
+        parts, count = [torch.empty(0, self.model.num_outputs, device=self.device)], 0
+        with self._own_draws():
+            for batch in batches:
+                on_device = batch if _same_device(batch.device, self.device) else batch.to(self.device)
+                self._cover(on_device)
+                with matrix_products(self.precision):
+                    parts.append(self._answer(on_device, self.generator))
+                count += batch.num_graphs
+                if done is not None:
+                    done(count)
+        return torch.cat(parts)
+
+    def _cover(self, graphs: PackedGraphs | GraphBatch) -> None:
+        """Make the tables anew where these graphs hold atoms or bonds that no set before had."""
+        if not self._adapt or graphs is self._known:
+            return
+        found = present_kinds(self._source, graphs)
+        if self._present is None:
+            self._freeze(found)
+        elif not all(new.within(old) for new, old in zip(found, self._present, strict=True)):
+            self._freeze([new.joined(old) for new, old in zip(found, self._present, strict=True)])
+        self._known = graphs
+
     @contextmanager
     def _own_draws(self) -> Iterator[None]:
-        """Rivals that draw do so from torch's own generator: it gets this engine's seed, and back what it had."""
+        """Baselines that draw do so from torch's own generator: it gets this engine's seed, and back what it had."""
         if not self.draws:
             yield
             return
-        device = self.packed.device
-        seed = int(torch.randint(2**62, (), generator=self.generator, device=device))
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        seed = int(torch.randint(2**62, (), generator=self.generator, device=self.device))
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield
 
-    def _answers(self, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
+    def _answers(self, packed: PackedGraphs, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
         """Of each chunk in order. A GPU replays a recording; a CPU has a chunk on each of its threads."""
-        if self.packed.device.type == "cuda":
+        if self.device.type == "cuda":
             for chunk in chunks:
-                size = self.packed.room_for(chunk)
-                yield self._replay(size, chunk.to(self.packed.device, non_blocking=True))
+                yield self._replayed(packed, chunk)
             return
         # Each chunk has a generator of its own, so that answers do not depend on which thread is faster.
         seeds = torch.randint(2**62, (len(chunks),), generator=self.generator).tolist()
         if len(chunks) == 1 or self.draws:  # threads would race for torch's own generator
             for chunk, seed in zip(chunks, seeds, strict=True):
-                yield self._answer(self.packed[chunk], make_generator(seed))
+                yield self._answer(packed[chunk], make_generator(seed))
             return
 
         def answer(chunk: Tensor, seed: int) -> Tensor:
-            return self._answer(self.packed[chunk], make_generator(seed))
+            return self._answer(packed[chunk], make_generator(seed))
 
         with one_thread_each(min(len(chunks), torch.get_num_threads())) as pool:
             yield from pool.map(answer, chunks, seeds)
 
-    def chunks(self, ids: Tensor) -> Iterator[Tensor]:
+    def _replayed(self, packed: PackedGraphs, chunk: Tensor) -> Tensor:
+        """Of one chunk on a GPU, in a batch of a size that other chunks share: answers past the chunk's are padding."""
+        ids = torch.cat([chunk, chunk[-1:].expand(common(len(chunk)) - len(chunk))])
+        size = packed.common_size(ids)
+        batch = packed.with_own_pairs(packed.gather(ids.to(self.device, non_blocking=True), size), ids)
+        tensors = batch_tensors(batch)
+        shape = (size, tuple((name, tuple(value.shape)) for name, value in tensors.items()))
+        return self._replay(shape, *(value.contiguous() for value in tensors.values()))
+
+    def chunks(self, packed: PackedGraphs, ids: Tensor) -> Iterator[Tensor]:
         """`ids` in runs of one length, halved where their graphs are too large for the budget."""
         most = self._most_nodes()
-        mean_nodes = float(self.packed.num_nodes[ids].double().mean())
+        mean_nodes = float(packed.num_nodes[ids].double().mean())
         # Below the mean's share, so that most chunks need no halving and all have one length.
         length = max(1, int(0.9 * most / mean_nodes))
-        for chunk in ids.split(length):
-            yield from self._halved(chunk, most)
+        if self.device.type == "cuda" and length < len(ids):
+            length = common(length + 1) - (1 << max(0, length.bit_length() - 5))  # one that other sets have too
+        for chunk in ids.split(max(1, length)):
+            yield from self._halved(packed, chunk, most)
 
-    def _halved(self, chunk: Tensor, most: float) -> Iterator[Tensor]:
-        if len(chunk) == 1 or int(self.packed.num_nodes[chunk].sum()) <= most:
+    def _halved(self, packed: PackedGraphs, chunk: Tensor, most: float) -> Iterator[Tensor]:
+        if len(chunk) == 1 or int(packed.num_nodes[chunk].sum()) <= most:
             yield chunk
         else:
             for half in chunk.split(-(-len(chunk) // 2)):
-                yield from self._halved(half, most)
+                yield from self._halved(packed, half, most)
 
     def _most_nodes(self) -> float:
         """Nodes of a chunk that fill the budget."""
         hidden = self.model.predictor.encoder.config.hidden
         return 1e6 * self.memory_mb / (4 * hidden * self.model.agent.num_tuples * LIVE_COPIES)
 
-    def _rows(self, chunk: Tensor) -> int:
-        return len(chunk) if self.model.predictor.level == "graph" else int(self.packed.num_nodes[chunk].sum())
+    def _rows(self, packed: PackedGraphs, chunk: Tensor) -> int:
+        return len(chunk) if self.model.predictor.level == "graph" else int(packed.num_nodes[chunk].sum())
 
     @torch.no_grad()
     def answer_for(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """What the engine's predictor says of given tuples [B, m, k] of its graphs, without a search: [rows, out]."""
+        """What the engine's predictor says of given tuples [B, m, k], without a search: [rows, out]."""
+        self._cover(graphs)
         with matrix_products(self.precision):
             return self.model.restored(self.model.predictor(graphs, tuples), graphs)
 
-    def _answer_recorded(self, size: BatchSize, ids: Tensor) -> Tensor:
+    def _answer_recorded(self, shape: BatchShape, *tensors: Tensor) -> Tensor:
+        size, described = shape
+        named = {name: value for (name, _), value in zip(described, tensors, strict=True)}
         with matrix_products(self.precision):
-            return self._answer(self.packed.gather(ids, size), self.generator)
+            return self._answer(batch_from_tensors(named, size), self.generator)
 
     @torch.no_grad()
     def _answer(self, graphs: GraphBatch, generator: torch.Generator) -> Tensor:
         return self.model(graphs, generator=generator)
+
+
+def _same_device(one: torch.device, other: torch.device) -> bool:
+    return one.type == other.type and (one.index or 0) == (other.index or 0)
 
 
 @contextmanager

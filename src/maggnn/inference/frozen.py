@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TypeGuard
+from collections.abc import Sequence
+from typing import NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -32,20 +33,58 @@ MAX_ROWS = 20_000
 """Combinations of atom, marks and bond that are worth a table of the first layer's messages."""
 
 
-def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs | None = None) -> MagGNN:
+class Present(NamedTuple):
+    """Which kinds of atom and bond occur, as an encoder numbers them; None where it reads none or cannot list them."""
+
+    atoms: Tensor | None
+    bonds: Tensor | None
+
+    def within(self, other: Present) -> bool:
+        """Whether nothing occurs here that does not occur there."""
+        pairs = ((own, known) for own, known in zip(self, other, strict=True) if own is not None)
+        return all(known is not None and bool(torch.isin(own, known).all()) for own, known in pairs)
+
+    def joined(self, other: Present) -> Present:
+        """What occurs here or there."""
+        return Present(*(_union(own, known) for own, known in zip(self, other, strict=True)))
+
+
+def _union(own: Tensor | None, other: Tensor | None) -> Tensor | None:
+    if own is None or other is None:
+        return other if own is None else own
+    return torch.cat([own, other]).unique()
+
+
+def present_kinds(model: MagGNN, graphs: PackedGraphs | GraphBatch) -> list[Present]:
+    """What occurs in `graphs`, for the predictor's encoder and the agent's own: what `frozen` makes tables of."""
+    return [_present_for(encoder, graphs) for encoder in _own_encoders(model)]
+
+
+def _own_encoders(model: MagGNN) -> list[Encoder]:
+    """The encoders that read the graphs themselves; those within a baseline may know more, such as distances."""
+    q_encoder = None if model.q_network is None else model.q_network.encoder
+    return [encoder for encoder in (model.predictor.encoder, q_encoder) if isinstance(encoder, Encoder)]
+
+
+def frozen(
+    model: MagGNN, precision: Precision = "float32", present: Sequence[Present] | PackedGraphs | None = None
+) -> MagGNN:
     """A copy of `model` for answering alone: same outputs, no gradients, faster layers where there is a kernel.
 
     Args:
-        graphs: all that the copy will be asked about; its tables then hold the atoms and bonds that occur there.
+        present: the graphs that the copy will be asked about, or what occurs in them (`present_kinds`); its tables
+            then hold these atoms and bonds alone.
     """
     dtype = torch.bfloat16 if precision == "bfloat16" else next(model.parameters()).dtype
+    if isinstance(present, PackedGraphs):
+        present = present_kinds(model, present)
     answering = copy.deepcopy(model).eval().requires_grad_(False)
-    q_encoder = None if answering.q_network is None else answering.q_network.encoder
+    own = _own_encoders(answering)
+    for encoder, kinds in zip(own, present or [None] * len(own), strict=True):
+        _freeze(encoder, dtype, kinds)
     for module in list(answering.modules()):
-        if isinstance(module, Encoder):
-            # What a rival's own encoders read may know more than the graphs do, such as distances.
-            reads_graphs = module in (answering.predictor.encoder, q_encoder)
-            _freeze(module, dtype, graphs if reads_graphs else None)
+        if isinstance(module, Encoder) and module not in own:
+            _freeze(module, dtype, None)
     for module in list(answering.modules()):  # rivals have such layers outside encoders too
         for name, layer in module.named_children():
             if _foldable(layer):
@@ -53,13 +92,17 @@ def frozen(model: MagGNN, precision: Precision = "float32", graphs: PackedGraphs
     return answering
 
 
-def _freeze(encoder: Encoder, dtype: torch.dtype, graphs: PackedGraphs | None) -> None:
-    if not len(encoder.layers):  # features alone, of a rival with layers of its own
-        return
-    layer = encoder.layers[0]
-    atoms = _present(encoder.node_embedding, None if graphs is None else graphs.x)
+def _present_for(encoder: Encoder, graphs: PackedGraphs | GraphBatch | None) -> Present:
+    layer = encoder.layers[0] if len(encoder.layers) else None
     edges = layer.edge_embedding if isinstance(layer, GINELayer) else None
-    bonds = _present(edges, None if graphs is None or edges is None else edges.of_set(graphs))
+    atoms = _present(encoder.node_embedding, None if graphs is None else graphs.x)
+    return Present(atoms, _present(edges, None if graphs is None or edges is None else edges.of_set(graphs)))
+
+
+def _freeze(encoder: Encoder, dtype: torch.dtype, present: Present | None) -> None:
+    if not len(encoder.layers):  # features alone, of a baseline with layers of its own
+        return
+    atoms, bonds = present or _present_for(encoder, None)
     if FrozenStart.can_be_made(encoder, atoms, bonds):
         encoder.start = FrozenStart(encoder, dtype, atoms, bonds)
     if isinstance(encoder.node_embedding, FeatureEmbedding) and _has_table(encoder.node_embedding):

@@ -37,7 +37,7 @@ class EdgeEmbedding(FeatureEmbedding):
             return graphs.edge_attr
         return graphs.derived(f"edges, {self.bonds}, rings", lambda: self._beside(graphs.edge_attr, edge_rings(graphs)))
 
-    def of_set(self, packed: PackedGraphs) -> Tensor | None:
+    def of_set(self, packed: PackedGraphs | GraphBatch) -> Tensor | None:
         """The same for a whole set, [total edges, F]; None where its rings are not known."""
         if not self.rings:
             return packed.edge_attr

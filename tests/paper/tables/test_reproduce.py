@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from maggnn.config import packaged_folder
 from maggnn.errors import InputError
 from maggnn.model import saving as checkpoint
 from maggnn_paper import ledger, recipes
@@ -55,7 +56,7 @@ def check_rows(rows, tmp_path):
     controls = {place(row): row for row in rows if row.method == "random-moves"}
     for row in rows:
         assert row.mean is not None and row.commit == "1234567"
-        assert row.config is not None and (recipes.config_folder().parent / row.config).is_file()
+        assert row.config is not None and (packaged_folder().parent / row.config).is_file()
         if row.method in AGENTS and row.metric != "ms":
             assert (controls[place(row)].runs, controls[place(row)].tests_per_run) == (row.runs, row.tests_per_run)
 

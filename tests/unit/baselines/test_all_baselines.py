@@ -89,9 +89,9 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(name, tmp_path, monkey
 def test_the_engine_answers_as_the_model_does(name):
     trained = train(small(name), None, quiet=True)
     graphs = registry.load("csl8").graphs
-    engine = Engine(trained.model, graphs, seed=3)
-    answers = engine.predict(torch.tensor([0, 1, 0]))
-    assert torch.equal(answers, Engine(trained.model, graphs, seed=3).predict(torch.tensor([0, 1, 0])))
+    engine = Engine(trained.model, "cpu", seed=3)
+    answers = engine.predict(graphs, torch.tensor([0, 1, 0]))
+    assert torch.equal(answers, Engine(trained.model, "cpu", seed=3).predict(graphs, torch.tensor([0, 1, 0])))
     if not baseline_type(name).draws:
         assert torch.allclose(answers, trained.model.eval()(graphs[torch.tensor([0, 1, 0])]), atol=1e-4)
 
@@ -105,7 +105,7 @@ def test_the_engine_answers_for_atoms_and_bonds(name):
     config, atoms, bonds = small(name), FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)
     g_p = make_encoder(config.rival, config.encoder, atoms, bonds)
     model = MagGNN(3, atoms, bonds, config.encoder, config.predictor, config.agent, g_p=g_p).eval()
-    answers = Engine(model, graphs).predict(torch.arange(2))
+    answers = Engine(model, "cpu").predict(graphs, torch.arange(2))
     if not baseline_type(name).draws:
         assert torch.allclose(answers, model(graphs[torch.arange(2)]), atol=1e-4)
 

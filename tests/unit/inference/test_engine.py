@@ -7,6 +7,7 @@ from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import LIVE_COPIES, Engine
+from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 
 SIZES = torch.tensor([3, 9, 1, 40, 5, 6, 2, 8, 30, 4])
@@ -23,7 +24,7 @@ def make_engine(memory_mb=1000.0, level="graph", num_moves=0):
     torch.manual_seed(0)
     agent = AgentConfig(num_tuples=2, tuple_order=1, num_moves=num_moves)
     model = MagGNN(3, encoder=EncoderConfig(num_layers=2, hidden=8), agent=agent, level=level)
-    return Engine(model, make_packed(), memory_mb), model
+    return Engine(model, "cpu", memory_mb), model
 
 
 def megabytes(nodes, hidden=8, num_tuples=2):
@@ -35,7 +36,7 @@ def megabytes(nodes, hidden=8, num_tuples=2):
 def test_chunks_cover_all_graphs_in_order_and_keep_to_the_budget(nodes):
     engine, _ = make_engine(megabytes(nodes))
     ids = torch.tensor([3, 0, 0, 9, 8, 2, 7, 1, 5])
-    chunks = list(engine.chunks(ids))
+    chunks = list(engine.chunks(make_packed(), ids))
     assert torch.cat(chunks).tolist() == ids.tolist()
     assert all(len(chunk) == 1 or int(SIZES[chunk].sum()) <= nodes + 1e-6 for chunk in chunks)
     assert (len(chunks) == 1) == (nodes == 10_000)
@@ -47,10 +48,10 @@ def test_answers_do_not_depend_on_the_chunks(level):
     ids = torch.arange(len(SIZES))
     whole, model = make_engine(level=level)
     small, _ = make_engine(megabytes(12), level=level)
-    answers = whole.predict(ids)
+    answers = whole.predict(make_packed(), ids)
     assert answers.shape == (int(SIZES.sum()) if level == "node" else len(SIZES), 3)
     if level == "graph":
-        torch.testing.assert_close(small.predict(ids), answers)
+        torch.testing.assert_close(small.predict(make_packed(), ids), answers)
         graphs = make_packed()[ids]
         tuples = torch.zeros(len(ids), 2, 1, dtype=torch.long)
         with torch.no_grad():
@@ -60,7 +61,7 @@ def test_answers_do_not_depend_on_the_chunks(level):
 def test_searching_repeats_with_the_seed_and_reports_progress():
     ids, seen = torch.arange(len(SIZES)), []
     first, second = (make_engine(megabytes(45), num_moves=2)[0] for _ in range(2))
-    assert torch.equal(first.predict(ids, done=seen.append), second.predict(ids))
+    assert torch.equal(first.predict(make_packed(), ids, done=seen.append), second.predict(make_packed(), ids))
     assert seen[-1] == len(ids) and seen == sorted(seen)
 
 
@@ -77,7 +78,7 @@ def test_threads_change_no_answer_and_are_put_back():
         try:
             engine, _ = make_engine(megabytes(45), num_moves=2)
             engine.memory_mb = megabytes(45)
-            answers.append(engine.predict(ids))
+            answers.append(engine.predict(make_packed(), ids))
             assert torch.get_num_threads() == threads
         finally:
             torch.set_num_threads(1)
@@ -86,15 +87,16 @@ def test_threads_change_no_answer_and_are_put_back():
 
 def test_no_graphs_have_no_answers():
     engine, _ = make_engine()
-    assert engine.predict(torch.empty(0, dtype=torch.long)).shape == (0, 3)
+    assert engine.predict(make_packed(), torch.empty(0, dtype=torch.long)).shape == (0, 3)
 
 
 def test_a_mistake_in_a_thread_reaches_the_caller():
     engine, _ = make_engine(megabytes(12))
+    engine.predict(make_packed())
     engine.model.predictor.second = torch.nn.Identity()
     engine.model.predictor.norm = None
     with pytest.raises(AttributeError):
-        engine.predict(torch.arange(len(SIZES)))
+        engine.predict(make_packed(), torch.arange(len(SIZES)))
 
 
 def test_nothing_of_the_caller_is_changed():
@@ -102,10 +104,55 @@ def test_nothing_of_the_caller_is_changed():
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.set_num_threads(2)
     try:
-        engine = Engine(model, make_packed(), megabytes(24))
-        engine.predict(torch.arange(len(SIZES)).repeat(4))
+        engine = Engine(model, "cpu", megabytes(24))
+        engine.predict(make_packed(), torch.arange(len(SIZES)).repeat(4))
         assert torch.backends.cuda.matmul.allow_tf32
     finally:
         torch.set_num_threads(1)
         torch.backends.cuda.matmul.allow_tf32 = before
     assert all(parameter.requires_grad for parameter in model.parameters())
+
+
+def featured(seed, top, count=12):
+    """Random trees whose nodes and edges have categories below `top`."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = torch.randint(2, 9, (count,), generator=generator)
+    parents = [torch.stack([torch.arange(1, n), torch.arange(n - 1)]) for n in sizes.tolist()]
+    edges = torch.cat(parents, dim=1)
+    x = torch.randint(top, (int(sizes.sum()), 1), generator=generator)
+    return PackedGraphs.build(sizes, sizes - 1, edges, x, torch.randint(top, (edges.shape[1], 1), generator=generator),
+                              undirected_once=True)  # fmt: skip
+
+
+@pytest.mark.parametrize("adapt", [False, True])
+@pytest.mark.parametrize("marking", ["binary", "distance"])
+def test_one_engine_answers_for_any_number_of_sets(adapt, marking):
+    """Tables grow with what occurs, and the answers are the model's own."""
+    torch.manual_seed(0)
+    spec, agent = FeatureSpec((6,)), AgentConfig(num_tuples=2, tuple_order=1, num_moves=2, start="central")
+    config = EncoderConfig(conv="gine", num_layers=2, hidden=8, marking=marking)
+    model = MagGNN(3, spec, spec, config, agent=agent).eval()
+    engine = Engine(model, "cpu", adapt=adapt)
+    for seed, top in ((0, 2), (1, 6), (2, 3)):
+        packed = featured(seed, top)
+        with torch.no_grad():
+            expected = model(packed[torch.arange(len(packed))])
+        torch.testing.assert_close(engine.predict(packed), expected)
+        batches = [packed[part] for part in torch.arange(len(packed)).split(5)]
+        torch.testing.assert_close(engine.predict(batches), expected)
+
+
+def test_batches_are_answered_in_order_and_counted():
+    engine, _ = make_engine()
+    packed, seen = make_packed(), []
+    batches = (packed[part] for part in torch.arange(len(packed)).split(4))
+    assert engine.predict(batches, done=seen.append).shape == (len(packed), 3)
+    assert seen == [4, 8, 10]
+
+
+def test_a_seed_starts_anew():
+    engine, _ = make_engine(num_moves=2)
+    packed = make_packed()
+    first = engine.predict(packed, seed=5)
+    engine.predict(packed)
+    assert torch.equal(engine.predict(packed, seed=5), first)

@@ -11,6 +11,7 @@ import torch
 
 from maggnn.config import Precision
 from maggnn.graphs.conversions import to_pyg
+from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.mag_gnn import MagGNN
 from maggnn_paper.bench.baselines import RivalTime, time_rival
@@ -80,11 +81,11 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
     device, count = workload.graphs.device, len(workload.graphs)
     ids = torch.arange(count)
     agent, plain = workload.model(), workload.model(num_tuples=1, tuple_order=0, num_moves=0)
-    runs = [Run("mpnn", plain, Engine(plain, workload.graphs, memory_mb))]
+    runs = [Run("mpnn", plain, Engine(plain, device, memory_mb))]
     for precision in PRECISIONS if device.type == "cuda" else PRECISIONS[:1]:
-        runs.append(Run(f"mag-gnn {precision}", agent, Engine(agent, workload.graphs, memory_mb, precision)))
+        runs.append(Run(f"mag-gnn {precision}", agent, Engine(agent, device, memory_mb, precision)))
     functions, pyg_notes, pyg_params = _pyg_functions(workload)
-    functions |= {run.name: partial(run.engine.predict, ids) for run in runs}
+    functions |= {run.name: partial(run.engine.predict, run.engine.prepared(workload.graphs)) for run in runs}
     functions["floor"] = products(workload, agent)
     peaks = {run.name: peak_mb(functions[run.name], device) for run in runs}  # before anything is recorded
     times = side_by_side(functions, device, repeats)
@@ -94,8 +95,8 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
     ]
     ratios = ", ".join(f"{times[f'mag-gnn {PRECISIONS[0]}'] / times[name]:.2f} x {name}" for name in RIVALS)
     for run in runs:
-        precision, chunks = run.engine.precision, len(list(run.engine.chunks(ids)))
-        error = relative_error(run.engine, run.model, ids[:512])
+        precision, chunks = run.engine.precision, len(list(run.engine.chunks(workload.graphs, ids)))
+        error = relative_error(run.engine, run.model, workload.graphs, ids[:512])
         note = f"{count} graphs in {chunks} chunk(s), {precision}, error {error:.1e} of the largest answer"
         note += f"; {ratios} (its matrix products)" if run.name == f"mag-gnn {PRECISIONS[0]}" else ""
         suffix = "" if precision == PRECISIONS[0] else f"-{precision}"
@@ -122,11 +123,11 @@ RIVALS = ("pyg-gin+loader", "pyg-gin+resident", "mpnn", "floor")
 
 
 @torch.no_grad()
-def relative_error(engine: Engine, model: MagGNN, ids: torch.Tensor) -> float:
+def relative_error(engine: Engine, model: MagGNN, packed: PackedGraphs, ids: torch.Tensor) -> float:
     """Largest difference between the engine's model and `model` in float64 on equal tuples, over the largest answer."""
     from maggnn.model.tuples import sample_tuples
 
-    graphs = engine.packed[ids]
+    graphs = engine.prepared(packed)[ids]
     agent = engine.model.agent
     tuples = sample_tuples(graphs, agent.num_tuples, agent.tuple_order, engine.generator)
     exact = model.double().to(graphs.device).predictor(graphs, tuples)

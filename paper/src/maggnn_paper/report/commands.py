@@ -1,4 +1,4 @@
-"""Every command with its arguments and options, read off the declarations of `maggnn.apps.cli` without running any."""
+"""Every command with its arguments and options, read off the declarations of both command lines without running any."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.models import ArgumentInfo, ParameterInfo
 
-from maggnn.apps.cli import app
+from maggnn.apps import cli
+from maggnn_paper import cli as paper_cli
 from maggnn_paper.report.cells import markdown
 from maggnn_paper.report.docstrings import rendered
+
+PROGRAMS = {"maggnn": cli.app, "maggnn-paper": paper_cli.app}
+"""Both command lines, by the names of their programs."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Command:
-    """What is written behind `maggnn`, and what does it."""
+    """A program, what is written behind it, and what does it."""
 
+    program: str
     name: str
     callback: Callable[..., Any]
 
@@ -41,14 +46,19 @@ class Command:
         return [_parameter(hints[name], parameter) for name, parameter in signature.parameters.items()]
 
 
-def commands(group: typer.Typer = app, prefix: str = "") -> Iterator[Command]:
-    """All commands of the command line, those of groups (`data list`) too, in the order in which help lists them."""
+def commands() -> Iterator[Command]:
+    """All commands of both programs, those of groups (`data list`) too, in the order in which help lists them."""
+    for program, app in PROGRAMS.items():
+        yield from _commands(program, app, "")
+
+
+def _commands(program: str, group: typer.Typer, prefix: str) -> Iterator[Command]:
     for info in group.registered_commands:
         assert info.callback is not None
-        yield Command(prefix + (info.name or info.callback.__name__.replace("_", "-")), info.callback)
+        yield Command(program, prefix + (info.name or info.callback.__name__.replace("_", "-")), info.callback)
     for info in group.registered_groups:
         assert info.typer_instance is not None
-        yield from commands(info.typer_instance, f"{prefix}{info.name} ")
+        yield from _commands(program, info.typer_instance, f"{prefix}{info.name} ")
 
 
 def render_command(command: Command) -> str:
@@ -57,7 +67,7 @@ def render_command(command: Command) -> str:
     usage = " ".join(given.name if given.required else f"[{given.name}]" for given in arguments)
     body = [[f"`{given.name}`", given.meaning, given.default] for given in command.parameters]
     table = f"\n\n{markdown(['', 'meaning', 'default'], body)}" if body else "\n"
-    return f"### `{f'maggnn {command.name} {usage}'.strip()}`\n\n{rendered(command.callback.__doc__)}{table}"
+    return f"### `{f'{command.program} {command.name} {usage}'.strip()}`\n\n{rendered(command.callback.__doc__)}{table}"
 
 
 def _parameter(hint: Any, parameter: inspect.Parameter) -> Parameter:

@@ -1,4 +1,4 @@
-"""The reference: `docs/api.md`, from signatures and docstrings, the command line's declarations and the config.
+"""The reference: `docs/api.md`, from signatures and docstrings, the declarations of the command lines and the config.
 
 Nothing is written here by hand but which names belong on the page. The same code gives the same bytes, whatever
 machine renders it.
@@ -43,12 +43,13 @@ NAMES: dict[str, tuple[str, ...]] = {
     "maggnn.training.evaluate": ("evaluate", "Evaluation", "evaluate_model"),
     "maggnn.model.pretrained": ("PretrainedAgent",),
     "maggnn.model.state": ("State", "Move"),
+    "maggnn.model.marking": ("Marking", "BinaryMarking", "DistanceMarking", "make_marking"),
     "maggnn.theory.planner": ("partitions", "plan", "Plan", "Level", "Partitions"),
     "maggnn.theory.refinement": ("separating_order", "Comparison", "copy_hashes"),
     "maggnn.theory.equivariance": ("answer_equivariantly", "canonical_starts"),
     "maggnn.theory.canonical": ("answer_canonically", "canonical_form"),
     "maggnn.theory.particles": ("ParticleFilter",),
-    "maggnn.baselines": ("make_encoder", "rival_type"),
+    "maggnn.baselines": ("make_encoder", "baseline_type"),
     "maggnn.config": ("load", "from_dict", "to_dict", "describe"),
     "maggnn.model.runtime": ("make_generator", "pick_device"),
 }  # fmt: skip
@@ -70,10 +71,10 @@ WIDTH = 100
 def render_reference() -> str:
     """The whole of `docs/api.md`."""
     contents = [f"- [{module}](#{anchor(f'Module {module}')})" for module in NAMES]
-    contents += ["- [Rivals](#rivals)", "- [Commands](#commands)", "- [Settings](#settings)"]
+    contents += ["- [Baselines](#baselines)", "- [Commands](#commands)", "- [Settings](#settings)"]
     parts = [PREAMBLE, "\n".join(contents) + "\n"]
     parts += [_module(module, names) for module, names in NAMES.items()]
-    parts += [_rivals(), _commands(), _settings()]
+    parts += [_baselines(), _commands(), _settings()]
     return "\n".join(parts)
 
 
@@ -194,7 +195,7 @@ def _default(parameter: inspect.Parameter) -> str:
     return "..." if text.startswith("<") or " at 0x" in text else text
 
 
-def _rivals() -> str:
+def _baselines() -> str:
     from maggnn.baselines import BASELINES, baseline_type
 
     body = [
@@ -202,11 +203,14 @@ def _rivals() -> str:
         for name, kind in ((name, baseline_type(name)) for name in BASELINES)
     ]
     text = "The methods that the paper compares with: `rival.name` in a config, or an encoder of `make_encoder`.\n"
-    return f"## Rivals\n\n{text}\n{markdown(['name', 'class', 'idea'], body)}"
+    return f"## Baselines\n\n{text}\n{markdown(['name', 'class', 'idea'], body)}"
 
 
 def _commands() -> str:
-    text = "A mistake of yours is one line on standard error and exit code 2; `--json` prints one object last.\n"
+    text = (
+        "`maggnn` is the package's command line. `maggnn-paper` reproduces the paper; it is installed by itself.\n"
+        "A user's mistake is one line on standard error and exit code 2; `--json` prints one object last.\n"
+    )
     return "\n".join(["## Commands\n", text, *(render_command(command) for command in commands())])
 
 

@@ -113,6 +113,7 @@ _MOLHIV: Variants = {
 }  # fmt: skip
 
 _AGENT_ALONE = ("training.held_out_share=0.1",)
+_WIDER = ("encoder.hidden=128",)
 _ONE_MARK = ("agent.num_tuples=4", "agent.tuple_order=1")
 _CENTRAL = (*_ONE_MARK, "agent.start=central")
 
@@ -132,6 +133,21 @@ _ZINC_DISTANCE: Variants = {
     "SIMUL, held out .1": ("mag-gnn", _AGENT_ALONE),
     "SIMUL, held out .2": ("mag-gnn", ("training.held_out_share=0.2",)),
     "SIMUL, k=1, m=4, central, held out .1": ("mag-gnn", (*_AGENT_ALONE, *_CENTRAL)),
+    "random marks, wider": ("random-marks", _WIDER),
+    "random marks, wider, m=4": ("random-marks", (*_WIDER, "agent.num_tuples=4")),
+    "central, k=1, m=4, wider": ("random-marks", (*_WIDER, *_CENTRAL, "agent.num_moves=0")),
+    "central, k=1, m=8, wider": ("random-marks", (*_WIDER, *_CENTRAL, "agent.num_moves=0", "agent.num_tuples=8")),
+    "PRE, wider, rate 8e-3": ("mag-gnn-pre", (*_WIDER, "training.learning_rate=8e-3")),
+    "PRE, wider, steps of 512": ("mag-gnn-pre", (*_WIDER, "training.batch_size=512")),
+    "PRE, wider, norms fixed for .1": ("mag-gnn-pre", (*_WIDER, "training.fixed_norms=0.1")),
+    "PRE, wider, 18k steps": ("mag-gnn-pre", (*_WIDER, "training.predictor_steps=18000")),
+    "PRE, wider, m=4": ("mag-gnn-pre", (*_WIDER, "agent.num_tuples=4")),
+    "PRE, wider, t=4": ("mag-gnn-pre", (*_WIDER, "agent.num_moves=4")),
+    "PRE, wider, in turn, t=4": ("mag-gnn-pre", (*_WIDER, "agent.num_moves=4", "agent.actions=in_turn")),
+    "SIMUL, wider": ("mag-gnn", _WIDER),
+    "SIMUL, wider, rate 8e-3": ("mag-gnn", (*_WIDER, "training.learning_rate=8e-3")),
+    "SIMUL, wider, 2k agent steps": ("mag-gnn", (*_WIDER, "training.agent_steps=2000")),
+    "SIMUL, wider, m=4": ("mag-gnn", (*_WIDER, "agent.num_tuples=4")),
 }
 
 VARIANTS: dict[str, Variants] = {

@@ -96,9 +96,20 @@ class FittedModel:
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             done: is told after each chunk how many graphs have been answered so far.
         """
-        engine = Engine(self.model, self.familiar(packed), memory_mb, seed=seed)
-        answers = engine.predict(torch.arange(len(packed)), done)
+        engine = self.engine(memory_mb)
+        answers = engine.predict(self.familiar(packed), done=done, seed=seed).cpu()
         return answers.double().softmax(dim=-1).float() if self.facts.task == "classification" else answers
+
+    def engine(self, memory_mb: float = 200.0, device: str = "auto") -> Engine:
+        """The engine that answers, on the GPU where there is one; made once for each budget and device."""
+        engines: dict[tuple[float, str], Engine] = self.__dict__.setdefault("_engines", {})
+        if (memory_mb, device) not in engines:
+            engines[memory_mb, device] = Engine(self.model, device, memory_mb, adapt=False)
+        return engines[memory_mb, device]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without engines: a copy or a pickle makes its own, on the device that it then has."""
+        return {name: value for name, value in self.__dict__.items() if name != "_engines"}
 
     def _check(self, packed: PackedGraphs) -> None:
         for name, values, spec in (

@@ -7,7 +7,6 @@ depend neither on the number of workers nor on interruptions.
 from __future__ import annotations
 
 import contextlib
-import gc
 import hashlib
 import os
 import time
@@ -77,11 +76,9 @@ def _threads_beside(workers: int) -> Iterator[None]:
     """Leave the workers their cores: threads that wait for one another on shared cores halve the rate."""
     before = torch.get_num_threads()
     torch.set_num_threads(min(before, max(1, (os.cpu_count() or 1) - workers)))
-    gc.freeze()  # what is there stays: collecting looks at what a chunk made alone
     try:
         yield
     finally:
-        gc.unfreeze()
         torch.set_num_threads(before)
 
 
@@ -130,7 +127,6 @@ def _make_parts(
                 if future is not None:
                     columns, without = answered(fitted, chunk, future.result(), number)
                     counts["without"] += without
-                    gc.collect()  # a frozen model refers to itself: without this, memory grows by some MB a chunk
                     cells = [*chunk.columns, *columns]
                     parts.add(number, lambda path, cells=cells: write_part(path, kind, names, types, cells))
                 counts["rows"] += len(chunk.smiles)

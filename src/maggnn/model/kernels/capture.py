@@ -40,6 +40,8 @@ class Captured(Generic[Shape]):
     Args:
         generators: what the function draws from; a recording must know them.
         recordable: False for a function that does wait or look; it is then just called.
+        share_memory: all recordings work in the same memory. For functions that keep nothing between calls: of what a
+            recording leaves behind, the next one may overwrite all but its (copied) result.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Captured(Generic[Shape]):
         device: torch.device,
         generators: Sequence[torch.Generator] = (),
         recordable: bool = True,
+        share_memory: bool = False,
     ) -> None:
         self.function = function
         self.records = recordable and device.type == "cuda"
@@ -55,6 +58,7 @@ class Captured(Generic[Shape]):
         self._calls: dict[Shape, int] = {}
         self._recordings: dict[Shape, _Recording] = {}
         self._stream = torch.cuda.Stream(device) if self.records else None
+        self._pool = torch.cuda.graph_pool_handle() if self.records and share_memory else None
 
     def __call__(self, shape: Shape, *inputs: Tensor) -> Tensor:
         if self._stream is None:
@@ -65,8 +69,8 @@ class Captured(Generic[Shape]):
         recording = self._recordings.get(shape)
         if recording is None:
             recording = self._recordings[shape] = self._record(shape, inputs)
-        for static, given in zip(recording.inputs, inputs, strict=True):
-            static.copy_(given, non_blocking=True)
+        # Few launches for many tensors.
+        torch._foreach_copy_(recording.inputs, inputs, non_blocking=True)  # pyright: ignore[reportPrivateImportUsage]
         recording.graph.replay()
         return recording.output.clone()
 
@@ -84,7 +88,7 @@ class Captured(Generic[Shape]):
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
-        with _no_collection(), torch.cuda.graph(graph, stream=self._stream):
+        with _no_collection(), torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
             output = self.function(shape, *static)
         return _Recording(graph, static, output)
 

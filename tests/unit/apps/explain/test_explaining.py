@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from pathlib import Path
+from importlib.resources import files
 from xml.etree import ElementTree
 
 import networkx as nx
@@ -30,7 +30,7 @@ from maggnn.training.run import train
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "C1CCCCC1", "OCCO", "CC(C)O", "NCCO"]
 OXYGENS = [smiles.count("O") for smiles in SMILES]
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
-DEMO = Path(__file__).parents[3] / "configs" / "demo_shrikhande_rook.toml"
+DEMO = "demo_shrikhande_rook"
 FEW = ["training.predictor_steps=5", "training.agent_steps=5", "training.starts_per_graph=4"]
 
 
@@ -248,7 +248,7 @@ def test_random_moves_do_not_repeat_the_draws_of_the_start(tmp_path):
 
 
 def test_tuples_have_the_colours_of_the_page():
-    folder = Path(explain.__code__.co_filename).parent / "show" / "page"
+    folder = files("maggnn.apps.show") / "page"
     light, dark = re.findall(r"--tuple-0:.*", (folder / "page.css").read_text())
     assert tuple(re.findall(r"--tuple-\d: (#\w+);", light)) == HUES
     assert len(re.findall(r"--tuple-\d: (#\w+);", dark)) == len(HUES)

@@ -1,24 +1,14 @@
 """`maggnn show` as people start it: the address, the end, and mistakes of one line."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import httpx
 import pytest
 
-from maggnn.apps import cli
 
-MAGGNN = Path(sys.executable).parent / "maggnn"
-
-
-def test_it_serves_until_it_is_interrupted(runs):
-    command = [str(MAGGNN), "show", str(runs), "--port", "0"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+def test_it_serves_until_it_is_interrupted(runs, start_command):
+    process = start_command("maggnn", "show", runs, "--port", "0", cwd=runs)
     assert process.stdout is not None
     address = process.stdout.readline().split()[0]
     assert address.startswith("http://127.0.0.1:")
@@ -30,14 +20,9 @@ def test_it_serves_until_it_is_interrupted(runs):
 
 
 @pytest.fixture
-def fails(monkeypatch, capsys):
+def fails(call_command, tmp_path):
     def run(*arguments: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["maggnn", "show", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        assert ended.value.code == 2 and out == "" and err.startswith("maggnn: ") and err.count("\n") == 1
-        return err
+        return call_command("maggnn", "show", *arguments, cwd=tmp_path).mistake()
 
     return run
 

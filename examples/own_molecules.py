@@ -50,7 +50,7 @@ def main() -> None:
     )
     trained = train(config, quiet=True)
     dataset, test = load_own(folder / "mine.npz"), trained.split.test
-    answers = Engine(trained.model, dataset.graphs).predict(test)  # in the target's own units
+    answers = Engine(trained.model).predict(dataset.graphs, test).cpu()  # in the target's own units
     error, guess = (
         (values - dataset.y[test]).abs().mean() for values in (answers, dataset.y[trained.split.train].mean())
     )

@@ -20,9 +20,20 @@ Precision = Literal["float32", "tf32", "bfloat16"]
 """Of matrix products on a GPU while answering: 24, 11 or 8 bits of each factor; sums are always float32."""
 
 
-def option(default: Any, help_text: str) -> Any:
-    """A field with its one-line description."""
-    return field(default=default, metadata={"help": help_text})
+def option(
+    default: Any,
+    help_text: str,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    experimental: bool = False,
+) -> Any:
+    """A field with its one-line description and its bounds.
+
+    Args:
+        experimental: the setting of a single experiment. In a file it stands under `[experimental.<section>]`.
+    """
+    limits = {"at least": at_least, "at most": at_most}
+    return field(default=default, metadata={"help": help_text, "limits": limits, "experimental": experimental})
 
 
 @dataclass(frozen=True)
@@ -30,8 +41,8 @@ class DataConfig:
     """Which graphs."""
 
     name: str = option("sr25", "data set, a name from `maggnn data list`")
-    fold: int = option(0, "which split of the set's protocol (CSL, EXP: one of ten folds)")
-    split_seed: int = option(0, "seed that deals the graphs into folds")
+    fold: int = option(0, "which split of the set's protocol (CSL, EXP: one of ten folds)", at_least=0)
+    split_seed: int = option(0, "seed that deals the graphs into folds", at_least=0)
 
 
 @dataclass(frozen=True)
@@ -39,22 +50,26 @@ class EncoderConfig:
     """The MPNN g of Eq. 1, used for g_p and for g_rl."""
 
     conv: str = option("gin", "gin, gine, or the name of any PyG convolution such as GATConv")
-    num_layers: int = option(5, "T: message-passing layers")
-    hidden: int = option(96, "d: width")
+    num_layers: int = option(5, "T: message-passing layers", at_least=1)
+    hidden: int = option(96, "d: width", at_least=1)
     norm: Literal["batch", "layer"] = option("batch", "normalisation after each linear map")
     jk: Literal["none", "sum", "last"] = option(
-        "none", "jumping knowledge: last layer's output, sum over layers, or last layer through a linear map"
+        "none",
+        "jumping knowledge: last layer's output, sum over layers, or last layer through a linear map",
+        experimental=True,
     )
     residual: bool = option(False, "add a layer's input to its output")
-    dropout: float = option(0.0, "share of a layer's outputs that training drops")
-    random_walk: int = option(0, "steps whose return probabilities describe each node beside its features")
-    distances: bool = option(False, "describe each node also by how many nodes are 1, 2, ... 12 edges away")
+    dropout: float = option(0.0, "share of a layer's outputs that training drops", at_least=0, at_most=0.9)
+    random_walk: int = option(0, "steps whose return probabilities describe each node beside its features", at_least=0)
+    distances: bool = option(
+        False, "describe each node also by how many nodes are 1, 2, ... 12 edges away", experimental=True
+    )
     rings: bool = option(False, "gine: each edge also knows the smallest ring it lies in, up to 8 nodes")
     marking: Literal["binary", "distance"] = option(
         "binary", "X(v) of Eq. 2: marked or not, or each node's distance from each marked node"
     )
-    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2); of binary marking")
-    c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2); of binary marking")
+    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2); of binary marking", experimental=True)
+    c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2); of binary marking", experimental=True)
 
 
 @dataclass(frozen=True)
@@ -63,11 +78,17 @@ class PredictorConfig:
 
     pooling: Literal["mean", "sum"] = option("mean", "R: how nodes and tuples are pooled")
     read_marked: bool = option(False, "R also reads the marked nodes themselves, slot by slot")
-    read_roots: bool = option(False, "R also reads the roots of a rooted graph, the nodes that its target is about")
-    whiten: bool = option(False, "decorrelate the pooled embedding before the MLP")
-    ridge: float = option(1e-5, "added to the covariance when whitening; small batches want more")
+    read_roots: bool = option(
+        False, "R also reads the roots of a rooted graph, the nodes that its target is about", experimental=True
+    )
+    whiten: bool = option(False, "decorrelate the pooled embedding before the MLP", experimental=True)
+    ridge: float = option(
+        1e-5, "added to the covariance when whitening; small batches want more", at_least=0, experimental=True
+    )
     composition: bool = option(
-        False, "regression: learn what the counts of node categories (the first column) do not explain linearly"
+        False,
+        "regression: learn what the counts of node categories (the first column) do not explain linearly",
+        experimental=True,
     )
 
 
@@ -75,9 +96,9 @@ class PredictorConfig:
 class AgentConfig:
     """The agent and its search."""
 
-    num_tuples: int = option(1, "m: node tuples, that is marked copies of the graph")
-    tuple_order: int = option(2, "k: nodes in a tuple; 0 is a plain GNN without marks")
-    num_moves: int = option(4, "t: moves of a search")
+    num_tuples: int = option(1, "m: node tuples, that is marked copies of the graph", at_least=1)
+    tuple_order: int = option(2, "k: nodes in a tuple; 0 is a plain GNN without marks", at_least=0)
+    num_moves: int = option(4, "t: moves of a search", at_least=0)
     actions: Literal["simultaneous", "in_turn", "choose"] = option(
         "simultaneous", "every tuple moves at once, tuples move in turn, or the agent chooses the tuple too"
     )
@@ -85,13 +106,24 @@ class AgentConfig:
         "last", "answer from the last state (the paper) or from the most confident state seen (label-free)"
     )
     encoder: Literal["own", "shared"] = option(
-        "own", "g_rl: an encoder of its own, or the predictor's, whose passes then serve Q and the answers alike"
+        "own",
+        "g_rl: an encoder of its own, or the predictor's, whose passes then serve Q and the answers alike",
+        experimental=True,
     )
     state: Literal["q_network", "predictor"] = option(
-        "q_network", "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's"
+        "q_network",
+        "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's",
+        experimental=True,
     )
-    caution: float = option(0.0, "a mark moves only where Q promises more than this beyond what staying promises")
-    history: Literal["zero", "mean", "lstm"] = option("zero", "f_W: the update of the state matrix W")
+    caution: float = option(
+        0.0,
+        "a mark moves only where Q promises more than this beyond what staying promises",
+        at_least=0,
+        experimental=True,
+    )
+    history: Literal["zero", "mean", "lstm"] = option(
+        "zero", "f_W: the update of the state matrix W", experimental=True
+    )
     start: Literal["random", "central", "neighbours"] = option(
         "random",
         "U before the first move: random tuples, the nodes of highest subgraph centrality in order, "
@@ -105,19 +137,30 @@ class RivalConfig:
     """Another method in place of MAG-GNN's own encoder g_p, without tuples or agent."""
 
     name: str = option("", "a rival method, such as ngnn or i2gnn (see maggnn.baselines); empty: MAG-GNN itself")
-    hops: int = option(3, "how far the subgraphs of a root reach, in edges; 0: the whole graph")
-    pooling: Literal["mean", "sum"] = option("mean", "how ngnn, i2gnn and gnn-ak+ pool the nodes of a subgraph")
-    copies: int = option(4, "copies of each graph, for methods that draw some at random")
-    largest_ring: int = option(6, "of the rings that gsn counts and cin makes cells of, in nodes")
+    hops: int = option(
+        3, "how far the subgraphs of a root reach, in edges; 0: the whole graph", at_least=0, experimental=True
+    )
+    pooling: Literal["mean", "sum"] = option(
+        "mean", "how ngnn, i2gnn and gnn-ak+ pool the nodes of a subgraph", experimental=True
+    )
+    copies: int = option(4, "copies of each graph, for methods that draw some at random", at_least=1, experimental=True)
+    largest_ring: int = option(
+        6, "of the rings that gsn counts and cin makes cells of, in nodes", at_least=3, experimental=True
+    )
 
 
 @dataclass(frozen=True)
 class ReplayConfig:
     """The buffer D of experience."""
 
-    capacity: int = option(30_000, "experiences kept (memory size)")
-    warmup: int = option(1_000, "experiences before the first Q update ('until D has enough memory')")
-    walk_length: int = option(4, "moves before a walk restarts from random tuples; 1 is Algorithm 2 to the letter")
+    capacity: int = option(30_000, "experiences kept (memory size)", at_least=1)
+    warmup: int = option(1_000, "experiences before the first Q update ('until D has enough memory')", at_least=1)
+    walk_length: int = option(
+        4,
+        "moves before a walk restarts from random tuples; 1 is Algorithm 2 to the letter",
+        at_least=1,
+        experimental=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -129,51 +172,75 @@ class TrainingConfig:
         "ORD: first the predictor on random tuples, then the agent; SIMUL: both in turn; "
         "PRE: a predictor on the tuples that an agent from other data moves",
     )
-    predictor_steps: int = option(3_000, "optimiser steps of f_p")
+    predictor_steps: int = option(3_000, "optimiser steps of f_p", at_least=0)
     agent_steps: int = option(
-        2_000, "RL-Experience calls, each followed by Q updates; SIMUL spreads them over the predictor's steps"
+        2_000,
+        "RL-Experience calls, each followed by Q updates; SIMUL spreads them over the predictor's steps",
+        at_least=0,
     )
-    batch_size: int = option(64, "graphs in a predictor step")
+    batch_size: int = option(64, "graphs in a predictor step", at_least=1)
     held_out_share: float = option(
-        0.0, "share of the training graphs that only the agent learns from: of those that f_p knows, rewards say little"
+        0.0,
+        "share of the training graphs that only the agent learns from: of those that f_p knows, rewards say little",
+        at_least=0,
+        at_most=0.9,
+        experimental=True,
     )
-    starts_per_graph: int = option(1, "random sets U drawn for each graph of a predictor step (edges are shared)")
-    agent_batch_size: int = option(128, "experiences in a Q update")
-    updates_per_experience: int = option(1, "Q updates after each RL-Experience; 1 is Algorithm 2 to the letter")
-    walkers: int = option(64, "graphs that gather experience at once")
-    learning_rate: float = option(1e-3, "peak learning rate")
-    schedule: Literal["constant", "one_cycle"] = option("one_cycle", "learning rate over a phase")
-    weight_decay: float = option(0.0, "decoupled weight decay")
+    starts_per_graph: int = option(
+        1, "random sets U drawn for each graph of a predictor step (edges are shared)", at_least=1
+    )
+    agent_batch_size: int = option(128, "experiences in a Q update", at_least=1)
+    updates_per_experience: int = option(
+        1, "Q updates after each RL-Experience; 1 is Algorithm 2 to the letter", at_least=1, experimental=True
+    )
+    walkers: int = option(64, "graphs that gather experience at once", at_least=1)
+    learning_rate: float = option(1e-3, "peak learning rate", at_least=0)
+    schedule: Literal["constant", "one_cycle"] = option("one_cycle", "learning rate over a phase", experimental=True)
+    weight_decay: float = option(0.0, "decoupled weight decay", at_least=0)
     target: Literal["dqn", "double_dqn", "lookahead"] = option(
         "lookahead", "what Q learns: the paper's bootstrap, double DQN, or exact one-move outcomes"
     )
-    gamma: float = option(0.0, "discount of future reward")
-    sync_every: int = option(150, "Q updates between copies to the target network (sync rate)")
-    epsilon_end: float = option(0.1, "where epsilon, which starts at 1, ends")
-    epsilon_share: float = option(0.5, "share of the agent's steps over which epsilon falls")
+    gamma: float = option(0.0, "discount of future reward", at_least=0, at_most=1)
+    sync_every: int = option(
+        150, "Q updates between copies to the target network (sync rate)", at_least=1, experimental=True
+    )
+    epsilon_end: float = option(0.1, "where epsilon, which starts at 1, ends", at_least=0, at_most=1, experimental=True)
+    epsilon_share: float = option(
+        0.5, "share of the agent's steps over which epsilon falls", at_least=0, at_most=1, experimental=True
+    )
     reward: Literal["loss", "error"] = option(
         "loss", "L in Eq. 8: the task's loss, or the bounded 1 - p(y) for classification"
     )
     standardise_rewards: bool = option(
-        False, "lookahead: the rewards of a state's moves in units of their own spread, so that all states count alike"
+        False,
+        "lookahead: the rewards of a state's moves in units of their own spread, so that all states count alike",
+        experimental=True,
     )
     fixed_norms: float = option(
-        0.0, "share of the predictor's steps, the last ones, in which its norms keep the statistics they have by then"
+        0.0,
+        "share of the predictor's steps, the last ones, in which its norms keep the statistics they have by then",
+        at_least=0,
+        at_most=1,
+        experimental=True,
     )
-    validate_every: int = option(0, "predictor steps between looks at the validation part; 0: no look, last weights")
-    patience: int = option(0, "looks without a new best before training stops; 0: all steps; the best weights are kept")
+    validate_every: int = option(
+        0, "predictor steps between looks at the validation part; 0: no look, last weights", at_least=0
+    )
+    patience: int = option(
+        0, "looks without a new best before training stops; 0: all steps; the best weights are kept", at_least=0
+    )
 
 
 @dataclass(frozen=True)
 class RuntimeConfig:
     """Where and how a run is kept."""
 
-    seed: int = option(0, "seed of every generator of the run")
+    seed: int = option(0, "seed of every generator of the run", at_least=0, at_most=2**62)
     device: str = option("auto", "auto, cpu or cuda")
     precision: Literal["float32", "tf32"] = option("float32", "of matrix products while training on a GPU")
-    tests: int = option(10, "tests of a run, each from fresh random tuples")
-    log_every: int = option(50, "steps between logged scalars")
-    checkpoint_every: int = option(500, "steps between checkpoints")
+    tests: int = option(10, "tests of a run, each from fresh random tuples", at_least=1)
+    log_every: int = option(50, "steps between logged scalars", at_least=1)
+    checkpoint_every: int = option(500, "steps between checkpoints", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -230,13 +297,30 @@ def _packaged(name: str) -> Path:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The plain values of a TOML file."""
+    """The plain values of a TOML file, experimental settings in the sections that they belong to."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _with_experimental(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     except FileNotFoundError:
         raise InputError(f"{path}: no such config file") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path}: cannot be read as TOML: {error}") from None
+
+
+def _with_experimental(values: dict[str, Any], origin: str) -> dict[str, Any]:
+    """A file's values with `[experimental.<section>]` merged into `[<section>]`, each setting where it must stand."""
+    known = {name for name, _, _ in describe(experimental=True)}
+    for section, entries in values.items():
+        for key in entries if isinstance(entries, Mapping) and section != "experimental" else ():
+            if f"{section}.{key}" in known:
+                raise InputError(f"{origin}: {section}.{key} is experimental: set it under [experimental.{section}]")
+    for section, entries in values.pop("experimental", {}).items():
+        if not isinstance(entries, Mapping):
+            raise InputError(f"{origin}: no experimental setting {section}: write it under [experimental.<section>]")
+        for key, value in entries.items():
+            if f"{section}.{key}" not in known:
+                raise InputError(f"{origin}: no experimental setting {section}.{key}{did_you_mean(key, known)}")
+            values.setdefault(section, {})[key] = value
+    return values
 
 
 def from_dict(values: Mapping[str, Any], origin: str) -> Config:
@@ -277,13 +361,14 @@ def to_json(config: Config) -> str:
     return json.dumps(changed, sort_keys=True)
 
 
-def describe() -> list[tuple[str, str, str]]:
-    """(section.key, default, description) of every setting, for help texts and docs."""
-    rows = []
-    for section in fields(Config):
-        for entry in _entries(section):
-            rows.append((f"{section.name}.{entry.name}", repr(entry.default), entry.metadata["help"]))
-    return rows
+def describe(experimental: bool = False) -> list[tuple[str, str, str]]:
+    """(section.key, default, description) of every setting, or of every experimental one, for help texts and docs."""
+    return [
+        (f"{section.name}.{entry.name}", repr(entry.default), entry.metadata["help"])
+        for section in fields(Config)
+        for entry in _entries(section)
+        if entry.metadata["experimental"] == experimental
+    ]
 
 
 def _entries(section: Field[Any]) -> tuple[Field[Any], ...]:
@@ -319,67 +404,18 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
 _LATER_SECTIONS = ("rival",)
 """Not in the line of a config that leaves them alone."""
 
-_AT_LEAST: dict[str, float] = {
-    "hops": 0,
-    "copies": 1,
-    "largest_ring": 3,
-    "fold": 0,
-    "split_seed": 0,
-    "num_layers": 1,
-    "ridge": 0,
-    "dropout": 0,
-    "random_walk": 0,
-    "validate_every": 0,
-    "patience": 0,
-    "hidden": 1,
-    "num_tuples": 1,
-    "tuple_order": 0,
-    "num_moves": 0,
-    "caution": 0,
-    "capacity": 1,
-    "warmup": 1,
-    "walk_length": 1,
-    "predictor_steps": 0,
-    "agent_steps": 0,
-    "batch_size": 1,
-    "starts_per_graph": 1,
-    "agent_batch_size": 1,
-    "updates_per_experience": 1,
-    "walkers": 1,
-    "learning_rate": 0,
-    "weight_decay": 0,
-    "gamma": 0,
-    "sync_every": 1,
-    "epsilon_end": 0,
-    "epsilon_share": 0,
-    "fixed_norms": 0,
-    "held_out_share": 0,
-    "seed": 0,
-    "tests": 1,
-    "log_every": 1,
-    "checkpoint_every": 1,
-}
-_AT_MOST: dict[str, float] = {
-    "dropout": 0.9,
-    "gamma": 1,
-    "epsilon_end": 1,
-    "epsilon_share": 1,
-    "fixed_norms": 1,
-    "held_out_share": 0.9,
-    "seed": 2**62,
-}
-
 
 def check_section(section: Any, where: str = "config") -> None:
     """Types, choices and ranges of one section's fields, and what must hold between them."""
     hints = get_type_hints(type(section))
+    metadata = {entry.name: entry.metadata for entry in fields(section)}
     for name, hint in hints.items():
         value = _typed(hint, getattr(section, name), f"{where}: {name}")
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"{where}: {name} is {value}, must be a finite number")
-        for limits, sign, word in ((_AT_LEAST, 1, "at least"), (_AT_MOST, -1, "at most")):
-            if name in limits and sign * value < sign * limits[name]:
-                raise InputError(f"{where}: {name} is {value}, must be {word} {limits[name]}")
+        for word, limit in metadata[name]["limits"].items():
+            if limit is not None and (value < limit if word == "at least" else value > limit):
+                raise InputError(f"{where}: {name} is {value}, must be {word} {limit}")
     if isinstance(section, AgentConfig) and section.tuple_order == 0 and section.num_moves > 0:
         raise InputError(f"{where}: agent.tuple_order = 0 is a plain GNN with nothing to move: set num_moves to 0")
     if isinstance(section, TrainingConfig) and section.target != "lookahead" and section.standardise_rewards:

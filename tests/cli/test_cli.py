@@ -62,8 +62,9 @@ def test_help_names_the_commands(tmp_path, stdout_of):
 
 
 def test_settings_lists_every_key(tmp_path, stdout_of):
-    text = stdout_of("settings", cwd=tmp_path)
-    assert all(key in text for key, _, _ in describe())
+    for flags, experimental in (((), False), (("--experimental",), True)):
+        text = stdout_of("settings", *flags, cwd=tmp_path)
+        assert all(key in text for key, _, _ in describe(experimental))
 
 
 def test_data(tmp_path, stdout_of):

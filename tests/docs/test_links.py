@@ -138,7 +138,7 @@ def wrong_commands(path: Path) -> Iterator[str]:
 
 
 def unknown_settings(path: Path) -> Iterator[str]:
-    known = {name for name, _, _ in describe()}
+    known = {name for name, _, _ in [*describe(), *describe(experimental=True)]}
     named = {f"{section}.{key}" for section, key in SETTING.findall(prose_of(path))}
     files = {name for name in named if name.endswith((".md", ".py", ".json", ".png"))}
     yield from sorted(named - files - METHODS - known)

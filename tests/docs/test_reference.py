@@ -28,7 +28,8 @@ def test_everything_public_is_there(page):
     assert all(f"\n### maggnn.{name}\n" in page for name in maggnn.__all__)
     assert all(f"\n### {module}.{name}\n" in page for module, names in NAMES.items() for name in names)
     assert all(f"\n### `{command.program} {command.name}" in page for command in commands())
-    assert all(f"| `{name.partition('.')[2]}` |" in page for name, _, _ in describe())
+    settings = [*describe(), *describe(experimental=True)]
+    assert all(f"| `{name.partition('.')[2]}` |" in page for name, _, _ in settings)
 
 
 def test_nothing_of_this_machine_is_there(page):

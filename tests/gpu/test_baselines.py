@@ -1,4 +1,4 @@
-"""Rivals on a GPU answer as on a CPU, and learn there."""
+"""Baselines on a GPU answer as on a CPU, and learn there."""
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def make_model(name):
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if not baseline_type(name).draws])
 @torch.no_grad()
-def test_a_rival_answers_as_on_the_cpu(name):
+def test_a_baseline_answers_as_on_the_cpu(name):
     packed, model = make_packed(), make_model(name).eval()
     ids = torch.arange(len(packed))
     exact = model.double().predictor(packed[ids], model.starts(packed[ids]))
@@ -48,7 +48,7 @@ def test_a_rival_answers_as_on_the_cpu(name):
 
 
 @pytest.mark.parametrize("name", BASELINES)
-def test_a_rival_learns(name):
+def test_a_baseline_learns(name):
     model, packed = make_model(name).cuda(), make_packed().to("cuda")
     graphs = packed[torch.arange(len(packed))]
     target = torch.stack([graphs.num_nodes, graphs.num_nodes.square()], dim=1).float()

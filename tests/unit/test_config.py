@@ -124,7 +124,7 @@ def test_round_trip():
 
 
 def test_every_setting_is_described():
-    rows = config.describe()
+    rows = [*config.describe(), *config.describe(experimental=True)]
     assert len(rows) == sum(len(section) for section in config.to_dict(Config()).values())
     assert all(text for _, _, text in rows)
 
@@ -140,6 +140,31 @@ def test_files(tmp_path):
     for missing in (tmp_path / "none.toml", tmp_path):
         with pytest.raises(InputError, match=missing.name):
             config.load(missing)
+
+
+def test_a_user_meets_few_settings():
+    assert len(config.describe()) <= 45
+
+
+def test_experimental_settings_have_a_section_of_their_own_in_files(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text("[encoder]\nhidden = 8\n\n[experimental.encoder]\njk = 'sum'\n", encoding="utf-8")
+    assert (config.load(path).encoder.hidden, config.load(path).encoder.jk) == (8, "sum")
+    for wrong, words in (
+        ("[encoder]\njk = 'sum'\n", "encoder.jk is experimental: set it under [experimental.encoder]"),
+        ("[experimental.encoder]\nhidden = 8\n", "no experimental setting encoder.hidden"),
+        ("[experimental]\njk = 'sum'\n", "no experimental setting"),
+    ):
+        path.write_text(wrong, encoding="utf-8")
+        with pytest.raises(InputError) as raised:
+            config.load(path)
+        assert words in str(raised.value) and "\n" not in str(raised.value)
+
+
+def test_packaged_configs_are_found_by_name():
+    assert config.load("sr25") == config.load(config.packaged_folder() / "sr25.toml")
+    with pytest.raises(InputError, match="no config 'sr52': did you mean"):
+        config.load("sr52")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

@@ -29,6 +29,7 @@ def test_every_example_is_tested():
         "new_dataset.py",
         "new_base_gnn.py",
         "own_molecules.py",
+        "mag_gnn_in_one_file.py",
     }
 
 
@@ -57,3 +58,14 @@ def test_own_molecules():
     assert "301 rows, left out: [(302, " in text
     error, guess = map(float, re.findall(r"error ([\d.]+), of always saying the mean ([\d.]+)", text)[0])
     assert error < 0.5 * guess
+
+
+def test_mag_gnn_in_one_file():
+    """That it equals the package is in `test_one_file_example.py`."""
+    text = output_of("mag_gnn_in_one_file.py")
+    lines = re.findall(r"^(GIN|random marks|random moves|agent)\D* ([\d. ]+)$", text, re.MULTILINE)
+    found = {name: [float(value) for value in values.split()] for name, values in lines}
+    assert found["GIN"] == [50.0]
+    assert 70 < found["random marks"][0] < 97
+    assert max(found["random moves"]) < 97
+    assert min(found["agent"]) > 98

@@ -8,7 +8,6 @@ Neighbours: the experiments append here; `maggnn_paper.report` renders `docs/res
 """
 
 import dataclasses
-import fcntl
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from maggnn.data.files import locked
 from maggnn.errors import InputError, did_you_mean
 
 DEFAULT_PATH = Path("results/ledger.jsonl")
@@ -198,8 +198,7 @@ def append(rows: LedgerRow | Iterable[LedgerRow], path: Path | str = DEFAULT_PAT
         return
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+    with locked(path.with_suffix(".lock")), path.open("a+b") as file:
         if _ends_in_partial_line(file):
             text = "\n" + text
         file.write(text.encode())

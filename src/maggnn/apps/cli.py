@@ -286,11 +286,15 @@ def agents(as_json: AsJson = False) -> None:
 
 
 @app.command()
-def settings() -> None:
+def settings(
+    experimental: Annotated[
+        bool, typer.Option("--experimental", help="the settings of single experiments, under [experimental.<section>]")
+    ] = False,
+) -> None:
     """Every setting of a config file, with its default and meaning."""
     from maggnn.config import describe
 
-    print_table(["setting", "default", "meaning"], [list(row) for row in describe()])
+    print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
 
 
 @app.command()

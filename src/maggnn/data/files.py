@@ -1,4 +1,4 @@
-"""A file is replaced by a whole one or not at all: written under another name, flushed to the disk, renamed.
+"""Files that stay whole: replaced by a complete one or not at all, and written by one process at a time.
 
 Example:
     with whole_file(out) as waiting:
@@ -37,6 +37,31 @@ def check_writable(path: Path) -> None:
     """Refuse a place that cannot be written to, before long work."""
     with _waiting(path) as waiting, _writing(path):
         waiting.touch()
+
+
+@contextlib.contextmanager
+def locked(path: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold the lock file `path`, which is made where it is missing, until the block ends or the process does.
+
+    Where the system has no such locks (Windows), nobody is kept out.
+
+    Args:
+        busy: what to say where another process holds it; None waits for that process.
+    """
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b")
+    with file:
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))
+        except OSError:
+            raise InputError(busy or f"{path}: cannot be locked") from None
+        yield
 
 
 @contextlib.contextmanager

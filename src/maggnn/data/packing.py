@@ -5,8 +5,6 @@ Shapes: G graphs, F columns.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from maggnn.data.files import whole_file
 from maggnn.data.molecules.smiles import Molecule
 from maggnn.errors import InputError
 
@@ -67,18 +66,8 @@ def check_name(path: Path) -> None:
 def save_packed(path: Path, arrays: Arrays) -> None:
     """Write a packed file, all or nothing."""
     check_name(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot write ({error})") from error
+    with whole_file(path) as waiting, waiting.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]
 
 
 def shared_between_parts(canonical: Sequence[str], parts: Sequence[str]) -> list[str]:

@@ -66,8 +66,17 @@ class Predictor(nn.Module):
         self.norm = Norm(norm, hidden)
         self.second = nn.Linear(hidden, num_outputs)
 
-    def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        return self.read(self.embed(graphs, tuples), graphs)
+    def forward(self, graphs: GraphBatch, tuples: Tensor, starts: int | None = None) -> Tensor:
+        """The answer [rows, num_outputs].
+
+        Args:
+            starts: `tuples` are so many sets U side by side, [B, starts * m, k], and each has an answer of its own:
+                [rows, starts, num_outputs]. Training goes through here, so that hooks on the module fire.
+        """
+        embeddings = self.embed(graphs, tuples)
+        if starts is not None:
+            embeddings = embeddings.unflatten(1, (starts, -1))
+        return self.read(embeddings, graphs)
 
     def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""

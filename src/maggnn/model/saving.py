@@ -1,14 +1,12 @@
-"""Checkpoints: one safetensors file each, with config and counters as JSON in its header; nothing is unpickled.
+"""Model files: safetensors with plain facts as JSON in the header, so that loading unpickles nothing.
 
-A file is written under a temporary name, flushed to disk and renamed, so a crash or a full disk at any moment leaves
-the previous file as it was.
+A file is replaced by a whole one or not at all (`data.files`). `training.checkpoint` keeps the state of a run the same
+way, in a file of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.config import Config, EncoderConfig
+from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import DataShape, MagGNN
@@ -30,18 +29,12 @@ FORMAT = "maggnn/2"
 
 def save(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Write tensors and JSON facts to `path`, all or nothing."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     metadata = {"format": FORMAT, "facts": json.dumps(facts)}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary, metadata)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(path)
-    except (OSError, SafetensorError) as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot write ({error}); what was saved before is untouched") from error
+    with whole_file(path) as waiting:
+        try:
+            save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, waiting, metadata)
+        except SafetensorError as error:  # a full disk, for one
+            raise OSError(str(error)) from error
 
 
 def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -158,8 +158,7 @@ class Paradigm(ABC):
         self.predictor.train()
         if self.norms_fixed:
             fix_statistics(self.predictor)
-        embeddings = self.predictor.embed(graphs, tuples)  # [rows, starts * m, d]
-        outputs = self.predictor.read(embeddings.unflatten(1, (starts, -1)), graphs)  # [rows, starts, out]
+        outputs = self.predictor(graphs, tuples, starts)  # [rows, starts, out]
         assert graphs.y is not None
         loss = mean_loss(individual_loss(outputs, graphs.y, self.task), graphs, self.predictor.level)
         self.predictor_optimiser.zero_grad(set_to_none=True)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.model import saving as checkpoint
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import matrix_products, pick_device
+from maggnn.model.saving import save_model
+from maggnn.training.callbacks import Callback
+from maggnn.training.checkpoint import resume_run, save_run
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Scalars
 from maggnn.training.progress import Log, Progress
 from maggnn.training.validation import Validation
@@ -50,7 +51,7 @@ def train(
     quiet: bool = False,
     predictor: Mapping[str, Tensor] | None = None,
     dataset: Dataset | None = None,
-    on_look: Callable[[int, float], None] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Trained:
     """Train as `config` says.
 
@@ -59,8 +60,7 @@ def train(
         quiet: show no progress.
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
         dataset: graphs of your own instead of the set that `config.data.name` names.
-        on_look: is told after each look at the validation part how many steps are done and the best loss so far (the
-            metric with its sign turned, where more is better); what it raises ends the run.
+        callbacks: are told of every step, every validation and the end; what one raises ends the run.
     """
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name) if dataset is None else dataset
@@ -70,19 +70,22 @@ def train(
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
-    position, seconds = ((0, 0), {}) if folder is None else _resume(paradigm, validation, config, folder)
+    position, seconds = ((0, 0), {}) if folder is None else resume_run(folder, paradigm, validation, config)
     if not quiet:
         print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
     log, progress = Log(folder, position), Progress(quiet)
     try:
         with matrix_products(config.runtime.precision):
-            _run_phases(paradigm, validation, position, seconds, config, folder, log, progress, on_look)
+            _run_phases(paradigm, validation, position, seconds, config, folder, log, progress, callbacks)
     finally:
         log.close()
         progress.close()
     if folder is not None:
-        checkpoint.save_model(folder / "model.safetensors", paradigm.model, config)
-    return Trained(paradigm.model, dataset, split, seconds, validation.best_value)
+        save_model(folder / "model.safetensors", paradigm.model, config)
+    trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value)
+    for callback in callbacks:
+        callback.on_end(trained)
+    return trained
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -105,7 +108,7 @@ def _run_phases(
     folder: Path | None,
     log: Log,
     progress: Progress,
-    on_look: Callable[[int, float], None] | None = None,
+    callbacks: Sequence[Callback],
 ) -> None:
     """Run what is left, adding to the `seconds` that each phase has taken so far."""
     runtime = config.runtime
@@ -125,25 +128,28 @@ def _run_phases(
         looked: dict[str, float] = {}  # the newest look at the validation part
         since_log: list[Scalars] = []
         for step in range(first, phase.num_steps):
-            since_log.append(phase.step(step))
+            scalars = phase.step(step)
+            since_log.append(scalars)
+            for callback in callbacks:
+                callback.on_step(phase.name, step + 1, scalars)
             if (step + 1) % runtime.log_every == 0:
                 shown = log.write(number, step, _mean(since_log)) | looked
                 since_log = []
             if phase.judged_after is not None and validation.due(step + 1):
                 looked = log.write(number, step, validation.look(phase.judged_after))
-                if on_look is not None:
-                    on_look(step + 1, validation.best_loss)
+                for callback in callbacks:
+                    callback.on_validation(step + 1, validation.best_loss)
             progress.step(step + 1, looked or shown)
             if folder is not None and (step + 1) % runtime.checkpoint_every == 0:
                 seconds[phase.name] = before + time.monotonic() - began
-                _save(paradigm, validation, seconds, config, folder, (number, step + 1))
+                save_run(folder, paradigm, validation, config, (number, step + 1), seconds)
             if phase.judged_after is not None and validation.stops:
                 break
         validation.keep_best()
         _finish(config)
         seconds[phase.name] = before + time.monotonic() - began
     if folder is not None:
-        _save(paradigm, validation, seconds, config, folder, (len(paradigm.phases), 0))
+        save_run(folder, paradigm, validation, config, (len(paradigm.phases), 0), seconds)
 
 
 def _mean(scalars: list[Scalars]) -> Scalars:
@@ -159,41 +165,3 @@ def _finish(config: Config) -> None:
     """Wait for queued device work, so that a phase's time is its own."""
     if pick_device(config.runtime.device).type == "cuda":
         torch.cuda.synchronize()
-
-
-def _save(
-    paradigm: Paradigm,
-    validation: Validation,
-    seconds: dict[str, float],
-    config: Config,
-    folder: Path,
-    position: tuple[int, int],
-) -> None:
-    facts = {
-        "config": configs.to_dict(config),
-        "position": position,
-        "counters": paradigm.counters(),
-        "validation": validation.facts(),
-        "seconds": seconds,
-    }
-    checkpoint.save(folder / "checkpoint.safetensors", paradigm.tensors() | validation.tensors(), facts)
-
-
-def _resume(
-    paradigm: Paradigm, validation: Validation, config: Config, folder: Path
-) -> tuple[tuple[int, int], dict[str, float]]:
-    """Load the folder's checkpoint if there is one; (phase, step) to go on from, and the seconds spent so far."""
-    path = folder / "checkpoint.safetensors"
-    if not path.exists():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot make the run folder ({error})") from None
-        return (0, 0), {}
-    tensors, facts = checkpoint.load(path)
-    if configs.from_dict(facts["config"], origin=str(path)) != config:  # a setting newer than the run has its default
-        raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
-    paradigm.load(tensors, facts["counters"])
-    validation.load(tensors, facts["validation"])
-    phase, step = facts["position"]
-    return (phase, step), facts["seconds"]

@@ -126,7 +126,7 @@ def test_mistakes_are_named(name, limit, message):
 
 
 @needs("cycle")
-def test_rivals_are_timed_beside(monkeypatch):
+def test_baselines_are_timed_beside(monkeypatch):
     monkeypatch.setattr("maggnn_paper.bench.baselines.CHUNK_ON_CPU", 8)
     rows = inference.bench(["cycle"], CPU, limit=12, repeats=1, tell=quiet, methods=["ngnn", "ppgn"])
     assert [row.method for row in rows[-2:]] == ["ngnn", "ppgn"]
@@ -136,13 +136,13 @@ def test_rivals_are_timed_beside(monkeypatch):
 
 @needs("cycle")
 @pytest.mark.parametrize("name", BASELINES)
-def test_every_rival_can_be_timed(name):
+def test_every_baseline_can_be_timed(name):
     time = time_rival(load_workload("cycle", CPU, 4), name, 1000.0, lambda: None, repeats=1)
     assert time.ms > 0 and time.from_graphs_ms > 0 and time.chunk == 4 and time.params > 10_000
 
 
 @needs("cycle")
-def test_a_rival_is_timed_as_it_is_trained():
+def test_a_baseline_is_timed_as_it_is_trained():
     workload = load_workload("cycle", CPU, 4)
     drawn = {name: rival_model(workload, name).predictor.encoder.rival.copies for name in ("rni", "dropgnn")}
     assert drawn == {"rni": 1, "dropgnn": 10}
@@ -159,7 +159,7 @@ def test_a_chunk_is_all_that_fits(count, room, chunk):
     assert largest_chunk(count, lambda size: size <= room) == chunk
 
 
-def test_wrong_rivals_are_named():
+def test_wrong_baselines_are_named():
     with pytest.raises(InputError, match="did you mean 'ngnn'"):
         run_bench("inference", "cpu", 1, 1000.0, methods=["ngn"])
     with pytest.raises(InputError, match="leave --methods out"):

@@ -1,4 +1,4 @@
-"""The official BREC test of rivals: what each must and must not tell apart, and its rows."""
+"""The official BREC test of baselines: what each must and must not tell apart, and its rows."""
 
 import pytest
 import torch

@@ -21,7 +21,7 @@ def test_brec_leaves_out_what_no_marks_tell(packed_data):
     assert len(hopeless) == 2
     marked = reproduce.make_jobs("rpc", "mag-gnn", ["regular-distance"], runs=1)
     assert sorted(pair for job in marked for pair in job.pairs) == sorted(set(pairs.tolist()) - hopeless)
-    for method in ("gin", "ngnn"):  # a control and a rival are tried on all
+    for method in ("gin", "ngnn"):  # a control and a baseline are tried on all
         jobs = reproduce.make_jobs("rpc", method, ["regular-distance"], runs=1)
         assert sorted(pair for job in jobs for pair in job.pairs) == sorted(pairs.tolist())
     none = {"t_square": [0.0] * 20, "control": [0.0] * 20}

@@ -45,7 +45,7 @@ def miniature(tmp_path, monkeypatch):
         np.savez(tmp_path / "data" / f"{name}.npz", **arrays)
     for module in (molecules, travellers, cycles):
         monkeypatch.setattr(module, "recipe", tiny_recipe)
-    monkeypatch.setattr(baselines, "baseline_recipe", tiny_rival)
+    monkeypatch.setattr(baselines, "baseline_recipe", tiny_baseline)
     for module in (molecules, cycles, baselines):
         monkeypatch.setattr(module, "TESTS", 3)
     monkeypatch.setattr(molecules, "STARTS", 4)
@@ -72,8 +72,8 @@ def tiny_recipe(name):
     )
 
 
-def tiny_rival(task, method):
-    """The same of a rival's config."""
+def tiny_baseline(task, method):
+    """The same of a baseline's config."""
     return recipes.baseline_recipe(task, method).replaced(
         encoder={"num_layers": 2, "hidden": 8},
         training={"predictor_steps": 4, "batch_size": 6, "validate_every": 0},
@@ -142,7 +142,7 @@ def test_transfer(agents, tmp_path):
         ("molecules", "zinc", "cin", ["zinc.toml", "cin.toml"]),
     ],
 )
-def test_rivals(table, dataset, method, settings, tmp_path):
+def test_baselines(table, dataset, method, settings, tmp_path):
     (row,) = reproduce_table(table, tmp_path / "jobs", 1, 1, [dataset], [method])
     files = " + ".join(f"paper/configs/baselines/{name}" for name in settings)
     assert (row.table, row.dataset, row.method, row.config) == (table, dataset, method, files)
@@ -150,18 +150,18 @@ def test_rivals(table, dataset, method, settings, tmp_path):
     assert (row.m, row.k, row.t, row.keep) == (None, None, None, None)
 
 
-def test_rivals_run_on_the_molecules_that_they_have_settings_for(tmp_path):
+def test_baselines_run_on_the_molecules_that_they_have_settings_for(tmp_path):
     rows = reproduce_table("molecules", tmp_path / "jobs", None, 1, [], ["ngnn", "gine"])
     assert [(row.dataset, row.method) for row in rows] == [("zinc", "ngnn"), ("zinc", "gine")]
 
 
-def test_rivals_stand_beside_other_methods(tmp_path):
+def test_baselines_stand_beside_other_methods(tmp_path):
     rows = reproduce_table("molecules", tmp_path / "jobs", 1, 1, ["zinc"], ["ngnn", "gin"])
     assert [row.method for row in rows] == ["gin", "ngnn"]
 
 
 @pytest.mark.parametrize(("table", "datasets"), [("molecules", ["zinc", "molhiv"]), ("cycles", ["cycle3_nodes"])])
-def test_rivals_without_settings_are_refused_before_anything_is_trained(table, datasets, tmp_path):
+def test_baselines_without_settings_are_refused_before_anything_is_trained(table, datasets, tmp_path):
     with pytest.raises(InputError, match=f"no settings for {datasets[-1]}"):
         reproduce_table(table, tmp_path / "jobs", 1, 1, datasets, ["gin", "ngnn"])
     assert not (tmp_path / "jobs").exists()
@@ -209,6 +209,10 @@ def test_ablation_is_judged_on_the_validation_part(tmp_path):
     arrays = np.load(tmp_path / "data" / "zinc12k.npz")
     assert job.part == "val" and len(arrays["val"]) == len(arrays["test"])
     assert result["best_validation"] == pytest.approx(result["scores"]["random-moves"]["last"][0][0], rel=0.2)
+
+
+def test_variants_of_the_ablation_are_valid_and_differ(monkeypatch):
+    monkeypatch.setattr(molecules, "recipe", recipes.recipe)  # as they are run, not in miniature
     for dataset, variants in ablation.VARIANTS.items():
         assert len({variant.name for variant in ablation.jobs(dataset, 1)}) == len(variants)
 

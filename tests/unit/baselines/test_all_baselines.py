@@ -1,4 +1,4 @@
-"""What holds for every rival: it trains, is saved, answers through the engine and keeps to the benchmark's budget."""
+"""What holds for every baseline: it trains, is saved, answers through the engine and keeps to its budget."""
 
 from dataclasses import replace
 

@@ -196,12 +196,12 @@ class Searches(TorchFunctionMode):
 @pytest.mark.parametrize("name", ["id-gnn", "kp-gnn", "gsn", "ppgn", "1-2-3-gnn", "cin"])
 def test_a_second_pass_builds_nothing(name):
     graphs, features = batch(), FeatureSpec()
-    rival = make_encoder(RivalConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features)
-    assert rival is not None
+    baseline = make_encoder(RivalConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features)
+    assert baseline is not None
     tuples = torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long)
     with Searches() as first:
-        answer = rival.eval()(graphs, tuples)
+        answer = baseline.eval()(graphs, tuples)
     with Searches() as second:
-        again = rival(graphs, tuples)
+        again = baseline(graphs, tuples)
     assert torch.equal(answer, again)
     assert first.found and not second.found

@@ -1,4 +1,4 @@
-"""The rivals over pairs, sets, matrices and cells: shapes, symmetry, padding, gradients, and what they tell apart."""
+"""Baselines over pairs, sets, matrices and cells: shapes, symmetry, padding, gradients, and what they tell apart."""
 
 import networkx as nx
 import pytest
@@ -51,28 +51,28 @@ def all_of(packed: PackedGraphs):
 def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, num_layers=3, **settings):
     torch.manual_seed(seed)
     config = EncoderConfig(conv="gine", num_layers=num_layers, hidden=D, **settings)
-    rival = make_encoder(RivalConfig(name=name, hops=hops), config, atoms, bonds)
-    assert isinstance(rival, baseline_type(name))
-    return rival.double()
+    baseline = make_encoder(RivalConfig(name=name, hops=hops), config, atoms, bonds)
+    assert isinstance(baseline, baseline_type(name))
+    return baseline.double()
 
 
-def embed(rival, graphs):
-    return rival(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
+def embed(baseline, graphs):
+    return baseline(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
 
 
-def settled(rival, graphs):
-    """The rival with the statistics of these graphs, in eval mode."""
-    rival.train()
+def settled(baseline, graphs):
+    """The baseline with the statistics of these graphs, in eval mode."""
+    baseline.train()
     with torch.no_grad():
         for _ in range(20):
-            embed(rival, graphs)
-    return rival.eval()
+            embed(baseline, graphs)
+    return baseline.eval()
 
 
-def pooled(rival, graphs):
+def pooled(baseline, graphs):
     """The mean over each graph's nodes, [B, d]."""
     with torch.no_grad():
-        return pool_nodes(embed(rival, graphs), graphs, "mean")[:, 0]
+        return pool_nodes(embed(baseline, graphs), graphs, "mean")[:, 0]
 
 
 def differences(h):
@@ -80,9 +80,9 @@ def differences(h):
     return torch.pdist(h) / h.norm(dim=1).max()
 
 
-def difference(rival, graphs):
+def difference(baseline, graphs):
     """How far the pooled embeddings of two graphs are apart, relative to their size."""
-    return float(differences(pooled(rival, graphs)))
+    return float(differences(pooled(baseline, graphs)))
 
 
 @pytest.mark.parametrize("settings", [{}, {"norm": "layer", "residual": True, "jk": "sum"}, {"jk": "last"}])
@@ -104,8 +104,8 @@ def test_other_features(name, features):
             attributes.clear()
             attributes.update(kept if features == "floats" else {})
     packed = pack_networkx(graphs)
-    rival = made(name, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
-    assert bool(embed(rival, all_of(packed)).isfinite().all())
+    baseline = made(name, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
+    assert bool(embed(baseline, all_of(packed)).isfinite().all())
 
 
 @pytest.mark.parametrize(("name", "hops"), [*((name, 2) for name in NAMES), ("i2gnn", 0)])
@@ -116,9 +116,9 @@ def test_numbering_does_not_matter(name, hops):
     turned.add_nodes_from((node, graph.nodes[node]) for node in order.tolist())
     turned.add_edges_from(graph.edges(data=True))
     one, other = all_of(pack_networkx([graph, *GRAPHS[1:]])), all_of(pack_networkx([turned, *GRAPHS[1:]]))
-    rival = settled(made(name, hops=hops), one)
+    baseline = settled(made(name, hops=hops), one)
     with torch.no_grad():
-        expected, found = embed(rival, one), embed(rival, other)
+        expected, found = embed(baseline, one), embed(baseline, other)
     assert torch.allclose(found[: len(order)], expected[order], atol=1e-4)
     assert torch.allclose(found[len(order) :], expected[len(order) :], atol=1e-4)
 
@@ -136,11 +136,13 @@ def test_padding_changes_nothing(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_reach_every_parameter(name):
     graphs = all_of(pack_networkx(GRAPHS))
-    rival = made(name)
-    out = embed(rival, graphs)
+    baseline = made(name)
+    out = embed(baseline, graphs)
     weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(0), dtype=out.dtype)
     (out * weights).sum().backward()
-    missing = [key for key, value in rival.named_parameters() if value.grad is None or value.grad.abs().max() < 1e-10]
+    missing = [
+        key for key, value in baseline.named_parameters() if value.grad is None or value.grad.abs().max() < 1e-10
+    ]
     assert not missing
 
 
@@ -160,13 +162,13 @@ def test_batches_without_rings_or_edges(name, shape):
 @pytest.mark.parametrize("name", NAMES)
 def test_atoms_and_bonds_count(name):
     graphs = all_of(pack_networkx(GRAPHS))
-    rival = settled(made(name), graphs)
+    baseline = settled(made(name), graphs)
     for attribute in ("x", "edge_attr"):
         changed = [graph.copy() for graph in GRAPHS]
         first = changed[0].nodes[0] if attribute == "x" else changed[0].edges[next(iter(changed[0].edges))]
         first[attribute] = [1 - min(first[attribute][0], 1)]
         with torch.no_grad():
-            apart = embed(rival, graphs) - embed(rival, all_of(pack_networkx(changed)))
+            apart = embed(baseline, graphs) - embed(baseline, all_of(pack_networkx(changed)))
         assert float(apart.abs().max()) > 1e-3
         assert float(apart[len(changed[0]) :].abs().max()) < 1e-9  # the other graphs' answers stay
 
@@ -198,8 +200,8 @@ def test_on_the_classes_of_csl(name, splits):
     dataset = load("csl")
     copies = dataset.y.argsort(stable=True).view(10, -1)[:, :2].flatten()  # two relabelled graphs of each class
     graphs = dataset.graphs[copies]
-    rival = settled(made(name, FeatureSpec(), FeatureSpec(), num_layers=4), graphs)
-    h = pooled(rival, graphs).view(10, 2, -1)
+    baseline = settled(made(name, FeatureSpec(), FeatureSpec(), num_layers=4), graphs)
+    h = pooled(baseline, graphs).view(10, 2, -1)
     assert all(float(differences(same)) < ROUNDING for same in h)
     apart = differences(h[:, 0])
     assert float(apart.min()) > 10 * ROUNDING if splits else float(apart.max()) < ROUNDING
@@ -210,8 +212,8 @@ def test_on_the_classes_of_csl(name, splits):
 def test_on_pairs_of_exp(name, splits):
     """Equal for colour refinement; PPGN's answers for the two graphs of a pair are some 1e-7 apart."""
     graphs = load("exp").graphs[torch.arange(6)]
-    rival = settled(made(name, FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)), graphs)
-    for pair in pooled(rival, graphs).view(3, 2, -1):
+    baseline = settled(made(name, FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)), graphs)
+    for pair in pooled(baseline, graphs).view(3, 2, -1):
         apart = float(differences(pair))
         assert apart > 1e-10 if splits else apart < ROUNDING
 

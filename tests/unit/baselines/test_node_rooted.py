@@ -1,4 +1,4 @@
-"""The node-rooted rivals: what they can tell apart and what not; that numbering, padding and odd graphs are fine."""
+"""The node-rooted baselines: what they can tell apart and what not; that numbering, padding and odd graphs are fine."""
 
 import itertools
 
@@ -52,30 +52,30 @@ def batch_of(packed: PackedGraphs) -> GraphBatch:
 
 
 def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
-    """A rival in double precision with random weights, its norms settled on the graphs it is for."""
+    """A baseline in double precision with random weights, its norms settled on the graphs it is for."""
     torch.manual_seed(0)
     config = EncoderConfig(conv=conv, num_layers=3, hidden=hidden, **settings)
     features = FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr)
     return settled(baseline_type(name)(RivalConfig(name=name, hops=hops), config, *features).double(), packed)
 
 
-def settled(rival, packed):
-    """The rival with the norms of these graphs, in eval mode."""
+def settled(baseline, packed):
+    """The baseline with the norms of these graphs, in eval mode."""
     with torch.no_grad():
         for _ in range(5):
-            answer(rival.train(), batch_of(packed))
-    return rival.eval()
+            answer(baseline.train(), batch_of(packed))
+    return baseline.eval()
 
 
-def answer(rival, graphs):
-    return rival(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
+def answer(baseline, graphs):
+    return baseline(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
 
 
-def pooled(rival, packed):
+def pooled(baseline, packed):
     """The sum over each graph's nodes, [B, d]."""
     graphs = batch_of(packed)
     with torch.no_grad():
-        return sum_nodes(answer(rival, graphs), graphs)[:, 0]
+        return sum_nodes(answer(baseline, graphs), graphs)[:, 0]
 
 
 def differences(h):
@@ -88,8 +88,8 @@ def differences(h):
 @pytest.mark.parametrize("name", NAMES)
 def test_shape(name, hops, settings):
     packed = pack_networkx(GRAPHS)
-    rival = make(name, packed, hops, **settings)
-    h = answer(rival, batch_of(packed))
+    baseline = make(name, packed, hops, **settings)
+    h = answer(baseline, batch_of(packed))
     assert h.shape == (sum(len(graph) for graph in GRAPHS), 1, D)
     assert bool(h.isfinite().all()) and float(h.detach().abs().sum()) > 0
 
@@ -98,7 +98,7 @@ def test_shape(name, hops, settings):
 @pytest.mark.parametrize("name", NAMES)
 def test_relabelled_nodes_give_relabelled_answers(name, hops):
     packed = pack_networkx(GRAPHS)
-    rival = make(name, packed, hops)
+    baseline = make(name, packed, hops)
     order = [torch.randperm(len(graph), generator=torch.Generator().manual_seed(7)).tolist() for graph in GRAPHS]
     relabelled = []
     for graph, nodes in zip(GRAPHS, order, strict=True):
@@ -106,7 +106,7 @@ def test_relabelled_nodes_give_relabelled_answers(name, hops):
         other.add_nodes_from((node, graph.nodes[node]) for node in nodes)  # nodes keep the order of this list
         other.add_edges_from(graph.edges(data=True))
         relabelled.append(other)
-    h, other = answer(rival, batch_of(packed)), answer(rival, batch_of(pack_networkx(relabelled)))
+    h, other = answer(baseline, batch_of(packed)), answer(baseline, batch_of(pack_networkx(relabelled)))
     first = list(itertools.accumulate((len(graph) for graph in GRAPHS), initial=0))
     there = [start + node for start, nodes in zip(first, order, strict=False) for node in nodes]
     assert torch.allclose(h[there], other, atol=1e-4)
@@ -116,11 +116,11 @@ def test_relabelled_nodes_give_relabelled_answers(name, hops):
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_reach_all_parameters(name):
     packed = pack_networkx(GRAPHS)  # with a graph of one node and one without edges
-    rival = make(name, packed, hops=2).train()
-    h = answer(rival, batch_of(packed))
+    baseline = make(name, packed, hops=2).train()
+    h = answer(baseline, batch_of(packed))
     weights = torch.randn(h.shape, dtype=h.dtype, generator=torch.Generator().manual_seed(1))
     (h * weights).sum().backward()
-    parameters = dict(rival.named_parameters())
+    parameters = dict(baseline.named_parameters())
     assert all(value.grad is not None for value in parameters.values())
     # What is zero but for rounding would be a parameter that a norm takes out again.
     assert [key for key, value in parameters.items() if float(value.grad.abs().max()) < 1e-9] == []
@@ -129,12 +129,12 @@ def test_gradients_reach_all_parameters(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_graphs_without_edges_alone(name):
     packed = pack_networkx([nx.path_graph(1), nx.empty_graph(2)])
-    rival = make(name, packed, hops=2)
+    baseline = make(name, packed, hops=2)
     for graphs in (batch_of(packed), packed[torch.tensor([0])]):
-        h = answer(rival, graphs)
+        h = answer(baseline, graphs)
         assert bool(h.isfinite().all())
         assert torch.allclose(h, h[:1].expand_as(h))  # nothing tells these nodes apart
-    assert bool(answer(rival.train(), packed[torch.tensor([0])]).isfinite().all())
+    assert bool(answer(baseline.train(), packed[torch.tensor([0])]).isfinite().all())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -197,14 +197,14 @@ def test_one_root_does_not_split_sr25(name, splits):
 
 @pytest.mark.skipif(not (data_root() / "exp.npz").is_file(), reason=f"exp not under the data root {data_root()}")
 def test_id_gnn_is_deep_enough_for_exp():
-    """What the root sent has to come back to it: four layers, which do for other rivals, are too few."""
+    """What the root sent has to come back to it: four layers, which do for other baselines, are too few."""
     packed = registry.load("exp").graphs.select(torch.arange(2))
     config = baseline_recipe("exp", "id-gnn")
     for layers, splits in ((4, False), (config.encoder.num_layers, True)):
         torch.manual_seed(0)
         encoder = config.replaced(encoder={"num_layers": layers}).encoder
-        rival = make_encoder(config.rival, encoder, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
-        apart = float(differences(pooled(settled(rival.double(), packed), packed)))
+        baseline = make_encoder(config.rival, encoder, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
+        apart = float(differences(pooled(settled(baseline.double(), packed), packed)))
         assert apart > 1e-8 if splits else apart < ROUNDING
 
 
@@ -243,11 +243,11 @@ def test_sums_across_copies(hops):
 @pytest.mark.parametrize("name", NAMES)
 def test_bonds_change_the_answer(name):
     packed = pack_networkx(GRAPHS)
-    rival = make(name, packed, hops=2)
-    graphs, before = [nx.Graph(graph) for graph in GRAPHS], answer(rival, batch_of(packed))
+    baseline = make(name, packed, hops=2)
+    graphs, before = [nx.Graph(graph) for graph in GRAPHS], answer(baseline, batch_of(packed))
     edge = next(iter(graphs[2].edges))
     graphs[2].edges[edge]["edge_attr"] = [1 - GRAPHS[2].edges[edge]["edge_attr"][0]]
-    after = answer(rival, batch_of(pack_networkx(graphs)))
+    after = answer(baseline, batch_of(pack_networkx(graphs)))
     changed = (before - after).abs().amax(dim=(1, 2)) > 1e-4
     own = torch.zeros(len(changed), dtype=torch.bool)
     own[9:15] = True  # the hexagon's nodes, after 8 + 1 others
@@ -257,12 +257,12 @@ def test_bonds_change_the_answer(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_changes_nothing(name):
     packed = pack_networkx(GRAPHS)
-    rival = make(name, packed, hops=2).train()
+    baseline = make(name, packed, hops=2).train()
     ids = torch.tensor([0, 2, 4, 1])
     exact, padded = packed[ids], packed.gather(ids, packed.rounded_size(ids))
     assert padded.total_nodes > exact.total_nodes
-    h = answer(rival, padded)
-    assert torch.allclose(answer(rival, exact), h[: exact.total_nodes])
+    h = answer(baseline, padded)
+    assert torch.allclose(answer(baseline, exact), h[: exact.total_nodes])
     assert not bool(h[exact.total_nodes :].any())
 
 

@@ -1,4 +1,4 @@
-"""PNA and the rivals that draw: what they tell apart, and that only draws are random about them."""
+"""PNA and the baselines that draw: what they tell apart, and that only draws are random about them."""
 
 from dataclasses import replace
 
@@ -70,16 +70,16 @@ def no_tuples(graphs):
     return torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long)
 
 
-def encode(rival, graphs, seed=0):
+def encode(baseline, graphs, seed=0):
     torch.manual_seed(seed)
-    return rival(graphs, no_tuples(graphs))
+    return baseline(graphs, no_tuples(graphs))
 
 
 @torch.no_grad()
-def pooled(rival, graph, draws=1, seed=0):
+def pooled(baseline, graph, draws=1, seed=0):
     """What `draws` passes say of a graph, pooled over its nodes and copies, [draws, d]."""
     graphs = batch([graph], [0] * draws)
-    return sum_nodes(encode(rival.eval(), graphs, seed), graphs).mean(dim=1) / len(graph)
+    return sum_nodes(encode(baseline.eval(), graphs, seed), graphs).mean(dim=1) / len(graph)
 
 
 def deviations(ours, theirs):
@@ -104,30 +104,30 @@ def test_shape(name, residual):
 @torch.no_grad()
 def test_pna_does_not_see_how_nodes_are_numbered():
     graph = molecule()
-    rival = make("pna").eval()
+    baseline = make("pna").eval()
     order = torch.randperm(len(graph), generator=torch.Generator().manual_seed(0))  # as in `relabelled`
-    ours, theirs = (encode(rival, batch([one])) for one in (graph, relabelled(graph)))
+    ours, theirs = (encode(baseline, batch([one])) for one in (graph, relabelled(graph)))
     torch.testing.assert_close(theirs[order], ours, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_draws_do_not_see_how_nodes_are_numbered(name):
-    graph, rival = molecule(), make(name)
-    ours, theirs = pooled(rival, graph, DRAWS, seed=1), pooled(rival, relabelled(graph), DRAWS, seed=2)
+    graph, baseline = molecule(), make(name)
+    ours, theirs = pooled(baseline, graph, DRAWS, seed=1), pooled(baseline, relabelled(graph), DRAWS, seed=2)
     assert ours.std(dim=0).max() > 1e-3
     assert deviations(ours, theirs) < 5
-    assert deviations(ours, pooled(rival, molecule(seed=4), DRAWS, seed=2)) > 5  # the test does see other graphs
+    assert deviations(ours, pooled(baseline, molecule(seed=4), DRAWS, seed=2)) > 5  # the test does see other graphs
 
 
 def test_pna_takes_twins_for_each_other():
-    rival = make("pna")
-    torch.testing.assert_close(pooled(rival, TWINS[0]), pooled(rival, TWINS[1]), atol=1e-5, rtol=0)
+    baseline = make("pna")
+    torch.testing.assert_close(pooled(baseline, TWINS[0]), pooled(baseline, TWINS[1]), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_draws_tell_twins_apart(name):
-    rival = make(name, conv="gin", num_layers=5, hidden=32)  # fresh weights: a smaller network may hardly react
-    ours, theirs = (pooled(rival, graph, DRAWS, seed) for seed, graph in enumerate(TWINS))
+    baseline = make(name, conv="gin", num_layers=5, hidden=32)  # fresh weights: a smaller network may hardly react
+    ours, theirs = (pooled(baseline, graph, DRAWS, seed) for seed, graph in enumerate(TWINS))
     assert deviations(ours, theirs) > 5
 
 
@@ -135,11 +135,11 @@ def test_draws_tell_twins_apart(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_graphs_of_one_node_or_without_edges(name, norm):
     for graphs in ([nx.empty_graph(1)], [nx.empty_graph(1), nx.empty_graph(3)], [nx.empty_graph(1), molecule()]):
-        rival = make(name, norm=norm).train()
-        h = encode(rival, batch(graphs))
+        baseline = make(name, norm=norm).train()
+        h = encode(baseline, batch(graphs))
         h.sum().backward()
         assert h.isfinite().all()
-        assert all(value.grad is None or value.grad.isfinite().all() for value in rival.parameters())
+        assert all(value.grad is None or value.grad.isfinite().all() for value in baseline.parameters())
 
 
 NO_GRADIENT = {
@@ -154,11 +154,11 @@ NO_GRADIENT = {
 @pytest.mark.parametrize("name", METHODS)
 def test_everything_learns(name):
     graphs = batch([molecule(), molecule(9, seed=3), *TWINS])
-    rival = make(name).train()
-    h = encode(rival, graphs)
+    baseline = make(name).train()
+    h = encode(baseline, graphs)
     (h * torch.randn_like(h)).sum().backward()
     gradients = {
-        key: 0.0 if value.grad is None else float(value.grad.norm()) for key, value in rival.named_parameters()
+        key: 0.0 if value.grad is None else float(value.grad.norm()) for key, value in baseline.named_parameters()
     }
     assert {key for key, size in gradients.items() if size < 1e-5} == NO_GRADIENT.get(name, set())
 
@@ -167,21 +167,21 @@ def test_everything_learns(name):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", RANDOM)
 def test_equal_seeds_give_equal_answers(name, training):
-    graphs, rival = batch([molecule(), *TWINS]), make(name).train(training)
-    first = encode(rival, graphs, seed=1)
-    assert torch.equal(first, encode(rival, graphs, seed=1))
-    assert not torch.allclose(first, encode(rival, graphs, seed=2))
+    graphs, baseline = batch([molecule(), *TWINS]), make(name).train(training)
+    first = encode(baseline, graphs, seed=1)
+    assert torch.equal(first, encode(baseline, graphs, seed=1))
+    assert not torch.allclose(first, encode(baseline, graphs, seed=2))
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", METHODS)
 def test_atoms_and_bonds_change_the_answer(name):
-    graphs, rival = batch([molecule()]), make(name).eval()
-    first = encode(rival, graphs)
+    graphs, baseline = batch([molecule()]), make(name).eval()
+    first = encode(baseline, graphs)
     other_bonds = replace(graphs, edge_attr=(graphs.edge_attr + 1) % 4)
     other_atoms = replace(graphs, x=(graphs.x + 1) % 3)
-    assert not torch.allclose(first, encode(rival, other_bonds))
-    assert not torch.allclose(first, encode(rival, other_atoms))
+    assert not torch.allclose(first, encode(baseline, other_bonds))
+    assert not torch.allclose(first, encode(baseline, other_atoms))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -194,13 +194,13 @@ def test_padding_is_not_looked_at(name):
     assert padded.total_nodes > real
     found = []
     for filling in range(2):
-        rival = make(name, norm="batch").train()
+        baseline = make(name, norm="batch").train()
         graphs = replace(padded, x=padded.x.clone(), edge_attr=padded.edge_attr.clone())
         graphs.x[real:] = filling
         graphs.edge_attr[int(graphs.edge_offsets[-1]) :] = filling
-        h = encode(rival, graphs)[:real]
+        h = encode(baseline, graphs)[:real]
         h.square().sum().backward()
-        found.append([h, *rival.buffers(), *(value.grad for value in rival.parameters())])
+        found.append([h, *baseline.buffers(), *(value.grad for value in baseline.parameters())])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours, theirs)
 
@@ -234,13 +234,13 @@ def test_runs_lack_the_edges_of_dropped_nodes():
 @torch.no_grad()
 def test_a_run_is_a_plain_gnn_on_what_is_left(monkeypatch):
     """Of a path of three nodes the middle one is dropped: its ends are alone."""
-    rival = make("dropgnn", copies=1).eval()
+    baseline = make("dropgnn", copies=1).eval()
     path, alone = nx.path_graph(3), nx.empty_graph(3)
     monkeypatch.setattr(torch, "rand", lambda *shape, device: torch.tensor([[1.0, 0.0, 1.0]]).expand(shape))
-    with_hole = encode(rival, batch([path]))
+    with_hole = encode(baseline, batch([path]))
     monkeypatch.setattr(torch, "rand", lambda *shape, device: torch.ones(shape))
-    torch.testing.assert_close(with_hole[[0, 2]], encode(rival, batch([alone]))[[0, 2]])
-    assert not torch.allclose(with_hole[0], encode(rival, batch([path]))[0])
+    torch.testing.assert_close(with_hole[[0, 2]], encode(baseline, batch([alone]))[[0, 2]])
+    assert not torch.allclose(with_hole[0], encode(baseline, batch([path]))[0])
 
 
 def test_k_osan_draws_without_replacement_from_the_softmax():
@@ -263,13 +263,13 @@ def test_k_osan_draws_without_replacement_from_the_softmax():
 
 def test_k_osan_upstream_learns_which_node_to_mark():
     """On a star a loss that likes marked centres draws the marks there."""
-    rival = make("k-osan", copies=1)
+    baseline = make("k-osan", copies=1)
     graphs = batch([nx.star_graph(4)], [0] * 64)
-    optimiser = torch.optim.Adam([*rival.upstream.parameters(), *rival.score.parameters()], lr=1e-2)
+    optimiser = torch.optim.Adam([*baseline.upstream.parameters(), *baseline.score.parameters()], lr=1e-2)
     wish = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0]).repeat(64)
     shares = []
     for _ in range(60):
-        scores = rival.score(rival.upstream(graphs, no_tuples(graphs)))[:, 0, 0]
+        scores = baseline.score(baseline.upstream(graphs, no_tuples(graphs)))[:, 0, 0]
         roots, is_root = drawn(scores, graphs, 1)
         optimiser.zero_grad()
         (-is_root[:, 0] * wish).sum().backward()
@@ -281,19 +281,19 @@ def test_k_osan_upstream_learns_which_node_to_mark():
 def test_particles_policy_gradient_is_that_of_the_expected_embedding(monkeypatch):
     """One step, weights that do not look: (1 - 1 / M) of the exact derivative of sum over v of P(v) h(v)."""
     monkeypatch.setattr(particles, "STEPS", 1)
-    rival, graph, runs, copies = make("pf-gnn", copies=4).eval(), molecule(5, seed=2), 20_000, 4
-    torch.nn.init.zeros_(rival.filter.observe[-1].weight)
+    baseline, graph, runs, copies = make("pf-gnn", copies=4).eval(), molecule(5, seed=2), 20_000, 4
+    torch.nn.init.zeros_(baseline.filter.observe[-1].weight)
     with torch.no_grad():  # louder than fresh networks are, so that particles differ
-        rival.filter.individualise[-1].weight *= 20
+        baseline.filter.individualise[-1].weight *= 20
     probe = torch.randn(WIDTH, generator=torch.Generator().manual_seed(3))
-    weight = rival.filter.policy[-1].weight
+    weight = baseline.filter.policy[-1].weight
     graphs = batch([graph], [0] * (runs // copies))
-    loss = encode(rival, graphs).mean(dim=1) @ probe  # [N]
+    loss = encode(baseline, graphs).mean(dim=1) @ probe  # [N]
     found = torch.autograd.grad(loss.sum() / graphs.num_graphs, weight)[0]
     one = batch([graph])
-    first = rival.filter.refined(one, len(graph))
-    each = rival.step(0, first, one, torch.arange(len(graph))[None]).detach()  # particle v individualises v
-    chances = rival.filter.log_policy(first, one)[:, 0].exp()
+    first = baseline.filter.refined(one, len(graph))
+    each = baseline.step(0, first, one, torch.arange(len(graph))[None]).detach()  # particle v individualises v
+    chances = baseline.filter.log_policy(first, one)[:, 0].exp()
     exact = torch.autograd.grad((chances * (each.sum(dim=0) @ probe)).sum(), weight)[0]
     assert exact.norm() > 0.01
     torch.testing.assert_close(found, (1 - 1 / copies) * exact, atol=0.05 * float(exact.norm()), rtol=0)
@@ -302,13 +302,13 @@ def test_particles_policy_gradient_is_that_of_the_expected_embedding(monkeypatch
 @torch.no_grad()
 def test_particles_are_pooled_by_weight(monkeypatch):
     """All weight on one particle: the mean over copies is that particle's embedding."""
-    rival, graphs = make("pf-gnn").eval(), batch([molecule(), *TWINS])
+    baseline, graphs = make("pf-gnn").eval(), batch([molecule(), *TWINS])
     last = []
-    step = rival.step
-    monkeypatch.setattr(rival, "step", lambda *given: last.append(step(*given)) or last[-1])
+    step = baseline.step
+    monkeypatch.setattr(baseline, "step", lambda *given: last.append(step(*given)) or last[-1])
     one_hot = torch.tensor([0.0, 1.0, 0.0]).expand(graphs.num_graphs, -1)
-    monkeypatch.setattr(rival.filter, "weights", lambda h, graphs, before: one_hot)
-    h = encode(rival, graphs)
+    monkeypatch.setattr(baseline.filter, "weights", lambda h, graphs, before: one_hot)
+    h = encode(baseline, graphs)
     torch.testing.assert_close(h.mean(dim=1), last[-1][:, 1])
     # After the first step everything is drawn from particle 1, so the last ones begin alike.
     assert len(last) == particles.STEPS

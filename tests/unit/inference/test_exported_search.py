@@ -164,9 +164,9 @@ def test_what_has_no_plain_form_is_refused():
     from maggnn.config import RivalConfig
 
     config = Config()
-    rival = make_encoder(RivalConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())
+    baseline = make_encoder(RivalConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())
     plain = AgentConfig(tuple_order=0, num_moves=0)
     with pytest.raises(InputError, match=r"rival method \(NGNN\) cannot be exported"):
-        ExportedSearch(MagGNN(2, agent=plain, g_p=rival))
+        ExportedSearch(MagGNN(2, agent=plain, g_p=baseline))
     with pytest.raises(InputError, match=r"conv = GCNConv cannot be exported"):
         ExportedSearch(MagGNN(2, encoder=EncoderConfig(conv="GCNConv")))

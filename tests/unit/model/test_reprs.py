@@ -70,8 +70,8 @@ def test_models_without_marks():
     gin = MagGNN(2, encoder=SMALL, agent=plain, level="node")
     assert gin.extra_repr().startswith("no marks (k=0), 2 classes (node level), ")
     g_p = make_encoder(RivalConfig(name="ngnn"), SMALL, FeatureSpec(), FeatureSpec())
-    rival = MagGNN(2, encoder=SMALL, agent=plain, g_p=g_p)
-    assert "no marks (k=0), 2 classes (graph level), " in repr(rival) and "(encoder): NGNN(" in repr(rival)
+    baseline = MagGNN(2, encoder=SMALL, agent=plain, g_p=g_p)
+    assert "no marks (k=0), 2 classes (graph level), " in repr(baseline) and "(encoder): NGNN(" in repr(baseline)
 
 
 def test_a_finished_run():

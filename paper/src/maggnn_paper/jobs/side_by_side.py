@@ -6,7 +6,6 @@ Started again, what lies in the folder is not measured again, so nothing measure
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import torch
+
+from maggnn.data.files import whole_file
 
 Result = dict[str, Any]
 """What a job measured, as plain values."""
@@ -63,10 +64,8 @@ def run_all(
 def run_and_keep(job: SomeJob, run: Callable[[SomeJob, Path], Result], folder: Path) -> Result:
     """Measure and write the result, all or nothing."""
     result = run(job, folder)
-    path = folder / f"{job.name}.json"
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(result))
-    temporary.replace(path)
+    with whole_file(folder / f"{job.name}.json") as waiting:
+        waiting.write_text(json.dumps(result))
     return result
 
 

@@ -216,14 +216,24 @@ def _commands() -> str:
 
 def _settings() -> str:
     parts = ["## Settings\n", "Of a TOML file, of `--set section.key=value` and of `Config.replaced`.\n"]
-    rows = {name: (default, meaning) for name, default, meaning in describe()}
     for section in dataclasses.fields(Config):
         kind = type(getattr(Config(), section.name))
-        body = []
-        for key, hint in get_type_hints(kind).items():
-            default, meaning = rows[f"{section.name}.{key}"]
+        parts += [f"### [{section.name}]\n", rendered(kind.__doc__) + "\n", _setting_table(section.name, kind, False)]
+    text = "Settings of single experiments. In a TOML file they stand under `[experimental.<section>]`.\n"
+    parts += ["### Experimental settings\n", text]
+    for section in dataclasses.fields(Config):
+        table = _setting_table(section.name, type(getattr(Config(), section.name)), True)
+        parts += [f"#### [experimental.{section.name}]\n", table] if table else []
+    return "\n".join(parts)
+
+
+def _setting_table(section: str, kind: type, experimental: bool) -> str:
+    """The settings of a section, or its experimental ones; empty where it has none."""
+    rows = {name: (default, meaning) for name, default, meaning in describe(experimental)}
+    body = []
+    for key, hint in get_type_hints(kind).items():
+        if f"{section}.{key}" in rows:
+            default, meaning = rows[f"{section}.{key}"]
             choices = ", ".join(get_args(hint)) if get_origin(hint) is Literal else hint.__name__
             body.append([f"`{key}`", choices, f"`{default}`", meaning])
-        parts += [f"### [{section.name}]\n", rendered(kind.__doc__) + "\n"]
-        parts.append(markdown(["setting", "values", "default", "meaning"], body))
-    return "\n".join(parts)
+    return markdown(["setting", "values", "default", "meaning"], body) if body else ""

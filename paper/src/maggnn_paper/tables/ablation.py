@@ -114,6 +114,7 @@ _MOLHIV: Variants = {
 
 _AGENT_ALONE = ("training.held_out_share=0.1",)
 _WIDER = ("encoder.hidden=128",)
+_LONGER = ("training.predictor_steps=18000",)
 _ONE_MARK = ("agent.num_tuples=4", "agent.tuple_order=1")
 _CENTRAL = (*_ONE_MARK, "agent.start=central")
 
@@ -133,8 +134,6 @@ _ZINC_DISTANCE: Variants = {
     "SIMUL, held out .1": ("mag-gnn", _AGENT_ALONE),
     "SIMUL, held out .2": ("mag-gnn", ("training.held_out_share=0.2",)),
     "SIMUL, k=1, m=4, central, held out .1": ("mag-gnn", (*_AGENT_ALONE, *_CENTRAL)),
-    "random marks, wider": ("random-marks", _WIDER),
-    "random marks, wider, m=4": ("random-marks", (*_WIDER, "agent.num_tuples=4")),
     "central, k=1, m=4, wider": ("random-marks", (*_WIDER, *_CENTRAL, "agent.num_moves=0")),
     "central, k=1, m=8, wider": ("random-marks", (*_WIDER, *_CENTRAL, "agent.num_moves=0", "agent.num_tuples=8")),
     "PRE, wider, rate 8e-3": ("mag-gnn-pre", (*_WIDER, "training.learning_rate=8e-3")),
@@ -144,11 +143,25 @@ _ZINC_DISTANCE: Variants = {
     "PRE, wider, m=4": ("mag-gnn-pre", (*_WIDER, "agent.num_tuples=4")),
     "PRE, wider, t=4": ("mag-gnn-pre", (*_WIDER, "agent.num_moves=4")),
     "PRE, wider, in turn, t=4": ("mag-gnn-pre", (*_WIDER, "agent.num_moves=4", "agent.actions=in_turn")),
-    "SIMUL, wider": ("mag-gnn", _WIDER),
-    "SIMUL, wider, rate 8e-3": ("mag-gnn", (*_WIDER, "training.learning_rate=8e-3")),
-    "SIMUL, wider, 2k agent steps": ("mag-gnn", (*_WIDER, "training.agent_steps=2000")),
-    "SIMUL, wider, m=4": ("mag-gnn", (*_WIDER, "agent.num_tuples=4")),
-}
+    "gin, d=144, 18k steps": ("gin", (*_LONGER, "encoder.hidden=144")),
+    "random marks, d=120, 18k steps": ("random-marks", (*_LONGER, "encoder.hidden=120")),
+    "central, k=1, m=8, d=120, 18k steps": (
+        "random-marks", (*_LONGER, *_CENTRAL, "encoder.hidden=120", "agent.num_moves=0", "agent.num_tuples=8"),
+    ),
+    "PRE, wider, 24k steps": ("mag-gnn-pre", (*_WIDER, "training.predictor_steps=24000")),
+    "PRE, wider, 18k steps, decay .3": ("mag-gnn-pre", (*_WIDER, *_LONGER, "training.weight_decay=0.3")),
+    "PRE, d=144, 18k steps": ("mag-gnn-pre", (*_LONGER, "encoder.hidden=144")),
+    "PRE, d=144, 18k steps, steps of 512": (
+        "mag-gnn-pre", (*_LONGER, "encoder.hidden=144", "training.batch_size=512"),
+    ),
+    "SIMUL, d=120, 18k steps": ("mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=4500")),
+    "SIMUL, d=120, 18k steps, 2k agent steps": (
+        "mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=2250"),
+    ),
+    "SIMUL, d=120, 18k steps, m=4": (
+        "mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=4500", "agent.num_tuples=4"),
+    ),
+}  # fmt: skip
 
 VARIANTS: dict[str, Variants] = {
     "zinc": _ZINC,

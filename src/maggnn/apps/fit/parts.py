@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
 RUN, JOINED, FINISHED = "run.json", "joined", "finished"
@@ -92,17 +92,8 @@ class Parts:
             self._whole(self.folder / RUN, lambda path: _write_json(path, identity))
 
     def _whole(self, path: Path, write: Callable[[Path], None]) -> None:
-        """Write under another name, flush to the disk, rename."""
-        waiting = path.with_name(f"{path.name}.tmp")
-        try:
+        with whole_file(path) as waiting:
             write(waiting)
-            with waiting.open("rb") as written:
-                os.fsync(written.fileno())
-            waiting.replace(path)
-        except OSError as error:
-            raise InputError(
-                f"{self.out}: cannot be written ({error.strerror or error}); what is there is kept"
-            ) from error
 
     def _tidy(self) -> None:
         """Remove the folder; what names its run goes first, so that half a folder is nobody's."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from maggnn import config as configs
 from maggnn.config import Config
-from maggnn.data.files import whole_file
+from maggnn.data.files import locked, whole_file
 from maggnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,28 +22,9 @@ NAME = "maggnn tune"
 FEWEST_FOR_IMPORTANCE = 5
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Make the folder, and keep a second `maggnn tune` out of it: it would take our running trial for a dead one."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written ({error.strerror})") from error
-    with lock:
-        _lock(lock, folder)
-        yield
-
-
-def _lock(file: TextIO, folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # not a Unix
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InputError(f"{folder}: another `maggnn tune` is at work there") from None
+def only_here(folder: Path) -> AbstractContextManager[None]:
+    """Keep a second `maggnn tune` out of the folder: it would take our running trial for a dead one."""
+    return locked(folder / LOCK, f"{folder}: another `maggnn tune` is at work there")
 
 
 def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -> Study:

@@ -36,6 +36,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.model.runtime import make_generator, pick_device
+from maggnn.training.callbacks import Callback
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import make_model
 from maggnn.training.run import train
@@ -160,7 +161,7 @@ def tune(
         raise InputError(f"--trials is {trials}: give at least 1")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes is {minutes:g}: give more than 0")
-    with tuning_folder.locked(folder), _any_agent():
+    with tuning_folder.only_here(folder), _any_agent():
         study = _study(problem, folder, tell)
         began = time.monotonic()
         until = None if minutes is None else began + 60 * minutes
@@ -230,16 +231,19 @@ def _judged(trial: Trial, config: Config, problem: Problem, until: float | None)
     """Train as the trial says; the metric on the validation part after t moves, with the best look's weights."""
     import optuna
 
-    def on_look(step: int, loss: float) -> None:
-        if math.isfinite(loss):
-            trial.report(-loss if problem.maximises else loss, step)
-        if until is not None and time.monotonic() > until:
-            raise TimeUpError
-        if not math.isfinite(loss) or trial.should_prune():
-            trial.set_user_attr("reason", f"pruned after {step} steps")
-            raise optuna.TrialPruned
+    class Report(Callback):
+        """Tells the study of each validation, and ends trials that are worse than others or out of time."""
 
-    trained = train(config, quiet=True, dataset=problem.dataset, on_look=on_look)
+        def on_validation(self, step: int, best_loss: float) -> None:
+            if math.isfinite(best_loss):
+                trial.report(-best_loss if problem.maximises else best_loss, step)
+            if until is not None and time.monotonic() > until:
+                raise TimeUpError
+            if not math.isfinite(best_loss) or trial.should_prune():
+                trial.set_user_attr("reason", f"pruned after {step} steps")
+                raise optuna.TrialPruned
+
+    trained = train(config, quiet=True, dataset=problem.dataset, callbacks=[Report()])
     dataset, device = problem.dataset, pick_device(config.runtime.device)
     generator = make_generator(VALIDATION_SEED + config.runtime.seed, device)
     result = evaluate(

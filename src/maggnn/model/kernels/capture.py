@@ -69,8 +69,8 @@ class Captured(Generic[Shape]):
         recording = self._recordings.get(shape)
         if recording is None:
             recording = self._recordings[shape] = self._record(shape, inputs)
-        # Few launches for many tensors.
-        torch._foreach_copy_(recording.inputs, inputs, non_blocking=True)  # pyright: ignore[reportPrivateImportUsage]
+        if inputs:  # few launches for many tensors
+            torch._foreach_copy_(recording.inputs, inputs, non_blocking=True)  # pyright: ignore[reportPrivateImportUsage]
         recording.graph.replay()
         return recording.output.clone()
 

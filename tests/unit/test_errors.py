@@ -1,0 +1,47 @@
+"""One line for a mistake: the nearest name, and which extra brings what is not installed."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from maggnn.errors import EXTRAS, MOST_LISTED, did_you_mean, missing_extra
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def test_the_nearest_name_and_all_of_few():
+    assert did_you_mean("zinq", ["zinc", "qm9"]) == ": did you mean 'zinc'? There are zinc, qm9"
+    many = [f"set{number}" for number in range(MOST_LISTED + 1)]
+    assert did_you_mean("set3x", many) == ": did you mean 'set3'?"
+    assert did_you_mean("anything", []) == ""
+
+
+def test_extras_are_those_of_the_distribution():
+    extras = PROJECT["optional-dependencies"]
+    assert set(EXTRAS.values()) == extras.keys() - {"all", "dev"}
+    assert all(extra in extras["all"][0] for extra in EXTRAS.values())
+
+
+def test_a_module_of_no_extra_is_not_explained():
+    assert missing_extra(ModuleNotFoundError("no module", name="nothing_of_ours")) is None
+    assert missing_extra(ModuleNotFoundError("no module")) is None
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "arguments"),
+    [
+        ("optuna", "tune", ("tune", "mine.csv", "--smiles", "smiles", "--target", "y", "-o", "study")),
+        ("rdkit", "chem", ("distinguish", "pair.smi")),
+        ("uvicorn", "show", ("show", ".", "--port", "0")),
+    ],
+)
+def test_a_missing_extra_is_one_line(module, extra, arguments, run_command, tmp_path):
+    """In a process whose path begins with a folder where the module cannot be imported."""
+    absent = tmp_path / "absent"
+    absent.mkdir()
+    (absent / f"{module}.py").write_text(f"raise ModuleNotFoundError('no {module}', name='{module}')")
+    (tmp_path / "mine.csv").write_text("smiles,y\n" + "".join(f"{'C' * n},{n}.5\n" for n in range(1, 30)))
+    (tmp_path / "pair.smi").write_text("CCO\nCCC\n")
+    line = run_command("maggnn", *arguments, cwd=tmp_path, PYTHONPATH=str(absent)).mistake()
+    assert line == f"maggnn: this needs {module}, which is not installed: pip install 'maggnn[{extra}]'"

@@ -361,6 +361,21 @@ def to_json(config: Config) -> str:
     return json.dumps(changed, sort_keys=True)
 
 
+def to_toml(config: Config) -> str:
+    """A file that `load` reads: what differs from the defaults, and the data set's name."""
+    defaults, experimental = to_dict(Config()), {name for name, _, _ in describe(experimental=True)}
+    usual: dict[str, list[str]] = {}
+    apart: dict[str, list[str]] = {}
+    for section, entries in to_dict(config).items():
+        for key, value in entries.items():
+            if value != defaults[section][key] or (section, key) == ("data", "name"):
+                place = apart if f"{section}.{key}" in experimental else usual
+                # A string, a number or a truth value is written alike in JSON and in TOML.
+                place.setdefault(section, []).append(f"{key} = {json.dumps(value)}")
+    named = usual | {f"experimental.{section}": lines for section, lines in apart.items()}
+    return "\n\n".join("\n".join([f"[{section}]", *lines]) for section, lines in named.items()) + "\n"
+
+
 def describe(experimental: bool = False) -> list[tuple[str, str, str]]:
     """(section.key, default, description) of every setting, or of every experimental one, for help texts and docs."""
     return [

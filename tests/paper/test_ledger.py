@@ -15,7 +15,20 @@ from maggnn_paper.published import PUBLISHED
 
 DESIGN_FIELDS = [
     *("table", "dataset", "method", "metric", "mean", "std", "runs", "tests_per_run", "m", "k", "t", "keep"),
-    *("params", "train_s", "infer_ms", "peak_mb", "hardware", "torch", "commit", "config", "note"),
+    *(
+        "marking",
+        "inputs",
+        "passes",
+        "params",
+        "train_s",
+        "infer_ms",
+        "peak_mb",
+        "hardware",
+        "torch",
+        "commit",
+        "config",
+        "note",
+    ),
 ]
 
 
@@ -171,3 +184,15 @@ def test_published_figures_use_the_ledgers_words():
     assert PUBLISHED["synthetic", "sr25", "random-marks", "accuracy"].value == 93.8
     assert PUBLISHED["molecules", "zinc", "mag-gnn-pre", "mae"].std == 0.009
     assert PUBLISHED["qm9", "qm9_cv", "i2gnn", "mae"].value == 0.073
+
+
+def test_rows_from_before_markings_can_still_be_read(tmp_path):
+    values = json.loads(make_row(m=2, k=2, t=2).to_json())
+    old = {name: value for name, value in values.items() if name not in ledger.LATER_FIELDS}
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(json.dumps(old) + "\n", encoding="utf-8")
+    (row,) = ledger.read(path)
+    assert row.marking is None
+    newer = make_row(m=2, k=2, t=2, marking="binary", mean=1.0)
+    other = make_row(m=2, k=2, t=2, marking="distance")
+    assert ledger.newest([row, newer, other]) == [newer, other]

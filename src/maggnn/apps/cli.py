@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
+from maggnn import __version__
 from maggnn.apps.terminal import AsJson, print_table, run_app, tell
 from maggnn.errors import InputError
 
 app = typer.Typer(
-    add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
+    rich_markup_mode=None, pretty_exceptions_enable=False,
     help="MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.",
 )  # fmt: skip
 data_app = typer.Typer(help="Data sets: what there is, and whether it is as it should be.")
@@ -31,6 +32,21 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is th
 def main() -> None:
     """Entry point of the `maggnn` command."""
     run_app(app, "maggnn")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"maggnn {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def general(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the command itself; each subcommand has its own."""
 
 
 @app.command()

@@ -24,8 +24,9 @@ from maggnn.model.q_network import AgentShape, QNetwork
 AGENT_FOLDER = Path(__file__).parent / "agents"
 """Where the agents that come with the package lie."""
 
-AGENTS = ("cycles3", "cycles6", "sr25")
-"""Trained to count 3-cycles and 6-cycles through nodes, and to tell the 15 graphs of SR25 apart."""
+AGENTS = ("cycles3", "cycles6", "sr25", "rings")
+"""Trained to count 3-cycles and 6-cycles through nodes, to tell the 15 graphs of SR25 apart, and to find the rings of
+molecules, without labels."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def train(
     dataset = registry.load(config.data.name) if dataset is None else dataset
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
-    _check_parameters(paradigm.model, dataset)
+    _check_parameters(paradigm.model, config, dataset)
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
@@ -93,8 +93,10 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _check_parameters(model: MagGNN, dataset: Dataset) -> None:
-    count, most = count_parameters(model), dataset.max_parameters
+def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:
+    """Whether the networks keep to the data set's budget; an untrained agent, which moves nothing, does not count."""
+    has_agent = config.training.agent_steps > 0 or bool(config.agent.pretrained)
+    count, most = count_parameters(model if has_agent else model.predictor), dataset.max_parameters
     if most is not None and count > most:
         raise InputError(f"the model has {count:,} parameters, {dataset.name} allows {most:,}: make it narrower")
 

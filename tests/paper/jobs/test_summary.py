@@ -7,7 +7,7 @@ import statistics
 import pytest
 import torch
 
-from maggnn_paper.jobs.summary import RESULT_POLICY, paired_note, paired_p_value, run_means, score_row
+from maggnn_paper.jobs.summary import RESULT_POLICY, inputs_of, paired_note, paired_p_value, run_means, score_row
 
 SEEDS, FOLDS, TESTS, MOVES = (4, 0, 7), (0, 1), 3, 2
 CASES = [("mag-gnn", "last"), ("mag-gnn", "confident"), ("random-moves", "last"), ("random-marks", "last")]
@@ -26,6 +26,7 @@ def make_result(seed, fold, policies=("mag-gnn", "random-moves")):
             "runtime": {"seed": seed},
             "data": {"name": "sr25", "fold": fold},
             "agent": {"num_tuples": 3, "tuple_order": 2},
+            "encoder": {"marking": "distance", "random_walk": 0, "rings": False, "distances": False},
         },
         "metric": "accuracy",
         "scores": accuracy,
@@ -84,6 +85,22 @@ def test_a_row_says_what_was_measured(method, keep):
     # Random marks need no agent, and the time that was measured is a search with one.
     assert (row.params, row.infer_ms) == ((1000, None) if method == "random-marks" else (1234, 1.5))
     assert row.config == "configs/sr25.toml"
+    assert (row.marking, row.inputs) == ("distance", None)
+    # Three tuples: two looks of the agent and one answer, or an answer for each of three states.
+    passes = {("mag-gnn", "last"): 9, ("mag-gnn", "confident"): 15, ("random-moves", "last"): 3}
+    assert row.passes == passes.get((method, keep), 3)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "words"),
+    [
+        ({"random_walk": 0, "rings": False, "distances": False}, "atoms+bonds"),
+        ({"random_walk": 20, "rings": True, "distances": False}, "atoms+bonds+walks+rings"),
+    ],
+)
+def test_inputs_of_molecules_are_named(encoder, words):
+    assert inputs_of({"data": {"name": "zinc"}, "encoder": encoder}) == words
+    assert inputs_of({"data": {"name": "sr25"}, "encoder": encoder}) is None
 
 
 def test_a_plain_gnn_has_no_marks_and_one_run_no_spread():

@@ -56,7 +56,7 @@ def test_mistakes_are_named(tmp_path):
     with pytest.raises(InputError, match=r"four\.txt: .*\.npz"):
         save_packed(tmp_path / "four.txt", {})
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="cannot be written"):
         save_packed(tmp_path / "file" / "four.npz", {})
 
 

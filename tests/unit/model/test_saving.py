@@ -67,7 +67,7 @@ def test_files_of_another_format(tmp_path):
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     message = refused(checkpoint.save, tmp_path / "file" / "run.safetensors", TENSORS, FACTS)
-    assert "cannot write" in message
+    assert "cannot be written" in message
 
 
 def test_a_failed_write_leaves_the_previous_file(tmp_path):
@@ -90,14 +90,14 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path):
         message = refused(checkpoint.save, path, {"large": torch.zeros(10 * len(before))}, FACTS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert "run.safetensors: cannot write" in message
+    assert "run.safetensors: cannot be written" in message
     assert path.read_bytes() == before and files(tmp_path) == ["run.safetensors"]
 
 
 def test_a_target_that_cannot_be_replaced(tmp_path):
     path = tmp_path / "run.safetensors"
     path.mkdir()
-    assert "run.safetensors: cannot write" in refused(checkpoint.save, path, TENSORS, FACTS)
+    assert "run.safetensors: cannot be written" in refused(checkpoint.save, path, TENSORS, FACTS)
     assert files(tmp_path) == ["run.safetensors"] and path.is_dir()
 
 

@@ -154,6 +154,7 @@ _ZINC_DISTANCE: Variants = {
     "PRE, d=144, 18k steps, steps of 512": (
         "mag-gnn-pre", (*_LONGER, "encoder.hidden=144", "training.batch_size=512"),
     ),
+    "PRE, rings, d=144, 18k steps": ("mag-gnn-pre", (*_LONGER, "encoder.hidden=144", "agent.pretrained=rings")),
     "SIMUL, d=120, 18k steps": ("mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=4500")),
     "SIMUL, d=120, 18k steps, 2k agent steps": (
         "mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=2250"),
@@ -173,6 +174,9 @@ VARIANTS: dict[str, Variants] = {
 }
 """By data set."""
 
+BEGUN_FROM = {"zinc_distance": ("encoder.hidden=112", "training.predictor_steps=12000")}
+"""What a set's variants were compared with, where the config has been changed to the best of them since."""
+
 OUTPUTS = {"qm9": {"qm9_r2": QM9_TARGETS.index("r2"), "qm9_cv": QM9_TARGETS.index("cv")}}
 """Rows of a set with several targets: those that were not reached."""
 
@@ -182,7 +186,7 @@ def jobs(dataset: str, runs: int, names: Sequence[str] = ()) -> list[Job]:
     made = []
     for name in names or VARIANTS[dataset]:
         method, settings = VARIANTS[dataset][name]
-        config = method_config(dataset, method).with_settings(settings)
+        config = method_config(dataset, method).with_settings([*BEGUN_FROM.get(dataset, ()), *settings])
         marked = config.agent.tuple_order > 0
         for run in range(runs):
             own = config.replaced(runtime={"seed": run})
@@ -192,13 +196,22 @@ def jobs(dataset: str, runs: int, names: Sequence[str] = ()) -> list[Job]:
 
 
 def reproduce(
-    folder: Path, runs: int = 1, workers: int = 1, datasets: Sequence[str] = tuple(VARIANTS)
+    folder: Path,
+    runs: int = 1,
+    workers: int = 1,
+    datasets: Sequence[str] = tuple(VARIANTS),
+    methods: Sequence[str] = (),
 ) -> list[LedgerRow]:
-    """Run what is not in `folder` yet; one row a variant."""
+    """Run what is not in `folder` yet; one row for each variant.
+
+    Args:
+        methods: variants by name; none means all.
+    """
     rows = []
     for dataset in datasets:
-        results = run_jobs(jobs(dataset, runs), folder, workers)
-        for number, name in enumerate(VARIANTS[dataset]):
+        names = [name for name in VARIANTS[dataset] if not methods or name in methods]
+        results = run_jobs(jobs(dataset, runs, names), folder, workers) if names else []
+        for number, name in enumerate(names):
             rows += _rows(dataset, name, results[number * runs : (number + 1) * runs])
     return rows
 
@@ -207,7 +220,7 @@ def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]
     method, settings = VARIANTS[dataset][name]
     moves = 0 if method in ("gin", "random-marks") else results[0]["config"]["agent"]["num_moves"]
     steps = results[0]["config"]["training"]["predictor_steps"]
-    note = f"{name}; validation part, {steps} steps; {' '.join(settings)}"
+    note = f"{name}; validation part, {steps} steps; {' '.join([*BEGUN_FROM.get(dataset, ()), *settings])}"
     variant = name.lower().replace(", ", ",").replace(" ", "-")
     outputs = OUTPUTS.get(dataset, {dataset: None})
     return [

@@ -83,6 +83,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "molecules": (*molecules.METHODS, "mag-gnn-dqn", *baselines.METHODS),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
+        "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has no choice of methods: leave --methods out")
@@ -105,6 +106,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
+        "agents": {name: name for name in travellers.AGENTS},
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has a single row: leave --row out")

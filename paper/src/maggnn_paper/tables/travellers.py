@@ -33,16 +33,21 @@ def agent_jobs(names: Sequence[str] = AGENTS) -> list[Job]:
     return made
 
 
-def reproduce(folder: Path, workers: int = 1, agents: Path | None = None) -> list[LedgerRow]:
+def reproduce(
+    folder: Path, workers: int = 1, agents: Path | None = None, datasets: Sequence[str] = AGENTS
+) -> list[LedgerRow]:
     """Train what is not in `folder` yet and save the agents, in the package unless `agents` names another folder.
 
     Rows: each agent at home after its moves, beside random moves and no move.
+
+    Args:
+        datasets: the agents to train, by name.
     """
-    jobs = agent_jobs()
+    jobs = agent_jobs(datasets)
     target = AGENT_FOLDER if agents is None else agents
     rows: list[LedgerRow] = []
-    for name, job, result in zip(AGENTS, jobs, run_jobs(jobs, folder, workers), strict=True):
-        table = "moves" if name == "sr25" else "cycles"
+    for name, job, result in zip(datasets, jobs, run_jobs(jobs, folder, workers), strict=True):
+        table = "cycles" if name.startswith("cycles") else "moves"
         moves = job.config.agent.num_moves
         row = score_row(table, "mag-gnn", [result], moves, note=f"the agent {name} at home")
         rows.append(row)

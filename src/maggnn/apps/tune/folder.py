@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,22 +67,9 @@ def write_trials(folder: Path, study: Study) -> None:
 
 def write_config(folder: Path, config: Config, objective: str, value: float) -> None:
     """The best config so far as TOML that `config.load` reads."""
-    text = f"# The best of a study: {objective} {value:.6g} on the validation part.\n\n{to_toml(config)}"
+    text = f"# The best of a study: {objective} {value:.6g} on the validation part.\n\n{configs.to_toml(config)}"
     with whole_file(folder / BEST) as waiting:
         waiting.write_text(text, encoding="utf-8", newline="\n")
-
-
-def to_toml(config: Config) -> str:
-    """What differs from the defaults, and the data set's name."""
-    defaults, lines = configs.to_dict(Config()), []
-    for section, entries in configs.to_dict(config).items():
-        changed = {key: value for key, value in entries.items() if value != defaults[section][key] or key == "name"}
-        if section == "rival" and not changed.get("name"):
-            continue
-        if changed:
-            # A string, a number or a truth value is written alike in JSON and in TOML.
-            lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in changed.items()), ""]
-    return "\n".join(lines)
 
 
 def last_reason(study: Study) -> str:

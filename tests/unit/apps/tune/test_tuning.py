@@ -11,7 +11,6 @@ import torch
 from maggnn import config as configs
 from maggnn.apps.fit.fitted import own_config
 from maggnn.apps.tune import space as tuning_space
-from maggnn.apps.tune.folder import to_toml
 from maggnn.apps.tune.space import start_params, suggested, without_marks
 from maggnn.apps.tune.study import Problem, config_problem, tune
 from maggnn.config import Config
@@ -141,7 +140,7 @@ def test_what_it_cannot_tune_is_one_line(tmp_path):
     with pytest.raises(InputError, match="cannot be written"):
         tune(problem(), tmp_path / "file")
     for name in ("sr25", "csl"):  # the one has three times the same graphs, the other two parts
-        (tmp_path / "x.toml").write_text(to_toml(Config().replaced(data={"name": name})))
+        (tmp_path / "x.toml").write_text(configs.to_toml(Config().replaced(data={"name": name})))
         with pytest.raises(InputError, match=f"{name} has no validation part of its own"):
             config_problem(tmp_path / "x.toml", [], None, None)
 
@@ -156,7 +155,7 @@ def packed_file(path: Path, targets: list[float], num_train: int = 12, num_val: 
 def test_a_packed_file_that_was_changed_is_another_study(tmp_path):
     targets = [smiles.count("O") + 0.5 for smiles in SMILES]
     base = problem().base.replaced(data={"name": str(tmp_path / "mine.npz")})
-    (tmp_path / "mine.toml").write_text(to_toml(base))
+    (tmp_path / "mine.toml").write_text(configs.to_toml(base))
 
     def read() -> Problem:
         return config_problem(tmp_path / "mine.toml", [], None, None)
@@ -183,7 +182,7 @@ def test_a_config_is_tuned_in_its_own_paradigm(tmp_path, paradigm):
         replay={"warmup": 64},
         training={"paradigm": paradigm, "predictor_steps": 20, "agent_steps": 10},
     )
-    (tmp_path / "links.toml").write_text(to_toml(base))
+    (tmp_path / "links.toml").write_text(configs.to_toml(base))
     found = config_problem(tmp_path / "links.toml", ["training.batch_size=16"], 3, 8)
     assert (found.base.training.predictor_steps, found.base.training.agent_steps) == (8, 4)
     assert found.maximises and found.objective == "auroc"
@@ -193,16 +192,16 @@ def test_a_config_is_tuned_in_its_own_paradigm(tmp_path, paradigm):
 
 
 def test_one_study_at_a_time(tmp_path):
-    from maggnn.apps.tune.folder import locked
+    from maggnn.apps.tune.folder import only_here
 
-    with locked(tmp_path), pytest.raises(InputError, match="another `maggnn tune`"):
+    with only_here(tmp_path), pytest.raises(InputError, match="another `maggnn tune`"):
         tune(problem(), tmp_path)
 
 
 @pytest.mark.parametrize("path", sorted(Path("configs").glob("*.toml")), ids=lambda path: path.stem)
 def test_any_config_round_trips_through_toml(path, tmp_path):
     config = configs.load(path)
-    (tmp_path / "copy.toml").write_text(to_toml(config))
+    (tmp_path / "copy.toml").write_text(configs.to_toml(config))
     assert configs.load(tmp_path / "copy.toml") == config
 
 

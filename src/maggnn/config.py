@@ -313,12 +313,17 @@ def _with_experimental(values: dict[str, Any], origin: str) -> dict[str, Any]:
         for key in entries if isinstance(entries, Mapping) and section != "experimental" else ():
             if f"{section}.{key}" in known:
                 raise InputError(f"{origin}: {section}.{key} is experimental: set it under [experimental.{section}]")
-    for section, entries in values.pop("experimental", {}).items():
+    experimental = values.pop("experimental", {})
+    if not isinstance(experimental, Mapping):
+        raise InputError(f"{origin}: experimental is {experimental!r}, must be sections such as [experimental.encoder]")
+    for section, entries in experimental.items():
         if not isinstance(entries, Mapping):
             raise InputError(f"{origin}: no experimental setting {section}: write it under [experimental.<section>]")
         for key, value in entries.items():
             if f"{section}.{key}" not in known:
-                raise InputError(f"{origin}: no experimental setting {section}.{key}{did_you_mean(key, known)}")
+                raise InputError(
+                    f"{origin}: no experimental setting {section}.{key}{did_you_mean(f'{section}.{key}', known)}"
+                )
             values.setdefault(section, {})[key] = value
     return values
 

@@ -154,6 +154,8 @@ def test_experimental_settings_have_a_section_of_their_own_in_files(tmp_path):
         ("[encoder]\njk = 'sum'\n", "encoder.jk is experimental: set it under [experimental.encoder]"),
         ("[experimental.encoder]\nhidden = 8\n", "no experimental setting encoder.hidden"),
         ("[experimental]\njk = 'sum'\n", "no experimental setting"),
+        ("experimental = 3\n", "must be sections such as [experimental.encoder]"),
+        ("[experimental.encoder]\njkk = 'sum'\n", "did you mean 'encoder.jk'?"),
     ):
         path.write_text(wrong, encoding="utf-8")
         with pytest.raises(InputError) as raised:

@@ -71,6 +71,7 @@ METHODS = (
     "cin",
     "random-marks",
     "random-moves",
+    "central-marks",
     "mag-gnn-dqn",
     "mag-gnn-double-dqn",
     "mag-gnn-shared",

@@ -5,5 +5,6 @@ packed       `PackedGraphs`: a whole data set as flat tensors; a batch is a vect
 checks       what graphs must satisfy before they are packed
 structure    centrality, distances and random walks of nodes, from the edges alone
 rings        the smallest ring of each edge
+distances    how far nodes are from given ones, breadth first or looked up
 conversions  PyG, NetworkX and graph6, both ways
 """

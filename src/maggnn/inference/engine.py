@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -71,7 +72,8 @@ class Engine:
             self.memory_mb = min(memory_mb / torch.get_num_threads(), CACHE_MB)
         self.generator = make_generator(seed, self.device)
         self.draws = model.predictor.encoder.draws
-        self._source, self._adapt = model, adapt
+        # A copy, since tables may have to be made anew after the caller's model has learned more.
+        self._source, self._adapt = copy.deepcopy(model).eval().requires_grad_(False), adapt
         self._known: PackedGraphs | GraphBatch | None = None  # the graphs that the tables were last checked against
         self._freeze(None)
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.config import Config, EncoderConfig
-from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import DataShape, MagGNN
@@ -29,6 +28,8 @@ FORMAT = "maggnn/2"
 
 def save(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
     """Write tensors and JSON facts to `path`, all or nothing."""
+    from maggnn.data.files import whole_file  # who only reads models does not need it
+
     metadata = {"format": FORMAT, "facts": json.dumps(facts)}
     with whole_file(path) as waiting:
         try:

@@ -156,3 +156,19 @@ def test_a_seed_starts_anew():
     first = engine.predict(packed, seed=5)
     engine.predict(packed)
     assert torch.equal(engine.predict(packed, seed=5), first)
+
+
+def test_later_training_changes_no_answer():
+    """Not even where new atoms make the engine build its tables anew."""
+    torch.manual_seed(0)
+    spec, agent = FeatureSpec((6,)), AgentConfig(num_tuples=1, tuple_order=1, num_moves=1, start="central")
+    model = MagGNN(3, spec, spec, EncoderConfig(conv="gine", num_layers=2, hidden=8), agent=agent).eval()
+    packed = featured(1, 6)
+    with torch.no_grad():
+        expected = model(packed[torch.arange(len(packed))])
+    engine = Engine(model, "cpu")
+    engine.predict(featured(0, 2))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)
+    torch.testing.assert_close(engine.predict(packed), expected)

@@ -19,6 +19,7 @@ RESULT_POLICY = {
     "gin": "gin",
     "random-marks": "random-moves",  # the same walk before its first move
     "random-moves": "random-moves",
+    "central-marks": "random-moves",  # before its first move, too
     "mag-gnn": "mag-gnn",
     "mag-gnn-dqn": "mag-gnn",
     "mag-gnn-double-dqn": "mag-gnn",
@@ -81,7 +82,8 @@ def score_row(
     agent = results[0]["config"]["agent"]
     marked = RESULT_POLICY[method] != "gin"
     # Random marks have no agent; a mean over starts is several searches. What was timed is one search with the agent.
-    no_agent, one_search = method == "random-marks", method != "random-marks" and keep != MEAN
+    no_agent = method in ("random-marks", "central-marks")
+    one_search = method != "random-marks" and keep != MEAN
     return LedgerRow(
         table=table,
         dataset=dataset or results[0]["config"]["data"]["name"],

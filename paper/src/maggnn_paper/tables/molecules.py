@@ -6,6 +6,7 @@ Every method has the predictor, the budget and the validation of the set's confi
 |---|---|
 | gin | none (k = 0) |
 | random-marks, random-moves | random; tested where they are and after t random moves |
+| central-marks | on the most central nodes, k = 1, m as many as the agent takes encoder passes; on request |
 | mag-gnn | moved by an agent that learns beside the predictor (SIMUL) |
 | mag-gnn-pre | moved by an agent from other data (PRE) |
 | mag-gnn-dqn | as mag-gnn, but the agent learns from the paper's experience replay; on request |
@@ -69,6 +70,11 @@ def method_config(dataset: str, method: str, agent: str = BEST_AGENT) -> Config:
     if method == "mag-gnn-pre":
         return config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre", "agent_steps": 0})
     control = config.replaced(training={"paradigm": "ord", "agent_steps": 0})
+    if method == "central-marks":
+        passes = config.agent.num_tuples * (config.agent.num_moves + 1)
+        return control.replaced(
+            agent={"start": "central", "tuple_order": 1, "num_tuples": passes, "num_moves": 0},
+        )
     return plain_gnn(control) if method == "gin" else control
 
 
@@ -80,15 +86,15 @@ def recipe_name(dataset: str) -> str:
 def method_jobs(dataset: str, method: str, runs: int, agent: str = BEST_AGENT) -> list[Job]:
     """One job a run. QM9, which has no official split, gets another one with each run."""
     config = method_config(dataset, method, agent)
-    marked = config.agent.tuple_order > 0
+    draws = config.agent.tuple_order > 0 and config.agent.start == "random"
     return [
         Job(
             recipe_name(dataset),
             config.replaced(runtime={"seed": run}, data={"split_seed": run if dataset.startswith("qm9") else 0}),
             max_moves=config.agent.num_moves,
-            tests=TESTS if marked else 1,
+            tests=TESTS if draws else 1,
             keep_model=True,
-            starts=STARTS if marked else 1,
+            starts=STARTS if draws else 1,
         )
         for run in range(runs)
     ]
@@ -128,7 +134,7 @@ def method_rows(
         dataset: its name in the ledger, if not that of the config.
     """
     moves = results[0]["config"]["agent"]["num_moves"]
-    if method == "gin":
+    if method in ("gin", "central-marks"):
         return [score_row(table, method, results, 0, dataset=dataset)]
     names = {"random-marks": 0, "random-moves": moves} if method == "random-marks" else {method: moves}
     rows = []

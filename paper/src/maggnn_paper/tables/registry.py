@@ -80,7 +80,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "brec": (*brec.METHODS, *baselines.METHODS),
         "cycles": ("gin", "mag-gnn", *baselines.METHODS),
         "edges": ("gin", "mag-gnn"),
-        "molecules": (*molecules.METHODS, "mag-gnn-dqn", *baselines.METHODS),
+        "molecules": (*molecules.METHODS, "central-marks", "mag-gnn-dqn", *baselines.METHODS),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),

@@ -100,7 +100,8 @@ def test_a_row_says_what_was_measured(method, keep):
 )
 def test_inputs_of_molecules_are_named(encoder, words):
     assert inputs_of({"data": {"name": "zinc"}, "encoder": encoder}) == words
-    assert inputs_of({"data": {"name": "sr25"}, "encoder": encoder}) is None
+    for bare in ("sr25", "zinc_rings"):
+        assert inputs_of({"data": {"name": bare}, "encoder": encoder}) is None
 
 
 def test_a_plain_gnn_has_no_marks_and_one_run_no_spread():

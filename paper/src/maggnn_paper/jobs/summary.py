@@ -113,8 +113,9 @@ def score_row(
 
 
 def inputs_of(config: dict[str, Any]) -> str | None:
-    """What a network reads of molecules, in the ledger's words; None for other data."""
-    if not config["data"]["name"].startswith(MOLECULES):
+    """What a network reads of molecules, in the ledger's words; None for other data and for bare graphs of molecules."""
+    name = config["data"]["name"]
+    if name == "zinc_rings" or not name.startswith(MOLECULES):
         return None
     encoder = config["encoder"]
     words = {"walks": encoder["random_walk"], "rings": encoder["rings"], "distances": encoder["distances"]}

@@ -113,7 +113,7 @@ def score_row(
 
 
 def inputs_of(config: dict[str, Any]) -> str | None:
-    """What a network reads of molecules, in the ledger's words; None for other data and for bare graphs of molecules."""
+    """What a network reads of molecules, in the ledger's words; None for other data and bare graphs."""
     name = config["data"]["name"]
     if name == "zinc_rings" or not name.startswith(MOLECULES):
         return None

@@ -82,7 +82,7 @@ def number(value: float | None, metric: str) -> str:
     if metric in ("accuracy", "auroc"):
         return ">99.99" if value < 100 and f"{value:.2f}" == "100.00" else f"{value:.2f}"
     if metric in ("mae", "difference"):
-        return f"{value:.3g}"
+        return f"{value:#.3g}".removesuffix(".")
     if metric == "score":
         return ">0.999" if value < 1 and f"{value:.3f}" == "1.000" else f"{value:.3f}"
     if metric.startswith(ledger.EXPONENT_PREFIX):

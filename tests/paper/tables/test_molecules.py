@@ -91,7 +91,9 @@ def agents(tmp_path, monkeypatch):
 
 
 def test_agents_are_saved_with_their_config_and_row(agents, tmp_path):
-    assert [row.dataset for row in agents] == [name for name in ("cycle3", "cycle6", "sr25") for _ in range(3)]
+    assert [row.dataset for row in agents] == [
+        name for name in ("cycle3", "cycle6", "sr25", "zinc_rings") for _ in range(3)
+    ]
     for name, first in zip(pretrained.AGENTS, agents[::3], strict=True):
         path = tmp_path / "agents" / f"{name}.safetensors"
         assert path.stat().st_size < 3_000_000

@@ -29,7 +29,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, expanded
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.graphs.structure import adjacency, either_way
 from maggnn.model.kernels.messages import sum_nodes
@@ -202,13 +202,6 @@ def _real_edges(graphs: GraphBatch) -> Tensor:
     """Without those of padding, [2, E]; a self-loop leads to no neighbour."""
     edges = graphs.edge_index[:, : int(graphs.edge_offsets[-1])]
     return edges[:, edges[0] != edges[1]]
-
-
-def expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows first, first + 1, ... of each owner, `counts` of them, and whose each is: [total] both."""
-    owner = torch.repeat_interleave(counts)
-    within = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
-    return first[owner] + within, owner
 
 
 def _assembled(

@@ -134,3 +134,8 @@ def adjacency(graphs: GraphBatch) -> Tensor:
     if graphs.is_real is not None:
         weight = graphs.is_real[target].float()
     return dense.index_put_((graphs.node_graph[target], local[target], local[source]), weight, accumulate=True)
+
+
+def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
+    """Entries [a, b] of a table [B, V, V], for nodes of one graph by their ids in the batch, of any one shape."""
+    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

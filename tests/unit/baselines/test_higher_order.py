@@ -6,12 +6,12 @@ import torch
 
 from maggnn.baselines import baseline_type, make_encoder
 from maggnn.baselines.cin import cells_of
-from maggnn.baselines.cycles import neighbours
 from maggnn.baselines.gnn_123 import pairs_of, triples_of
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.data.registry import load
 from maggnn.data.sources import data_root
 from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.cycles import neighbours
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.predictor import pool_nodes

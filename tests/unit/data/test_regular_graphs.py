@@ -7,9 +7,9 @@ import networkx as nx
 import pytest
 import torch
 
+from maggnn.data.synthetic.dense import fingerprints
 from maggnn.data.synthetic.regular_graphs import (
     MAX_PAIRING_DEGREE,
-    fingerprints,
     random_regular,
     sr26,
     sr28,

@@ -35,7 +35,7 @@ def pack(graphs: Tensor) -> PackedGraphs:
 
 
 def block_graph(blocks: Iterable[frozenset[int]], shared: int = 1) -> Tensor:
-    """Blocks of equal size as nodes, in the order of their points, joined when they share just `shared` of them, [n, n]."""
+    """Blocks of equal size, in the order of their points, joined when they share just `shared` of them, [n, n]."""
     points = torch.tensor(sorted(sorted(block) for block in blocks))  # [blocks, size]
     incidence = torch.zeros(len(points), int(points.max()) + 1).scatter_(1, points, 1)
     return incidence @ incidence.T == shared

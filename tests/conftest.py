@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,8 @@ import torch
 # Models of tests are so small that several threads only wait for each other.
 os.environ["OMP_NUM_THREADS"] = "1"  # in the processes that tests start
 torch.set_num_threads(1)  # in this one
+
+sys.path.append(str(Path(__file__).parent))  # so that tests can import `builders`
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COMMAND_LINES = {"maggnn": "maggnn.apps.cli", "maggnn-paper": "maggnn_paper.cli"}
@@ -112,6 +115,15 @@ def packed_data(data_root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The data root, with `MAGGNN_DATA` set to it for this test."""
     monkeypatch.setenv("MAGGNN_DATA", str(data_root))
     return data_root
+
+
+@pytest.fixture
+def double_precision() -> Iterator[None]:
+    """New tensors in double precision, so that answers can be compared exactly; torch's own generator is seeded."""
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
 @pytest.fixture(scope="session")

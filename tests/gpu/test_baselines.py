@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from builders import random_molecules, seeded
 from maggnn.baselines import BASELINES, baseline_type, make_encoder
 from maggnn.config import AgentConfig, EncoderConfig, RivalConfig
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 
@@ -16,14 +16,8 @@ pytestmark = [
 
 
 def make_packed(seed=0, count=40):
-    generator = torch.Generator().manual_seed(seed)
-    sizes = torch.randint(1, 14, (count,), generator=generator)
-    edges = [(torch.rand(n, n, generator=generator) < 0.3).triu(1).nonzero() for n in sizes.tolist()]
-    flat = torch.cat(edges).T
-    x = torch.randint(5, (int(sizes.sum()), 2), generator=generator)
-    attr = torch.randint(3, (flat.shape[1], 1), generator=generator)
-    counts = torch.tensor([len(part) for part in edges])
-    return PackedGraphs.build(sizes, counts, flat, x, attr, undirected_once=True)
+    generator = seeded(seed)
+    return random_molecules(torch.randint(1, 14, (count,), generator=generator).tolist(), 0.3, generator)
 
 
 def make_model(name):

@@ -4,6 +4,7 @@ import networkx
 import pytest
 import torch
 
+from builders import hexagon_and_triangles
 from maggnn.graphs.conversions import pack_networkx
 from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.pairs import Pairs
@@ -19,8 +20,7 @@ METHODS = ("random-marks", "random-moves", "mag-gnn")
 
 
 def hexagon_pair():
-    triangles = networkx.disjoint_union(networkx.cycle_graph(3), networkx.cycle_graph(3))
-    return Pairs.of(pack_networkx([networkx.cycle_graph(6), triangles]), torch.tensor([0])).to("cuda")
+    return Pairs.of(hexagon_and_triangles(), torch.tensor([0])).to("cuda")
 
 
 @pytest.mark.parametrize("start", ["random", "nodes", "all"])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from builders import random_molecules, seeded
 from maggnn.config import AgentConfig, EncoderConfig
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.inference.frozen import frozen
 from maggnn.model.features import FeatureSpec
@@ -21,14 +21,8 @@ DISTANCE = {"marking": "distance"}
 
 
 def make_packed(seed=0, count=300):
-    generator = torch.Generator().manual_seed(seed)
-    sizes = torch.randint(1, 30, (count,), generator=generator)
-    edges = [(torch.rand(n, n, generator=generator) < 0.1).triu(1).nonzero() for n in sizes.tolist()]
-    flat = torch.cat(edges).T
-    x = torch.randint(5, (int(sizes.sum()), 2), generator=generator)
-    attr = torch.randint(3, (flat.shape[1], 1), generator=generator)
-    counts = torch.tensor([len(part) for part in edges])
-    return PackedGraphs.build(sizes, counts, flat, x, attr, undirected_once=True)
+    generator = seeded(seed)
+    return random_molecules(torch.randint(1, 30, (count,), generator=generator).tolist(), 0.1, generator)
 
 
 def make_model(conv="gine", num_moves=0, **encoder):

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from builders import packed_edges, random_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.kernels import reference
 
@@ -32,21 +33,15 @@ def generator():
     return torch.Generator().manual_seed(seed)
 
 
-def random_edges(num_nodes, density, generator):
-    return (torch.rand(num_nodes, num_nodes, generator=generator) < density).triu(1).nonzero()
-
-
 def random_packed(device, generator, undirected):
     """Random graphs, isolated nodes among them, a hub, a graph without edges and one of one node."""
     many, largest, leaves = (40, 30, 700) if device.type == "cuda" else (3, 7, 15)
     sizes = torch.randint(1, largest, (many,), generator=generator).tolist()
-    edges = [random_edges(n, 0.2, generator) for n in sizes]
+    edges = random_edges(sizes, 0.2, generator)
     hub = torch.stack([torch.zeros(leaves, dtype=torch.long), torch.arange(1, leaves + 1)], dim=1)
     sizes += [leaves + 3, 4, 1]
     edges += [hub if undirected else hub.flip(1), torch.empty(0, 2, dtype=torch.long), torch.empty(0, 2).long()]
-    counts = torch.tensor([len(part) for part in edges])
-    packed = PackedGraphs.build(torch.tensor(sizes), counts, torch.cat(edges).T, undirected_once=undirected)
-    return packed.to(device)
+    return packed_edges(sizes, edges, undirected).to(device)
 
 
 def random_batch(device, generator, undirected=True, padding=False):

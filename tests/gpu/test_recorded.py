@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 
+from builders import packed_edges, random_edges, random_targets, seeded
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.kernels import messages, reference
 from maggnn.model.kernels.capture import WARM_UP, Captured
@@ -27,26 +27,13 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 STEPS = 10
 
 
-def seeded(seed=0, device=CPU):
-    return torch.Generator(device).manual_seed(seed)
-
-
 def make_packed(sizes, task="classification", level="graph", seed=0):
     generator = seeded(seed)
-    edges = [(torch.rand(n, n, generator=generator) < 0.4).triu(1).nonzero() for n in sizes]
-    counts = torch.tensor([len(part) for part in edges])
-    rows = len(sizes) if level == "graph" else sum(sizes)
-    classes, values = torch.randint(3, (rows,), generator=generator), torch.randn(rows, 3, generator=generator)
-    return PackedGraphs.build(
-        torch.tensor(sizes),
-        counts,
-        torch.cat(edges).T,
-        x=torch.randn(sum(sizes), 3, generator=generator),
-        edge_attr=torch.randint(4, (int(counts.sum()), 2), generator=generator),
-        y=classes if task == "classification" else values,
-        level=level,
-        undirected_once=True,
-    )
+    edges = random_edges(sizes, 0.4, generator)
+    y = random_targets(task, level, sizes, 3, generator)
+    x = torch.randn(sum(sizes), 3, generator=generator)
+    edge_attr = torch.randint(4, (sum(map(len, edges)), 2), generator=generator)
+    return packed_edges(sizes, edges, x=x, edge_attr=edge_attr, y=y, level=level)
 
 
 def random_sizes(count, seed=0):

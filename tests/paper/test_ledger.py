@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from builders import make_row
 from maggnn.errors import InputError
 from maggnn_paper import ledger
 from maggnn_paper.ledger import LedgerRow
@@ -30,26 +31,6 @@ DESIGN_FIELDS = [
         "note",
     ),
 ]
-
-
-def make_row(**changes) -> LedgerRow:
-    values = {
-        "table": "synthetic",
-        "dataset": "sr25",
-        "method": "mag-gnn",
-        "metric": "accuracy",
-        "mean": 99.5,
-    }
-    values |= {
-        "m": 1,
-        "k": 2,
-        "t": 2,
-        "keep": "last",
-        "hardware": "cpu, 2 cores",
-        "torch": "2.13.0",
-        "commit": "abc",
-    }
-    return LedgerRow(**(values | changes))
 
 
 def append_many(path, count):

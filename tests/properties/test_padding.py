@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import packed_edges, random_targets, seeded
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, TrainingConfig
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import all_in_all
@@ -41,25 +42,17 @@ FIXED = {"sizes": [4, 1, 6, 3], "picks": [2, 0, 3, 1, 0], "density": 0.5, "direc
 
 def make_packed(sizes, density, directed, seed, task="classification", level="graph"):
     """A set with features that tell all nodes apart; node 0 has a loop, so that there is always an edge."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     edges = []
     for n in sizes:
         adjacency = torch.rand(n, n, generator=generator) < density
         adjacency[0, 0] = True
         edges.append((adjacency if directed else adjacency.triu()).nonzero())
-    counts = torch.tensor([len(part) for part in edges])
-    rows = len(sizes) if level == "graph" else sum(sizes)
-    classes, values = torch.randint(3, (rows,), generator=generator), torch.randn(rows, 3, generator=generator)
-    return PackedGraphs.build(
-        torch.tensor(sizes),
-        counts,
-        torch.cat(edges).T,
-        x=torch.randn(sum(sizes), 3, generator=generator, dtype=torch.float64),
-        edge_attr=torch.randint(4, (int(counts.sum()), 2), generator=generator),
-        y=classes if task == "classification" else values.double(),
-        level=level,
-        undirected_once=not directed,
-    )
+    y = random_targets(task, level, sizes, 3, generator)
+    x = torch.randn(sum(sizes), 3, generator=generator, dtype=torch.float64)
+    edge_attr = torch.randint(4, (sum(map(len, edges)), 2), generator=generator)
+    y = y.double() if task == "regression" else y
+    return packed_edges(sizes, edges, not directed, x=x, edge_attr=edge_attr, y=y, level=level)
 
 
 class Pair:

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import packed_edges, random_edges, random_targets
 from maggnn.config import Config, EncoderConfig
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import Randomness
 from maggnn.model.state import State
@@ -20,19 +20,9 @@ CASES = list(itertools.product(["classification", "regression"], ["graph", "node
 
 
 def make_packed(task, level, generator):
-    sizes = torch.randint(1, 7, (4,), generator=generator)
-    edges = [(torch.rand(n, n, generator=generator) < 0.5).triu(1).nonzero() for n in sizes.tolist()]
-    rows = 4 if level == "graph" else int(sizes.sum())
-    classes = torch.randint(2, (rows,), generator=generator)
-    values = torch.randn(rows, 2, generator=generator)
-    return PackedGraphs.build(
-        sizes,
-        torch.tensor([len(part) for part in edges]),
-        torch.cat(edges).T,
-        y=classes if task == "classification" else values,
-        level=level,
-        undirected_once=True,
-    )
+    sizes = torch.randint(1, 7, (4,), generator=generator).tolist()
+    edges = random_edges(sizes, 0.5, generator)
+    return packed_edges(sizes, edges, y=random_targets(task, level, sizes, 2, generator), level=level)
 
 
 @pytest.mark.parametrize(("task", "level", "reward"), CASES)

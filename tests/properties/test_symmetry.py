@@ -12,16 +12,10 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 SIZES = (5, 1, 7, 2)
 ALL = torch.arange(len(SIZES))
-
-
-@pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(torch.float32)
 
 
 def random_parts(generator, directed=False):

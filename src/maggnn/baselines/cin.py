@@ -28,11 +28,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from maggnn.baselines.copies import once
-from maggnn.baselines.cycles import Neighbours, chordless_cycles, neighbours
-from maggnn.baselines.parts import Dense, between, bond_embedding
+from maggnn.baselines.parts import Dense, bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.cycles import Neighbours, chordless_cycles, neighbours
+from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 
 Embeddings = tuple[Tensor, Tensor, Tensor]

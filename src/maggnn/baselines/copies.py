@@ -24,14 +24,15 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, expanded
 from maggnn.graphs.packed import batch_of_edges
-from maggnn.graphs.structure import adjacency, either_way
+from maggnn.graphs.structure import adjacency, balls, either_way
 from maggnn.model.kernels.messages import sum_nodes
 
 T = TypeVar("T")
@@ -139,18 +140,15 @@ def edge_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
 def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
     """Edges between any two nodes of a graph, [B, V, V]; UNREACHED beyond `hops` and where no path leads."""
     edges = either_way(adjacency(graphs))
-    size = edges.shape[1]
-    is_node = graphs.is_node
-    near = torch.eye(size, device=edges.device).expand_as(edges) * is_node[:, None] * is_node[:, :, None]
-    table = torch.where(near > 0, 0, UNREACHED)
     bounded = hops > 0
-    for step in range(1, (hops if bounded else max(size - 1, 0)) + 1):
-        wider = ((near @ edges + near) > 0).float()
-        reached = (wider > near) & is_node[:, None] & is_node[:, :, None]
+    both_nodes = graphs.is_node[:, None] & graphs.is_node[:, :, None]  # [B, V, V]
+    table = torch.where(both_nodes & torch.eye(edges.shape[1], dtype=torch.bool, device=edges.device), 0, UNREACHED)
+    farthest = hops if bounded else max(edges.shape[1] - 1, 0)
+    for step, (near, wider) in enumerate(islice(pairwise(balls(edges)), farthest), 1):
+        reached = wider > near
         if not bounded and not bool(reached.any()):  # a bound is near, and looking would wait for the device
             break
-        table = torch.where(reached, step, table)
-        near = wider
+        table = torch.where(reached & both_nodes, step, table)
     return table
 
 
@@ -202,13 +200,6 @@ def _real_edges(graphs: GraphBatch) -> Tensor:
     """Without those of padding, [2, E]; a self-loop leads to no neighbour."""
     edges = graphs.edge_index[:, : int(graphs.edge_offsets[-1])]
     return edges[:, edges[0] != edges[1]]
-
-
-def expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows first, first + 1, ... of each owner, `counts` of them, and whose each is: [total] both."""
-    owner = torch.repeat_interleave(counts)
-    within = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
-    return first[owner] + within, owner
 
 
 def _assembled(

@@ -29,11 +29,11 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.baselines.copies import once
-from maggnn.baselines.cycles import Neighbours, neighbours
 from maggnn.baselines.parts import bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.cycles import Neighbours, neighbours
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.encoder import GINLayer
 from maggnn.model.features import FeatureEmbedding, FeatureSpec

@@ -16,10 +16,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.cycles import neighbours, simple_cycles
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.cycles import neighbours, simple_cycles, through_edges
 from maggnn.model.encoder import GINELayer
 from maggnn.model.features import FeatureSpec
 
@@ -67,16 +67,8 @@ def cycle_counts(graphs: GraphBatch, largest: int) -> tuple[Tensor, Tensor]:
 
 def _counts(graphs: GraphBatch, largest: int) -> Tensor:
     """Of the nodes and then of the edges, [N + E, L - 2]."""
-    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)  # padding lies past the tables
-    source, target = graphs.edge_index
     columns = []
     for cycles in simple_cycles(neighbours(graphs), largest):
-        of_nodes = torch.bincount(cycles.flatten(), minlength=graphs.total_nodes).float()
-        table = torch.zeros(graphs.num_graphs, graphs.max_num_nodes, graphs.max_num_nodes, device=graphs.device)
-        graph, ends = graphs.node_graph[cycles], (local[cycles], local[cycles.roll(-1, dims=1)])
-        one = torch.ones_like(graph, dtype=table.dtype)
-        for a, b in (ends, ends[::-1]):
-            table.index_put_((graph, a, b), one, accumulate=True)
-        of_edges = table[graphs.node_graph[target], local[source], local[target]]
-        columns.append(torch.cat([of_nodes, of_edges]))
-    return torch.stack(columns, dim=1)
+        of_nodes = torch.bincount(cycles.flatten(), minlength=graphs.total_nodes)
+        columns.append(torch.cat([of_nodes, through_edges(graphs, cycles)]))
+    return torch.stack(columns, dim=1).float()

@@ -24,6 +24,8 @@ Sums over one distance add to one row from many threads of a GPU, so that they d
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +34,7 @@ from maggnn.baselines.parts import Atoms, Dense, Layers, NeighbourSum, Output, P
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.structure import adjacency, either_way
+from maggnn.graphs.structure import adjacency, balls, either_way
 from maggnn.model.features import FeatureSpec
 
 REACH = 3
@@ -69,13 +71,10 @@ def peripheral_counts(copies: Copies) -> Tensor:
     distance = copies.graphs.padded(copies.distance[:, 0], -1)  # [R, V], V nodes of the largest copy
     together = distance[:, :, None] == distance[:, None]
     joined = either_way(adjacency(copies.graphs)) * together  # [R, V, V]
-    near = torch.eye(joined.shape[1], device=joined.device).expand_as(joined)
     columns = []
-    for _ in range(REACH):
-        wider = ((near @ joined + near) > 0).float()
+    for near, wider in islice(pairwise(balls(joined)), REACH):
         apart = wider - near  # just so many steps, within the peripheral subgraph
         columns += [apart.sum(dim=2), ((apart @ joined) * apart).sum(dim=2)]
-        near = wider
     return torch.stack(columns, dim=-1)[copies.copy, copies.graphs.local_id]
 
 

@@ -196,8 +196,3 @@ def bond_embedding(config: EncoderConfig, edge_features: FeatureSpec) -> EdgeEmb
     """What is known of each edge to [E, d]; None: nothing is."""
     known = config.rings or not edge_features.empty
     return EdgeEmbedding(edge_features, config.rings, config.hidden) if known else None
-
-
-def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
-    """Entries [a, b] of a table [B, V, V], for nodes of one graph by their ids in the batch, of any one shape."""
-    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

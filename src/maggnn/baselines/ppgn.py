@@ -24,10 +24,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from maggnn.baselines.copies import once
-from maggnn.baselines.parts import Dense, between, bond_embedding
+from maggnn.baselines.parts import Dense, bond_embedding
 from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
-from maggnn.data.synthetic.cycles import cycles_through_edges
 from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
+from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import NUM_CATEGORIES as RING_CATEGORIES
 from maggnn.graphs.rings import with_rings

@@ -6,7 +6,7 @@ read by `graph_files`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -60,8 +60,7 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = "ogb") -> tuple[
 def _whole_set(X: Any) -> PackedGraphs | None:
     """X where it is no sequence: a packed set, or the path of one."""
     if isinstance(X, PackedGraphs):
-        if not len(X):
-            raise InputError("X is empty: give at least one graph")
+        _check_some(X)
         return X
     if not isinstance(X, str | Path):
         return None
@@ -82,9 +81,13 @@ def _items(X: Any) -> list[Any]:
         items = list(np.asarray(X).ravel()) if len(shape) == 2 else list(X)
     except TypeError:
         raise InputError(f"X is of type {type(X).__name__}: give {ACCEPTED}") from None
-    if not items:
-        raise InputError("X is empty: give at least one graph")
+    _check_some(items)
     return items
+
+
+def _check_some(X: Sized) -> None:
+    if not len(X):
+        raise InputError("X is empty: give at least one graph")
 
 
 def _common_kind(items: list[Any]) -> str:

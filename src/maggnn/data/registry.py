@@ -21,8 +21,10 @@ from maggnn.data.dataset import Dataset, DatasetEntry, Fact
 from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 from maggnn.data.synthetic import expressivity, links, regular_graphs
+from maggnn.data.synthetic.dense import fingerprints, stacked
 from maggnn.errors import InputError, did_you_mean
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.structure import adjacency
 
 NUM_FOLDS = 10
 HELD_OUT_SHARE = 0.25
@@ -154,7 +156,7 @@ def _csl8_facts(dataset: Dataset) -> list[Fact]:
 
 def _strongly_regular_facts(dataset: Dataset, parameters: Parameters) -> list[Fact]:
     graphs, count = dataset.graphs, len(dataset.graphs)
-    known_apart = set(regular_graphs.fingerprints(_adjacency(graphs, torch.arange(count))))
+    known_apart = set(fingerprints(stacked(graphs)))
     return [
         (f"strongly regular {parameters}", _is_strongly_regular(graphs, *parameters)),
         ("one graph a class", dataset.y.tolist() == list(range(count))),
@@ -187,7 +189,7 @@ def _common_neighbours(graphs: PackedGraphs, number: int, first: int, second: in
 
 def _super_graph_facts(dataset: Dataset) -> list[Fact]:
     n = _super_graph_n(dataset)
-    first_pair = _adjacency(dataset.graphs, torch.arange(2))
+    first_pair = adjacency(dataset.graphs[torch.arange(2)])
     return [
         (f"{32 * n} nodes each", _all_equal(dataset.graphs.num_nodes, 32 * n)),
         ("20-regular", _all_equal(dataset.graphs.in_degree, 20)),
@@ -223,26 +225,17 @@ def _all_equal(values: Tensor, expected: int) -> bool:
     return bool((values == expected).all())
 
 
-def _adjacency(graphs: PackedGraphs, ids: Tensor) -> Tensor:
-    """Dense adjacency of graphs of equal size, [B, n, n]."""
-    batch = graphs[ids]
-    source, target = batch.edge_index
-    dense = torch.zeros(batch.num_graphs, batch.max_num_nodes, batch.max_num_nodes)
-    dense[batch.node_graph[target], batch.local_id[target], batch.local_id[source]] = 1
-    return dense
-
-
 def _is_strongly_regular(graphs: PackedGraphs, n: int, degree: int, adjacent: int, apart: int) -> bool:
     """Whether A² = degree·I + adjacent·A + apart·(J - I - A) in every graph."""
     if not _all_equal(graphs.num_nodes, n):
         return False
-    dense, identity = _adjacency(graphs, torch.arange(len(graphs))), torch.eye(n)
+    dense, identity = stacked(graphs).float(), torch.eye(n)
     expected = degree * identity + adjacent * dense + apart * (1 - identity - dense)
     return bool(torch.equal(dense @ dense, expected))
 
 
 def _triangles(graphs: PackedGraphs) -> list[int]:
-    dense = _adjacency(graphs, torch.arange(len(graphs)))
+    dense = stacked(graphs).float()
     return ((dense @ dense * dense).sum((1, 2)) / 6).long().tolist()
 
 

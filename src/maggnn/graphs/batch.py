@@ -217,3 +217,10 @@ def owner_of(counts: Tensor, total: int) -> Tensor:
     # A GPU would have to be waited for to know how many there are; a search needs no such number.
     row = torch.arange(total, device=counts.device)
     return torch.searchsorted(counts.cumsum(0), row, right=True).clamp(max=len(counts) - 1)
+
+
+def expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows first, first + 1, ... of each owner, `counts` of them, and whose each is: [total] both."""
+    owner = torch.repeat_interleave(counts)
+    within = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
+    return first[owner] + within, owner

@@ -1,10 +1,20 @@
-"""What stored graphs must be before they are packed: one clear line names the graph or row that is not."""
+"""What graphs must be before they are used: one clear line names the graph or row that is not.
+
+Every rule is here once, for graphs that are packed and for batches that PyG made.
+
+Shapes: G graphs, N nodes and E edges of all of them.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from torch import Tensor
 
 from maggnn.errors import InputError
+from maggnn.graphs.batch import Level, owner_of
+
+NEEDS_A_NODE = "every graph needs at least one node to mark"
 
 
 def check_sizes(
@@ -17,24 +27,15 @@ def check_sizes(
     level: str,
 ) -> None:
     """Counts and rows that fit together, and finite numbers; shapes as in `PackedGraphs.build`."""
-    if num_nodes.numel() == 0:
-        raise InputError("no graphs: a data set needs at least one graph")
-    if (num_nodes < 1).any():
-        graph = int((num_nodes < 1).nonzero()[0])
-        raise InputError(f"graph {graph} has no nodes: every graph needs at least one node to mark")
+    _check_nodes(num_nodes)
     if num_edges.shape != num_nodes.shape:
         raise InputError(f"num_edges has {len(num_edges)} entries for {len(num_nodes)} graphs")
     total_nodes, total_edges = int(num_nodes.sum()), int(num_edges.sum())
     if edge_index.shape != (2, total_edges):
         raise InputError(f"edge_index has shape {tuple(edge_index.shape)}, expected (2, {total_edges})")
-    rows = {"x": (x, total_nodes), "edge_attr": (edge_attr, total_edges)}
-    rows["y"] = (y, total_nodes if level == "node" else len(num_nodes))
-    for name, (value, expected) in rows.items():
-        if value is not None and (value.ndim == 0 or value.shape[0] != expected):
-            raise InputError(f"{name} has shape {tuple(value.shape)}, expected {expected} rows")
-        if value is not None and value.is_floating_point() and not bool(value.isfinite().all()):
-            row = int((~value.isfinite()).nonzero()[0][0])
-            raise InputError(f"{name} has a NaN or infinite value in row {row}: drop or repair that row")
+    _check_rows("x", x, total_nodes)
+    _check_rows("edge_attr", edge_attr, total_edges)
+    _check_rows("y", y, total_nodes if level == "node" else len(num_nodes))
 
 
 def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> None:
@@ -49,3 +50,70 @@ def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> No
             f"graph {graph} has {int(num_nodes[graph])} nodes but an edge {tuple(edge_index[:, edge].tolist())}: "
             "node ids run from 0 to the number of nodes minus one, within each graph"
         )
+
+
+def check_batch(
+    num_nodes: Tensor, edge_index: Tensor, x: Tensor | None, edge_attr: Tensor | None, y: Tensor | None
+) -> None:
+    """The same for graphs side by side, whose edges have ids of the batch; y has a row a graph or a row a node.
+
+    Shapes:
+        num_nodes: [G]; edge_index: [2, E]; x: [N, F]; edge_attr: [E, F]; y: [G, ...] or [N, ...].
+    """
+    _check_nodes(num_nodes)
+    total = int(num_nodes.sum())
+    _check_rows("x", x, total)
+    _check_rows("edge_attr", edge_attr, edge_index.shape[1])
+    _check_rows("y", y, len(num_nodes), total)
+    edge_graph = owner_of(num_nodes, total)[edge_index[0].clamp(0, total - 1)]
+    check_edges(edge_index - (num_nodes.cumsum(0) - num_nodes)[edge_graph], edge_graph, num_nodes)
+
+
+def check_sorted(node_graph: Tensor) -> None:
+    """The graph of each node [N], in order."""
+    if bool((node_graph.diff() < 0).any()):
+        raise InputError("batch is not sorted: the nodes of a graph must lie next to each other")
+
+
+def check_columns(name: str, values: Sequence[Tensor]) -> None:
+    """One tensor a graph, all with the same columns."""
+    for index, value in enumerate(values):
+        if value.shape[1:] != values[0].shape[1:]:
+            raise InputError(
+                f"{name} of graph {index} has rows of shape {tuple(value.shape[1:])}, "
+                f"graph 0 has {tuple(values[0].shape[1:])}: all graphs need the same columns"
+            )
+
+
+def level_of(targets: Sequence[Tensor], num_nodes: Sequence[int]) -> Level:
+    """Whether targets, one tensor a graph, have one row each or one row a node."""
+    if all(len(y) == 1 for y in targets):
+        return "graph"
+    for index, (y, nodes) in enumerate(zip(targets, num_nodes, strict=True)):
+        if len(y) != nodes:
+            raise InputError(
+                f"y of graph {index} has {len(y)} rows: give one row a graph (shape [1, ...]) "
+                f"or one row a node (here {nodes})"
+            )
+    return "node"
+
+
+def _check_nodes(num_nodes: Tensor) -> None:
+    """Some graphs, each with a node."""
+    if num_nodes.numel() == 0:
+        raise InputError("no graphs: a data set needs at least one graph")
+    if bool((num_nodes < 1).any()):
+        graph = int((num_nodes < 1).nonzero()[0])
+        raise InputError(f"graph {graph} has no nodes: {NEEDS_A_NODE}")
+
+
+def _check_rows(name: str, value: Tensor | None, *allowed: int) -> None:
+    """As many rows as one of `allowed`, and finite numbers."""
+    if value is None:
+        return
+    if value.ndim == 0 or len(value) not in allowed:
+        expected = " or ".join(map(str, sorted(set(allowed))))
+        raise InputError(f"{name} has shape {tuple(value.shape)}, expected {expected} rows")
+    if value.is_floating_point() and not bool(value.isfinite().all()):
+        row = int((~value.isfinite()).nonzero()[0][0])
+        raise InputError(f"{name} has a NaN or infinite value in row {row}: drop or repair that row")

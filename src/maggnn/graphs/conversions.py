@@ -1,8 +1,7 @@
 """Two-way bridges between packed graphs and PyG, NetworkX and graph6.
 
-Others' graphs come in here, so here is where they are checked: a graph that cannot be used raises one
-`InputError` that names it. PyG and NetworkX are imported where they are used; importing this module costs
-nothing but torch.
+A graph that cannot be used raises one `InputError` that names it (`checks`). PyG and NetworkX are imported where they
+are used; importing this module costs nothing but torch.
 
 Shapes: B graphs, N nodes and E directed edges of a batch; G graphs in a whole set.
 """
@@ -17,7 +16,8 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Level
-from maggnn.graphs.packed import PackedGraphs, edges_by_source
+from maggnn.graphs.checks import NEEDS_A_NODE, check_batch, check_columns, check_sorted, level_of
+from maggnn.graphs.packed import PackedGraphs, batch_of_edges
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -54,23 +54,11 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
     num_nodes = _pyg_num_nodes(batch)  # [B]
     edge_index = _pyg_edge_index(batch)
     y = None if batch.y is None else torch.atleast_1d(torch.as_tensor(batch.y, device=num_nodes.device))
-    total_nodes = int(num_nodes.sum())
     if validate:
-        _check_pyg_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
-    order = torch.argsort(edge_index[1] * total_nodes + edge_index[0], stable=True)
-    source, target = edge_index = edge_index[:, order]
-    return GraphBatch(
-        num_nodes=num_nodes,
-        edge_index=edge_index,
-        in_degree=torch.bincount(target, minlength=total_nodes),
-        out_degree=torch.bincount(source, minlength=total_nodes),
-        by_source=edges_by_source(source, target, total_nodes),
-        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
-        total_nodes=total_nodes,
-        x=batch.x,
-        edge_attr=None if batch.edge_attr is None else batch.edge_attr[order],
-        y=y,
-    )
+        check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
+    order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
+    edge_attr = None if batch.edge_attr is None else batch.edge_attr[order]
+    return batch_of_edges(num_nodes, edge_index[:, order], batch.x, edge_attr, y)
 
 
 def pack_pyg(graphs: Sequence[Data]) -> PackedGraphs:
@@ -112,8 +100,7 @@ def _pyg_num_nodes(batch: Data) -> Tensor:
     if isinstance(ptr, Tensor):
         return ptr.diff()
     if isinstance(node_graph, Tensor):
-        if bool((node_graph.diff() < 0).any()):
-            raise InputError("batch is not sorted: the nodes of a graph must lie next to each other")
+        check_sorted(node_graph)
         return torch.bincount(node_graph)
     return torch.tensor([int(batch.num_nodes or 0)], device=_pyg_edge_index(batch).device)
 
@@ -126,54 +113,14 @@ def _pyg_edge_index(graph: Data) -> Tensor:
     return torch.empty(2, 0, dtype=torch.long, device=device)
 
 
-def _check_pyg_batch(
-    num_nodes: Tensor, edge_index: Tensor, x: Tensor | None, edge_attr: Tensor | None, y: Tensor | None
-) -> None:
-    if len(num_nodes) == 0 or bool((num_nodes < 1).any()):
-        graph = int((num_nodes < 1).nonzero()[0]) if len(num_nodes) else 0
-        raise InputError(f"graph {graph} has no nodes: every graph needs at least one node to mark")
-    total, num_edges = int(num_nodes.sum()), edge_index.shape[1]
-    allowed_rows = {
-        "x": (x, {total}),
-        "edge_attr": (edge_attr, {num_edges}),
-        "y": (y, {len(num_nodes), total}),
-    }
-    for name, (value, allowed) in allowed_rows.items():
-        if value is None:
-            continue
-        if len(value) not in allowed:
-            raise InputError(f"{name} has {len(value)} rows, expected {' or '.join(map(str, sorted(allowed)))}")
-        if value.is_floating_point() and not bool(value.isfinite().all()):
-            row = int((~value.isfinite()).nonzero()[0][0])
-            raise InputError(f"{name} has a NaN or infinite value in row {row}: drop or repair that row")
-    inside = ((edge_index >= 0) & (edge_index < total)).all(dim=0)  # [E]
-    ends = num_nodes.cumsum(0)
-    source_graph, target_graph = torch.searchsorted(ends, edge_index.clamp(0, total - 1), right=True)
-    bad = ~inside | (source_graph != target_graph)
-    if bool(bad.any()):
-        edge = int(bad.nonzero()[0])
-        pair = tuple(edge_index[:, edge].tolist())
-        raise InputError(
-            f"edge {pair} of a batch of {total} nodes leaves its graph (graph {int(source_graph[edge])}): "
-            "node ids of each graph run from 0 to its number of nodes minus one"
-        )
-
-
 def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tensor | None, Level]:
     """All targets in one tensor, and whether they belong to graphs or to nodes."""
     targets = [graph.y for graph in graphs]
     if not targets or any(y is None for y in targets):
         return None, "graph"
     rows = [torch.atleast_1d(torch.as_tensor(y)) for y in targets]
-    if all(len(y) == 1 for y in rows):
-        return _concatenated("y", rows), "graph"
-    for index, (y, nodes) in enumerate(zip(rows, num_nodes, strict=True)):
-        if len(y) != nodes:
-            raise InputError(
-                f"y of graph {index} has {len(y)} rows: give one row a graph (shape [1, ...]) "
-                f"or one row a node (here {nodes})"
-            )
-    return _concatenated("y", rows), "node"
+    level = level_of(rows, num_nodes)
+    return _concatenated("y", rows), level
 
 
 def _concatenated(name: str, values: Sequence[Tensor | None]) -> Tensor | None:
@@ -181,12 +128,7 @@ def _concatenated(name: str, values: Sequence[Tensor | None]) -> Tensor | None:
     present = [value for value in values if value is not None]
     if len(present) < len(values) or not present:
         return None
-    for index, value in enumerate(present):
-        if value.shape[1:] != present[0].shape[1:]:
-            raise InputError(
-                f"{name} of graph {index} has rows of shape {tuple(value.shape[1:])}, "
-                f"graph 0 has {tuple(present[0].shape[1:])}: all graphs need the same columns"
-            )
+    check_columns(name, present)
     return torch.cat(present)
 
 
@@ -333,7 +275,7 @@ def _parse_graph6(text: str, number: int) -> nx.Graph:
         reason = (str(error).splitlines() or ["cut short"])[0]
         raise InputError(f"line {number} is not graph6 ({reason}): give one graph6 string a line") from error
     if graph.number_of_nodes() == 0:
-        raise InputError(f"line {number} is a graph without nodes: every graph needs at least one node to mark")
+        raise InputError(f"line {number} is a graph without nodes: {NEEDS_A_NODE}")
     return graph
 
 

@@ -9,13 +9,14 @@ Shapes: B graphs, N nodes of the batch; M sets of k sources in each graph; V the
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, PairTable, offsets_of
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.structure import CELLS_A_CHUNK, adjacency, cells_at_once
+from maggnn.graphs.structure import adjacency, balls, like_sized
 
 FARTHEST = 10
 """Distances 0, 1, ..., FARTHEST - 1 are told apart; FARTHEST stands for all farther ones and for no path."""
@@ -64,23 +65,16 @@ def with_distances(packed: PackedGraphs) -> PackedGraphs:
         return packed
     first = offsets_of(squares)[:-1]
     table = torch.empty(int(squares.sum()), dtype=torch.uint8, device=packed.device)
-    by_size = packed.num_nodes.argsort(descending=True)  # graphs of like size together: little padding
-    begin = 0
-    while begin < len(by_size):
-        largest = int(packed.num_nodes[by_size[begin]])
-        chunk = by_size[begin : begin + max(1, cells_at_once(CELLS_A_CHUNK, packed.device) // largest**2)]
+    for chunk in like_sized(packed.num_nodes, lambda size: size**2, packed.device):
         _store(table, first[chunk].to(packed.device), packed[chunk])
-        begin += len(chunk)
     return replace(packed, pairs=PairTable(table, first.to(packed.device)))
 
 
 def _store(table: Tensor, first: Tensor, graphs: GraphBatch) -> None:
     """Write the distances of a batch's graphs to where they begin, [source, node] within each."""
     steps = adjacency(graphs).transpose(1, 2)  # [B, V, V] as [source, target]
-    reached = torch.eye(graphs.max_num_nodes, device=graphs.device).expand_as(steps)
-    distance = torch.where(reached > 0, 0, FARTHEST)
-    for length in range(1, FARTHEST):
-        reached = ((reached @ steps + reached) > 0).to(steps.dtype)
+    distance = torch.full_like(steps, FARTHEST, dtype=torch.long)
+    for length, reached in enumerate(islice(balls(steps), FARTHEST)):
         distance = torch.where((reached > 0) & (distance == FARTHEST), length, distance)
     cell = graphs.is_node[:, :, None] & graphs.is_node[:, None, :]
     node = torch.arange(graphs.max_num_nodes, device=graphs.device)

@@ -325,6 +325,7 @@ def batch_of_edges(
     edge_index: Tensor,
     x: Tensor | None = None,
     edge_attr: Tensor | None = None,
+    y: Tensor | None = None,
     structure: Tensor | None = None,
     rings: Tensor | None = None,
 ) -> GraphBatch:
@@ -341,6 +342,7 @@ def batch_of_edges(
         total_nodes=total,
         x=x,
         edge_attr=edge_attr,
+        y=y,
         structure=structure,
         rings=rings,
     )

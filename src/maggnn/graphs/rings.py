@@ -14,7 +14,7 @@ from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.structure import CELLS_A_CHUNK, adjacency, cells_at_once, either_way
+from maggnn.graphs.structure import adjacency, either_way, like_sized
 
 LARGEST = 8
 """Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
@@ -35,16 +35,12 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     if packed.rings is not None:
         return packed
     rings = torch.zeros(len(packed.by_source), dtype=torch.long, device=packed.device)
-    by_size = packed.num_edges.argsort(descending=True)  # graphs of like size together: little padding
-    first = 0
-    while first < len(by_size):
-        cells = max(int(packed.num_edges[by_size[first]]), packed.largest_graph) * packed.largest_graph
-        chunk = by_size[first : first + max(1, cells_at_once(CELLS_A_CHUNK, packed.device) // max(cells, 1))]
+    largest = packed.largest_graph
+    for chunk in like_sized(packed.num_edges, lambda count: max(count, largest) * largest, packed.device):
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
         _, graph, place = _places(batch)
         rings[starts[graph] + place] = _search(batch)
-        first += len(chunk)
     return replace(packed, rings=rings)
 
 

@@ -10,7 +10,9 @@ Shapes: N nodes of the batch, V the largest graph's, S steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice, pairwise
 
 import torch
 from torch import Tensor
@@ -61,15 +63,10 @@ def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
     if packed.structure is not None and packed.structure.shape[1] >= WALKS + steps:
         return packed
     structure = torch.empty(len(packed.in_degree), WALKS + steps, device=packed.device)
-    by_size = packed.num_nodes.argsort(descending=True)  # graphs of like size together: little padding
-    first = 0
-    while first < len(by_size):
-        largest = int(packed.num_nodes[by_size[first]])
-        chunk = by_size[first : first + max(1, cells_at_once(CELLS_A_CHUNK, packed.device) // largest**2)]
+    for chunk in like_sized(packed.num_nodes, lambda size: size**2, packed.device):
         batch = packed[chunk]
         row = packed.device_offsets[0][chunk.to(packed.device)][batch.node_graph] + batch.local_id
         structure[row] = _from_powers(batch, steps)
-        first += len(chunk)
     return replace(packed, structure=structure)
 
 
@@ -101,12 +98,9 @@ def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
 
 def _counts(edges: Tensor) -> list[Tensor]:
     """How many nodes are 1, 2, ... steps away, FARTHEST tables [B, V]."""
-    near = torch.eye(edges.shape[1], device=edges.device).expand_as(edges)  # within so many steps
-    columns = []
-    for _ in range(FARTHEST - 1):
-        wider = ((near @ edges + near) > 0).float()
-        columns.append((wider - near).sum(dim=2))
-        near = wider
+    columns, near = [], edges
+    for closer, near in islice(pairwise(balls(edges)), FARTHEST - 1):
+        columns.append((near - closer).sum(dim=2))
     squarings = max(1, edges.shape[1].bit_length())  # until every path fits
     reached = near
     for _ in range(squarings):
@@ -114,9 +108,29 @@ def _counts(edges: Tensor) -> list[Tensor]:
     return [*columns, (reached - near).sum(dim=2)]
 
 
-def cells_at_once(most: int, device: torch.device) -> int:
-    """Entries of dense matrices that a chunk has there, of `most`."""
-    return min(most, CELLS_IN_CACHE) if device.type == "cpu" else most
+def like_sized(sizes: Tensor, cells: Callable[[int], int], device: torch.device) -> Iterator[Tensor]:
+    """All graphs of a set in chunks of like size, which need little padding: ids, the largest graphs first.
+
+    Args:
+        sizes: of each graph, [G].
+        cells: the entries that dense matrices have for a graph, by the size of the largest graph of a chunk.
+        device: where the matrices are made, which bounds how many entries a chunk may have.
+    """
+    most = min(CELLS_A_CHUNK, CELLS_IN_CACHE) if device.type == "cpu" else CELLS_A_CHUNK
+    by_size = sizes.argsort(descending=True)
+    first = 0
+    while first < len(by_size):
+        count = max(1, most // max(1, cells(int(sizes[by_size[first]]))))
+        yield by_size[first : first + count]
+        first += count
+
+
+def balls(edges: Tensor) -> Iterator[Tensor]:
+    """Which nodes are within 0, 1, 2, ... steps of each, without end: [B, V, V] of 0 and 1, [from, to] as `edges`."""
+    near = torch.eye(edges.shape[1], dtype=edges.dtype, device=edges.device).expand_as(edges)
+    while True:
+        yield near
+        near = ((near @ edges + near) > 0).to(edges.dtype)
 
 
 def either_way(edges: Tensor) -> Tensor:
@@ -134,3 +148,8 @@ def adjacency(graphs: GraphBatch) -> Tensor:
     if graphs.is_real is not None:
         weight = graphs.is_real[target].float()
     return dense.index_put_((graphs.node_graph[target], local[target], local[source]), weight, accumulate=True)
+
+
+def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
+    """Entries [a, b] of a table [B, V, V], for nodes of one graph by their ids in the batch, of any one shape."""
+    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

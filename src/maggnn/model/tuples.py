@@ -70,6 +70,10 @@ def one_move_away(own_tuple: Tensor, max_num_nodes: int) -> Tensor:
 
 def all_tuples(num_nodes: int, tuple_order: int, device: torch.device | str = "cpu") -> Tensor:
     """V^k(G) of one graph in lexicographic order, [|V|^k, k]."""
-    index = torch.arange(num_nodes**tuple_order, device=device)
-    powers = num_nodes ** torch.arange(tuple_order - 1, -1, -1, device=device)
+    return tuples_at(torch.arange(num_nodes**tuple_order, device=device), num_nodes, tuple_order)
+
+
+def tuples_at(index: Tensor, num_nodes: int, tuple_order: int) -> Tensor:
+    """The tuples at the given places [M] of `all_tuples`, [M, k]: for parts of a list that outgrows the memory."""
+    powers = num_nodes ** torch.arange(tuple_order - 1, -1, -1, device=index.device)
     return index[:, None] // powers % num_nodes

@@ -28,6 +28,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.marking import mark_sets
+from maggnn.model.tuples import tuples_at
 
 ODD = -0x61C8864680B583EB
 """2^64 over the golden ratio, as a signed number: multiplying by it is one to one and spreads low bits upwards."""
@@ -156,13 +157,7 @@ def _tuple_chunks(size: int, order: int) -> Iterator[Tensor]:
     """All of V^k in lexicographic order, some [M, k] at a time: the whole list could outgrow the memory."""
     copies, at_a_time = _num_copies(size, order), max(CELLS // size, 1)
     for start in range(0, copies, at_a_time):
-        yield _tuples_at(torch.arange(start, min(start + at_a_time, copies)), size, order)
-
-
-def _tuples_at(index: Tensor, size: int, order: int) -> Tensor:
-    """The tuples at the given places [M] of the lexicographic list of V^k, [M, k]."""
-    powers = size ** torch.arange(order - 1, -1, -1)
-    return index[:, None] // powers % size
+        yield tuples_at(torch.arange(start, min(start + at_a_time, copies)), size, order)
 
 
 def _num_copies(size: int, order: int) -> int:
@@ -232,7 +227,7 @@ def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool 
     hashes = torch.cat(ours)
     for teller, tells in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
         if tells.any():
-            telling = _tuples_at(tells.nonzero()[0], size, order)[0].tolist()
+            telling = tuples_at(tells.nonzero()[0], size, order)[0].tolist()
             return Comparison(order, True, tuple(telling), teller, float(tells.double().mean()) if shares else None)
     if torch.equal(hashes.sort().values, known):
         return Comparison(order, False, isomorphic=discrete)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from builders import hexagon_and_triangles
 from maggnn.data import registry
 from maggnn.data.sources import data_root
-from maggnn.graphs.conversions import pack_networkx
 from maggnn.model.runtime import make_generator
 from maggnn_paper.brec import baseline_test, reproduce
 from maggnn_paper.brec.baseline_test import RivalSettings, answers, graphs_of, rival_rpc
@@ -18,10 +18,7 @@ ONE = torch.tensor([0])
 
 
 def hexagon_pair() -> Pairs:
-    import networkx as nx
-
-    twice = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))
-    return Pairs.of(pack_networkx([nx.cycle_graph(6), twice]), ONE)
+    return Pairs.of(hexagon_and_triangles(), ONE)
 
 
 def small(method: str) -> RivalSettings:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
+from builders import all_of
 from maggnn.baselines import BASELINES, baseline_type, make_encoder
 from maggnn.baselines.copies import REACHABLE, UNREACHED, edge_copies, node_copies
 from maggnn.config import EncoderConfig, RivalConfig
@@ -22,7 +23,7 @@ GRAPHS = [nx.gnp_random_graph(7, 0.3, seed=1), nx.path_graph(1), nx.cycle_graph(
 
 
 def batch() -> GraphBatch:
-    return pack_networkx(GRAPHS)[torch.arange(len(GRAPHS))]
+    return all_of(pack_networkx(GRAPHS))
 
 
 def whole() -> nx.Graph:

@@ -4,14 +4,15 @@ import networkx as nx
 import pytest
 import torch
 
+from builders import all_of, coloured, differences, embed, settled
 from maggnn.baselines import baseline_type, make_encoder
 from maggnn.baselines.cin import cells_of
-from maggnn.baselines.cycles import neighbours
 from maggnn.baselines.gnn_123 import pairs_of, triples_of
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.data.registry import load
 from maggnn.data.sources import data_root
 from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.cycles import neighbours
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.predictor import pool_nodes
@@ -30,22 +31,7 @@ SHAPES = [  # rings of several sizes, an isolated node beside a ring, one node, 
 ]
 
 
-def coloured(graph: nx.Graph, seed: int) -> nx.Graph:
-    """The graph with an atom at every node and a bond on every edge."""
-    generator = torch.Generator().manual_seed(seed)
-    graph = graph.copy()
-    for node in graph:
-        graph.nodes[node]["x"] = [int(torch.randint(3, (), generator=generator))]
-    for edge in graph.edges:
-        graph.edges[edge]["edge_attr"] = [int(torch.randint(2, (), generator=generator))]
-    return graph
-
-
 GRAPHS = [coloured(graph, seed) for seed, graph in enumerate(SHAPES)]
-
-
-def all_of(packed: PackedGraphs):
-    return packed[torch.arange(len(packed))]
 
 
 def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, num_layers=3, **settings):
@@ -56,28 +42,10 @@ def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, num_layers=3, **setting
     return baseline.double()
 
 
-def embed(baseline, graphs):
-    return baseline(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
-
-
-def settled(baseline, graphs):
-    """The baseline with the statistics of these graphs, in eval mode."""
-    baseline.train()
-    with torch.no_grad():
-        for _ in range(20):
-            embed(baseline, graphs)
-    return baseline.eval()
-
-
 def pooled(baseline, graphs):
     """The mean over each graph's nodes, [B, d]."""
     with torch.no_grad():
         return pool_nodes(embed(baseline, graphs), graphs, "mean")[:, 0]
-
-
-def differences(h):
-    """How far each two of the embeddings [B, d] are apart, relative to their size, [pairs]."""
-    return torch.pdist(h) / h.norm(dim=1).max()
 
 
 def difference(baseline, graphs):

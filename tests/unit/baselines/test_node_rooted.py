@@ -6,6 +6,7 @@ import networkx as nx
 import pytest
 import torch
 
+from builders import all_of, coloured, differences, embed, settled
 from maggnn.baselines import baseline_type, make_encoder
 from maggnn.baselines.copies import node_copies
 from maggnn.baselines.kp_gnn import REACH, peripheral_counts
@@ -15,9 +16,7 @@ from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.data import registry
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.kernels.messages import sum_nodes
 from maggnn_paper.recipes import baseline_recipe
@@ -28,27 +27,12 @@ ROUNDING = 1e-12
 """Relative difference of two answers in double precision: some 1e-16 where they are the same but for rounding."""
 
 
-def featured(graph: nx.Graph, seed: int = 0) -> nx.Graph:
-    """The graph with categories at nodes and edges."""
-    generator = torch.Generator().manual_seed(seed)
-    graph = nx.Graph(graph)
-    for values in graph.nodes.values():
-        values["x"] = [int(torch.randint(3, (), generator=generator))]
-    for values in graph.edges.values():
-        values["edge_attr"] = [int(torch.randint(2, (), generator=generator))]
-    return graph
-
-
 GRAPHS = [
-    featured(graph, seed)
+    coloured(graph, seed)
     for seed, graph in enumerate(
         [nx.gnp_random_graph(8, 0.5, seed=3), nx.path_graph(1), nx.cycle_graph(6), nx.empty_graph(3), nx.star_graph(4)]
     )
 ]
-
-
-def batch_of(packed: PackedGraphs) -> GraphBatch:
-    return packed[torch.arange(len(packed))]
 
 
 def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
@@ -56,31 +40,15 @@ def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
     torch.manual_seed(0)
     config = EncoderConfig(conv=conv, num_layers=3, hidden=hidden, **settings)
     features = FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr)
-    return settled(baseline_type(name)(RivalConfig(name=name, hops=hops), config, *features).double(), packed)
-
-
-def settled(baseline, packed):
-    """The baseline with the norms of these graphs, in eval mode."""
-    with torch.no_grad():
-        for _ in range(5):
-            answer(baseline.train(), batch_of(packed))
-    return baseline.eval()
-
-
-def answer(baseline, graphs):
-    return baseline(graphs, torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long))
+    baseline = baseline_type(name)(RivalConfig(name=name, hops=hops), config, *features)
+    return settled(baseline.double(), all_of(packed), passes=5)
 
 
 def pooled(baseline, packed):
     """The sum over each graph's nodes, [B, d]."""
-    graphs = batch_of(packed)
+    graphs = all_of(packed)
     with torch.no_grad():
-        return sum_nodes(answer(baseline, graphs), graphs)[:, 0]
-
-
-def differences(h):
-    """How far each two of the embeddings [B, d] are apart, relative to their size, [pairs]."""
-    return torch.pdist(h) / h.norm(dim=1).max()
+        return sum_nodes(embed(baseline, graphs), graphs)[:, 0]
 
 
 @pytest.mark.parametrize("settings", [{}, {"residual": True, "jk": "sum"}, {"norm": "layer", "jk": "last"}])
@@ -89,7 +57,7 @@ def differences(h):
 def test_shape(name, hops, settings):
     packed = pack_networkx(GRAPHS)
     baseline = make(name, packed, hops, **settings)
-    h = answer(baseline, batch_of(packed))
+    h = embed(baseline, all_of(packed))
     assert h.shape == (sum(len(graph) for graph in GRAPHS), 1, D)
     assert bool(h.isfinite().all()) and float(h.detach().abs().sum()) > 0
 
@@ -106,7 +74,7 @@ def test_relabelled_nodes_give_relabelled_answers(name, hops):
         other.add_nodes_from((node, graph.nodes[node]) for node in nodes)  # nodes keep the order of this list
         other.add_edges_from(graph.edges(data=True))
         relabelled.append(other)
-    h, other = answer(baseline, batch_of(packed)), answer(baseline, batch_of(pack_networkx(relabelled)))
+    h, other = embed(baseline, all_of(packed)), embed(baseline, all_of(pack_networkx(relabelled)))
     first = list(itertools.accumulate((len(graph) for graph in GRAPHS), initial=0))
     there = [start + node for start, nodes in zip(first, order, strict=False) for node in nodes]
     assert torch.allclose(h[there], other, atol=1e-4)
@@ -117,7 +85,7 @@ def test_relabelled_nodes_give_relabelled_answers(name, hops):
 def test_gradients_reach_all_parameters(name):
     packed = pack_networkx(GRAPHS)  # with a graph of one node and one without edges
     baseline = make(name, packed, hops=2).train()
-    h = answer(baseline, batch_of(packed))
+    h = embed(baseline, all_of(packed))
     weights = torch.randn(h.shape, dtype=h.dtype, generator=torch.Generator().manual_seed(1))
     (h * weights).sum().backward()
     parameters = dict(baseline.named_parameters())
@@ -130,11 +98,11 @@ def test_gradients_reach_all_parameters(name):
 def test_graphs_without_edges_alone(name):
     packed = pack_networkx([nx.path_graph(1), nx.empty_graph(2)])
     baseline = make(name, packed, hops=2)
-    for graphs in (batch_of(packed), packed[torch.tensor([0])]):
-        h = answer(baseline, graphs)
+    for graphs in (all_of(packed), packed[torch.tensor([0])]):
+        h = embed(baseline, graphs)
         assert bool(h.isfinite().all())
         assert torch.allclose(h, h[:1].expand_as(h))  # nothing tells these nodes apart
-    assert bool(answer(baseline.train(), packed[torch.tensor([0])]).isfinite().all())
+    assert bool(embed(baseline.train(), packed[torch.tensor([0])]).isfinite().all())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +132,7 @@ def test_strongly_regular_graphs(name):
 
 
 def test_counts_of_peripheral_edges_do_not_split_strongly_regular_graphs():
-    batch = batch_of(registry.load("shrikhande_rook").graphs)
+    batch = all_of(registry.load("shrikhande_rook").graphs)
     copies = node_copies(batch)
     counts = peripheral_counts(copies)
     kinds = []
@@ -204,14 +172,14 @@ def test_id_gnn_is_deep_enough_for_exp():
         torch.manual_seed(0)
         encoder = config.replaced(encoder={"num_layers": layers}).encoder
         baseline = make_encoder(config.rival, encoder, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
-        apart = float(differences(pooled(settled(baseline.double(), packed), packed)))
+        apart = float(differences(pooled(settled(baseline.double(), all_of(packed), passes=5), packed)))
         assert apart > 1e-8 if splits else apart < ROUNDING
 
 
 @pytest.mark.parametrize("hops", [0, 2])
 def test_peripheral_counts(hops):
     graph = nx.gnp_random_graph(12, 0.3, seed=4)
-    batch = batch_of(pack_networkx([graph, nx.path_graph(3)]))
+    batch = all_of(pack_networkx([graph, nx.path_graph(3)]))
     copies = node_copies(batch, hops)
     counts = peripheral_counts(copies)
     for row in (copies.copy < len(graph)).nonzero()[:, 0].tolist():
@@ -227,7 +195,7 @@ def test_peripheral_counts(hops):
 @pytest.mark.parametrize("hops", [0, 1])
 def test_sums_across_copies(hops):
     graph = nx.gnp_random_graph(7, 0.4, seed=2)
-    batch = batch_of(pack_networkx([nx.path_graph(2), graph]))
+    batch = all_of(pack_networkx([nx.path_graph(2), graph]))
     copies = node_copies(batch, hops)
     h = torch.randn(len(copies.node), 1, 3, dtype=torch.float64)
     pairs = list(zip(copies.roots[copies.copy, 0].tolist(), copies.node.tolist(), strict=True))
@@ -241,13 +209,13 @@ def test_sums_across_copies(hops):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_bonds_change_the_answer(name):
+def test_bonds_change_the_embed(name):
     packed = pack_networkx(GRAPHS)
     baseline = make(name, packed, hops=2)
-    graphs, before = [nx.Graph(graph) for graph in GRAPHS], answer(baseline, batch_of(packed))
+    graphs, before = [nx.Graph(graph) for graph in GRAPHS], embed(baseline, all_of(packed))
     edge = next(iter(graphs[2].edges))
     graphs[2].edges[edge]["edge_attr"] = [1 - GRAPHS[2].edges[edge]["edge_attr"][0]]
-    after = answer(baseline, batch_of(pack_networkx(graphs)))
+    after = embed(baseline, all_of(pack_networkx(graphs)))
     changed = (before - after).abs().amax(dim=(1, 2)) > 1e-4
     own = torch.zeros(len(changed), dtype=torch.bool)
     own[9:15] = True  # the hexagon's nodes, after 8 + 1 others
@@ -261,8 +229,8 @@ def test_padding_changes_nothing(name):
     ids = torch.tensor([0, 2, 4, 1])
     exact, padded = packed[ids], packed.gather(ids, packed.rounded_size(ids))
     assert padded.total_nodes > exact.total_nodes
-    h = answer(baseline, padded)
-    assert torch.allclose(answer(baseline, exact), h[: exact.total_nodes])
+    h = embed(baseline, padded)
+    assert torch.allclose(embed(baseline, exact), h[: exact.total_nodes])
     assert not bool(h[exact.total_nodes :].any())
 
 

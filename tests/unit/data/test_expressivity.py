@@ -6,6 +6,8 @@ import networkx as nx
 import pytest
 import torch
 
+from builders import dense as adjacency
+from builders import marked_pair_invariants
 from maggnn.data.sources import load_packed_file
 from maggnn.data.synthetic.expressivity import (
     CSL_SKIPS,
@@ -20,34 +22,6 @@ from maggnn.data.synthetic.expressivity import (
 )
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import to_networkx
-
-
-def adjacency(packed):
-    """Dense adjacency of graphs of equal size, [G, n, n]."""
-    batch = packed[torch.arange(len(packed))]
-    source, target = batch.edge_index
-    dense = torch.zeros(len(packed), batch.max_num_nodes, batch.max_num_nodes)
-    dense[batch.node_graph[target], batch.local_id[target], batch.local_id[source]] = 1
-    return dense
-
-
-def marked_pair_invariant(stack):
-    """For each graph of a stack [G, n, n], the multiset over node pairs of colours after marking the pair.
-
-    Four rounds of colour refinement with modular sums: relabelling leaves it alone, so different values
-    prove two graphs non-isomorphic.
-    """
-    values = []
-    for dense in stack.long():
-        n = len(dense)
-        colour = torch.ones(n, n, n, dtype=torch.long)  # [u, v, node]
-        node = torch.arange(n)
-        colour[node, :, node] += 1
-        colour[:, node, node] += 2
-        for _ in range(4):
-            colour = (colour * 31 + (colour * colour % 10007) @ dense) % 1000003
-        values.append(tuple(colour.pow(2).sum(-1).flatten().sort().values.tolist()))
-    return values
 
 
 def paley25():
@@ -65,21 +39,21 @@ def test_sr25_is_strongly_regular():
 
 
 def test_sr25_graphs_are_pairwise_non_isomorphic():
-    assert len(set(marked_pair_invariant(adjacency(sr25())))) == 15
+    assert len(set(marked_pair_invariants(adjacency(sr25())))) == 15
 
 
 def test_sr25_is_closed_under_complement_and_starts_with_paley():
     assert nx.vf2pp_is_isomorphic(to_networkx(sr25())[0], paley25())
     dense = adjacency(sr25())
-    complements = marked_pair_invariant(1 - torch.eye(25) - dense)
-    assert set(complements) == set(marked_pair_invariant(dense))
-    assert complements[0] == marked_pair_invariant(dense)[0]  # Paley(25) is its own complement
+    complements = marked_pair_invariants(1 - torch.eye(25) - dense)
+    assert set(complements) == set(marked_pair_invariants(dense))
+    assert complements[0] == marked_pair_invariants(dense)[0]  # Paley(25) is its own complement
 
 
 @pytest.mark.dataset
 def test_sr25_has_the_classes_of_the_published_file(packed_data):
     published, _ = load_packed_file("sr25")
-    assert set(marked_pair_invariant(adjacency(published))) == set(marked_pair_invariant(adjacency(sr25())))
+    assert set(marked_pair_invariants(adjacency(published))) == set(marked_pair_invariants(adjacency(sr25())))
 
 
 def test_csl_is_4_regular_and_each_class_is_a_relabelled_circulant():
@@ -95,7 +69,7 @@ def test_csl_is_4_regular_and_each_class_is_a_relabelled_circulant():
 
 def test_csl_classes_differ_and_copies_are_shuffled():
     packed = csl()
-    firsts = marked_pair_invariant(adjacency(packed.select(torch.arange(0, 150, 15))))
+    firsts = marked_pair_invariants(adjacency(packed.select(torch.arange(0, 150, 15))))
     assert len(set(firsts)) == 10
     assert not torch.equal(*(packed[torch.tensor([copy])].edge_index for copy in (0, 1)))
 
@@ -104,8 +78,8 @@ def test_csl_classes_differ_and_copies_are_shuffled():
 def test_csl_has_the_classes_of_the_published_file(packed_data):
     published, _ = load_packed_file("csl")
     firsts = torch.stack([(published.y == label).nonzero()[0, 0] for label in range(10)])
-    ours = marked_pair_invariant(adjacency(csl().select(torch.arange(0, 150, 15))))
-    assert set(marked_pair_invariant(adjacency(published.select(firsts)))) == set(ours)
+    ours = marked_pair_invariants(adjacency(csl().select(torch.arange(0, 150, 15))))
+    assert set(marked_pair_invariants(adjacency(published.select(firsts)))) == set(ours)
 
 
 def test_shrikhande_and_rook_share_parameters_but_differ():

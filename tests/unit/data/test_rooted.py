@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
-from maggnn.data.synthetic.cycles import cycles_through_edges
 from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
+from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model import saving as checkpoint
 from maggnn.model.features import FeatureSpec

@@ -3,12 +3,9 @@
 import pytest
 import torch
 
+from builders import seeded
 from maggnn.data.splits import all_in_all, held_out_classes, stratified_folds
 from maggnn.errors import InputError
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def test_folds_part_the_graphs_and_balance_the_classes():

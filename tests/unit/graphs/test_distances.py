@@ -5,20 +5,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import packed_edges, random_edges, seeded
 from maggnn.graphs.distances import FARTHEST, breadth_first, distances_from, with_distances
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.refinement import stable_colours
 
 
 def random_set(sizes, density, directed, seed):
-    generator = torch.Generator().manual_seed(seed)
-    edges = [(torch.rand(n, n, generator=generator) < density).triu(1).nonzero() for n in sizes]
+    generator = seeded(seed)
+    edges = random_edges(sizes, density, generator)
     if directed:
         flip = [torch.rand(len(part), generator=generator) < 0.5 for part in edges]
         edges = [torch.where(turn[:, None], part.flip(1), part) for turn, part in zip(flip, edges, strict=True)]
-    counts = torch.tensor([len(part) for part in edges])
-    return PackedGraphs.build(torch.tensor(sizes), counts, torch.cat(edges).T, undirected_once=not directed)
+    return packed_edges(sizes, edges, undirected=not directed)
 
 
 def from_networkx(graphs, tuples):

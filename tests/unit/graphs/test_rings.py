@@ -70,7 +70,7 @@ def test_equal_to_a_search_of_each_graph():
 
 @pytest.mark.parametrize("cells", [8_000_000, 40])
 def test_worked_out_once_or_for_each_batch_is_the_same(monkeypatch, cells):
-    monkeypatch.setattr("maggnn.graphs.rings.CELLS_A_CHUNK", cells)
+    monkeypatch.setattr("maggnn.graphs.structure.CELLS_A_CHUNK", cells)
     graphs, ids = packed(), torch.tensor([4, 0, 4, 8, 1, 2])
     known = with_rings(graphs)
     assert with_rings(known) is known
@@ -106,7 +106,7 @@ def test_which_way_an_edge_goes_does_not_matter():
 
 
 def test_many_nodes_and_few_edges_are_searched_in_small_chunks(monkeypatch):
-    monkeypatch.setattr("maggnn.graphs.rings.CELLS_A_CHUNK", 1000)
+    monkeypatch.setattr("maggnn.graphs.structure.CELLS_A_CHUNK", 1000)
     sizes = []
     monkeypatch.setattr(
         "maggnn.graphs.rings.adjacency", lambda graphs: sizes.append(len(graphs.num_nodes)) or adjacency(graphs)

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import packed_edges, random_edges, seeded
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
@@ -17,13 +18,11 @@ from maggnn.model.tuples import sample_tuples
 
 
 def make_packed(sizes, density=0.4, features=True, undirected=True, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    edges = [(torch.rand(n, n, generator=generator) < density).triu(1).nonzero() for n in sizes]
-    flat = torch.cat(edges).T
+    generator = seeded(seed)
+    edges = random_edges(sizes, density, generator)
     x = torch.randint(3, (sum(sizes), 2), generator=generator) if features else None
-    attr = torch.randint(3, (flat.shape[1], 2), generator=generator) if features else None
-    counts = torch.tensor([len(part) for part in edges])
-    return PackedGraphs.build(torch.tensor(sizes), counts, flat, x, attr, undirected_once=undirected)
+    attr = torch.randint(3, (sum(map(len, edges)), 2), generator=generator) if features else None
+    return packed_edges(sizes, edges, undirected, x=x, edge_attr=attr)
 
 
 def make_model(packed, conv="gine", tuple_order=2, level="graph", **encoder):

@@ -5,18 +5,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from maggnn.graphs.packed import PackedGraphs
+from builders import edgeless, seeded
 from maggnn.model.agent import best_move, epsilon_greedy, kept_state, q_rows, random_move, search
 from maggnn.model.state import Move, State
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def edgeless(*sizes):
-    packed = PackedGraphs.build(torch.tensor(sizes), torch.zeros(len(sizes)), torch.empty(2, 0, dtype=torch.long))
-    return packed[torch.arange(len(sizes))]
 
 
 def make_state(sizes, num_tuples, tuple_order):

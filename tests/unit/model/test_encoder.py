@@ -7,37 +7,24 @@ import torch
 import torch_geometric.nn as pyg
 from torch import nn
 
+from builders import all_of, packed_edges, random_edges, seeded
 from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.encoder import Encoder, GINELayer, GINLayer, Norm
 from maggnn.model.features import FeatureSpec
 from maggnn.model.tuples import sample_tuples
 
+pytestmark = pytest.mark.usefixtures("double_precision")
+
 CONVOLUTIONS = ("gin", "gine", "GCNConv", "GATConv")
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    yield
-    torch.set_default_dtype(torch.float32)
-
-
 def random_batch(sizes=(5, 1, 7), seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    edges = [(torch.rand(n, n, generator=generator) < 0.4).triu(1).nonzero() for n in sizes]
-    counts = torch.tensor([len(part) for part in edges])
-    packed = PackedGraphs.build(
-        torch.tensor(sizes),
-        counts,
-        torch.cat(edges).T,
-        x=torch.randint(3, (sum(sizes), 1), generator=generator),
-        edge_attr=torch.randint(4, (int(counts.sum()), 2), generator=generator),
-        undirected_once=True,
-    )
-    return packed[torch.arange(len(sizes))]
+    generator = seeded(seed)
+    edges = random_edges(sizes, 0.4, generator)
+    x = torch.randint(3, (sum(sizes), 1), generator=generator)
+    edge_attr = torch.randint(4, (sum(map(len, edges)), 2), generator=generator)
+    return all_of(packed_edges(sizes, edges, x=x, edge_attr=edge_attr))
 
 
 def random_weights(module):

@@ -7,16 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import edgeless
 from maggnn.config import EncoderConfig
 from maggnn.graphs.distances import FARTHEST
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.marking import MARKINGS, make_marking, marked_nodes, marks
 from maggnn.model.tuples import sample_tuples
-
-
-def edgeless(sizes):
-    packed = PackedGraphs.build(torch.tensor(sizes), torch.zeros(len(sizes)), torch.empty(2, 0, dtype=torch.long))
-    return packed[torch.arange(len(sizes))]
 
 
 @settings(max_examples=30, deadline=None)
@@ -27,7 +23,7 @@ def edgeless(sizes):
     seed=st.integers(0, 999),
 )
 def test_marks_equal_equation_2(sizes, num_tuples, tuple_order, seed):
-    graphs = edgeless(sizes)
+    graphs = edgeless(*sizes)
     tuples = sample_tuples(graphs, num_tuples, tuple_order, torch.Generator().manual_seed(seed))
     result = marks(graphs, tuples, 2.0, -0.5, torch.float64)
     assert result.shape == (sum(sizes), num_tuples, tuple_order)
@@ -39,13 +35,13 @@ def test_marks_equal_equation_2(sizes, num_tuples, tuple_order, seed):
 
 
 def test_one_node_may_fill_every_slot():
-    result = marks(edgeless([2]), torch.tensor([[[1, 1, 1]]]), 1.0, 0.0, torch.float32)
+    result = marks(edgeless(2), torch.tensor([[[1, 1, 1]]]), 1.0, 0.0, torch.float32)
     assert result[:, 0].tolist() == [[0, 0, 0], [1, 1, 1]]
 
 
 @pytest.mark.parametrize("tuple_order", [0, 1, 3])
 def test_marked_nodes_are_the_rows_at_the_marks(tuple_order):
-    graphs = edgeless([3, 1, 5])
+    graphs = edgeless(3, 1, 5)
     tuples = sample_tuples(graphs, 2, tuple_order, torch.Generator().manual_seed(0))
     h = torch.randn(9, 2, 4)
     result = marked_nodes(h, graphs, tuples)

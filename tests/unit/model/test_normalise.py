@@ -3,13 +3,10 @@
 import pytest
 import torch
 
+from builders import seeded
 from maggnn.model.normalise import MEMORY, Norm, Whitening
 
 RIDGE = 1e-5
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def correlated(rows, width, condition=10.0, dtype=torch.float32):

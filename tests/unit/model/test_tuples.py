@@ -6,16 +6,11 @@ import networkx
 import pytest
 import torch
 
+from builders import edgeless
 from maggnn.data.synthetic.rooted import rooted_at_nodes
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.tuples import all_tuples, neighbour_tuples, one_move_away, replace_slot, sample_tuples
-
-
-def edgeless(*sizes):
-    packed = PackedGraphs.build(torch.tensor(sizes), torch.zeros(len(sizes)), torch.empty(2, 0, dtype=torch.long))
-    return packed[torch.arange(len(sizes))]
 
 
 def test_samples_are_local_nodes_of_their_graph():

@@ -6,6 +6,7 @@ import networkx
 import pytest
 import torch
 
+from builders import all_of
 from maggnn.config import EncoderConfig
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.model.encoder import Encoder
@@ -19,7 +20,7 @@ PARTICLES, STEPS = 4, 3
 
 
 def batch():
-    return pack_networkx(GRAPHS)[torch.arange(len(GRAPHS))]
+    return all_of(pack_networkx(GRAPHS))
 
 
 @pytest.fixture

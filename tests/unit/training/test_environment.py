@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from builders import packed_edges, random_edges, random_targets, seeded
 from maggnn.config import EncoderConfig, PredictorConfig
-from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
 from maggnn.model.predictor import Predictor, graph_mean
@@ -22,19 +22,9 @@ CASES = list(itertools.product(["classification", "regression"], ["graph", "node
 
 
 def make_packed(task, level):
-    generator = torch.Generator().manual_seed(0)
-    edges = [(torch.rand(n, n, generator=generator) < 0.5).triu(1).nonzero() for n in SIZES]
-    rows = len(SIZES) if level == "graph" else sum(SIZES)
-    classes = torch.randint(3, (rows,), generator=generator)
-    values = torch.randn(rows, 3, generator=generator)
-    return PackedGraphs.build(
-        torch.tensor(SIZES),
-        torch.tensor([len(part) for part in edges]),
-        torch.cat(edges).T,
-        y=classes if task == "classification" else values,
-        level=level,
-        undirected_once=True,
-    )
+    generator = seeded()
+    edges = random_edges(SIZES, 0.5, generator)
+    return packed_edges(SIZES, edges, y=random_targets(task, level, SIZES, 3, generator), level=level)
 
 
 def make_environment(task, level, pooling="mean", reward="loss", **options):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from builders import seeded
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
@@ -11,10 +12,6 @@ from maggnn.training.evaluate import evaluate
 
 SIZES = (3, 1, 5, 4)
 MOVES, TESTS = 3, 20
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def make(task, level):

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 
+from builders import seeded
 from maggnn.config import AgentConfig, EncoderConfig, TrainingConfig
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
@@ -23,10 +24,6 @@ PACKED = PackedGraphs.build(  # three paths
     y=torch.tensor([0, 1, 1]),
     undirected_once=True,
 )
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def make_learner(target, actions="simultaneous", state="q_network", **training):

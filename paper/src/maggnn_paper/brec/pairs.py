@@ -12,6 +12,7 @@ from torch import Tensor
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.structure import adjacency
 from maggnn.model.tuples import all_tuples
 
 CATEGORIES = {
@@ -47,12 +48,8 @@ class Pairs:
         sizes = graphs.num_nodes[ids].view(-1, 2)
         if bool((sizes[:, 0] != sizes[:, 1]).any()):
             raise InputError("the two graphs of a pair differ in their number of nodes: nothing is left to test")
-        batch = graphs[ids]
-        source, target = batch.edge_index
-        n = batch.max_num_nodes
-        dense = torch.zeros(len(ids), n, n)
-        dense[batch.node_graph[target], batch.local_id[target], batch.local_id[source]] = 1.0
-        return cls(dense.view(len(pairs), 2, n, n), sizes[:, 0])
+        joined = adjacency(graphs[ids]) > 0  # [2P, n, n]
+        return cls(joined.float().unflatten(0, (len(pairs), 2)), sizes[:, 0])
 
     @property
     def size(self) -> tuple[int, int, int]:

@@ -14,13 +14,19 @@ BENDS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6, 0.0)
 """How far an arrow may be pulled aside, in its lengths, the most welcome first."""
 
 
-def arrow(start: Point, end: Point, others: Sequence[Point], gap: float, colour: str, room: Room) -> list[Shape]:
-    """An arrow from rim to rim, bent so that it keeps clear of other nodes; rims that touch need none."""
-    if math.dist(start, end) < 2 * gap + 6:
+def arrow(
+    start: Point, end: Point, others: Sequence[Point], gaps: tuple[float, float], colour: str, room: Room
+) -> list[Shape]:
+    """An arrow from rim to rim, bent so that it keeps clear of other nodes; rims that touch need none.
+
+    Args:
+        gaps: the radii of the rims around its start and its end.
+    """
+    if math.dist(start, end) < sum(gaps) + 6:
         return []
     pulls = [_pulled(start, end, bend) for bend in BENDS]
-    pull = max(pulls, key=lambda point: _clear(_curve(start, point, end), others, room, gap))
-    leave, tip = _towards(start, pull, gap + 1), _towards(end, pull, gap + 3)
+    pull = max(pulls, key=lambda point: _clear(_curve(start, point, end), others, room, gaps[0]))
+    leave, tip = _towards(start, pull, gaps[0] + 1), _towards(end, pull, gaps[1] + 3)
     shaft = _towards(tip, pull, 6)
     return [Line((leave, pull, shaft), colour, 2.0, curve=True), _head(tip, shaft, colour)]
 

@@ -1,4 +1,7 @@
-"""Pictures of searches: a panel for each state, marks in colour, moves as red arrows, Q-values as shades."""
+"""Pictures of searches: a panel for each state, with shades, marks and arrows as `marked` draws them.
+
+A panel is drawn by a `Layout`, which suits a family of graphs; its units are those of `shapes`.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import Tensor
 
-from maggnn.apps.draw import style
-from maggnn.apps.draw.layouts import (
-    Edge,
-    Layout,
-    LayoutFunction,
-    components_apart,
-    undirected_edges,
-)
-from maggnn.apps.draw.walk import Trajectory, node_values, shifts
+from maggnn.apps.draw import marked, style
+from maggnn.apps.draw.layouts import Edge, Layout, LayoutFunction, components_apart, undirected_edges
+from maggnn.apps.draw.shapes import Drawing, Line, Point, Shape, Words, moved_by, on_white, save_png
+from maggnn.apps.draw.walk import Trajectory, node_values
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+WIDTH, WIDEST_PANEL, NARROWEST_PANEL = 600.0, 290.0, 120.0
+MARGIN, HEAD, LINE_HEIGHT = 12.0, 16.0, 16.0
+"""Around a panel's graph (room for rings and numbers), of its heading and of a line below it."""
 
-GREEN_LABELS = {style.LIGHT_GREEN: "to common neighbours", style.EDGE_GREEN: "between them"}
+GREENS = {style.LIGHT_GREEN: ("to common neighbours", 2.4), style.EDGE_GREEN: ("between them", 2.8)}
+"""What is said of green edges, and how wide they are; the strong ones lie on top."""
 
 Row = tuple[str, GraphBatch, Trajectory]
 """A name, a batch of one graph, a search on it."""
@@ -53,30 +50,40 @@ def draw_trajectories(
     """Searches below one another, as in the paper's figure of the Shrikhande and the rook's graph.
 
     A panel shows a state, the score p(y) it earns, how promising the agent finds each node (the darker, the
-    higher the Q-value of the best move into it) and, in red, where the marks go next. In the last panel edges
-    to common neighbours of the marked nodes are green, those between such neighbours strong green.
+    higher the Q-value of the best move into it) and where the marks came from. In the last panel edges to common
+    neighbours of the marked nodes are green, those between such neighbours strong green.
 
     Args:
         shown: numbers of the states to show, `[0, t]` for the first and the last; all unless told.
     """
+    save_png(trajectories(rows, layout, shown), path)
+
+
+def trajectories(
+    rows: Sequence[Row], layout: LayoutFunction = components_apart, shown: Sequence[int] | None = None
+) -> Drawing:
+    """The picture that `draw_trajectories` writes."""
     if not rows:
         raise InputError("no trajectory to draw")
     longest = max(len(row.tuples) for _, _, row in rows)
     steps = list(range(longest)) if shown is None else list(shown)
     strips = [_strip(row, steps, layout) for row in rows]
-    width = max(style.WIDTH, 1.6 * len(steps))
-    panel = min(width / len(steps), 4.0)
-    heights = [panel * strip.aspect + 0.4 for strip in strips]
-    figure = style.new_figure(height=sum(heights) + 0.6, width=width)
-    grid = figure.subplots(len(rows), len(steps), squeeze=False, height_ratios=heights)
-    shades = _shades([row[2] for row in rows])
-    for axes_row, strip in zip(grid, strips, strict=True):
-        for axes, step, following in zip(axes_row, strip.steps, [*strip.steps[1:], None], strict=False):
-            _draw_state(axes, strip, step, following, shades, 72 * panel)
-        _prepare(axes_row, strip)
-    greens = {colour for strip in strips for colour in strip.green.values()}
-    _legend(figure, rows[0][2].tuples[0], greens, strips[0].layout.note)
-    style.save(figure, path)
+    width = max(WIDTH, NARROWEST_PANEL * len(steps) + 2 * MARGIN)
+    size = min((width - 2 * MARGIN) / len(steps), WIDEST_PANEL)
+    q_range = _q_range([row[2] for row in rows])
+    shapes: list[Shape] = []
+    top = 8.0
+    for strip in strips:
+        if strip.name:
+            shapes.append(Words((14, top + 6), strip.name, 13, anchor="start", bold=True))
+            top += LINE_HEIGHT
+        panels = [_state(strip, place, q_range, size) for place in range(len(strip.steps))]
+        for place, drawing in enumerate(panels):
+            shapes += moved_by(drawing.shapes, (width - size * len(steps)) / 2 + place * size, top)
+        top += max(drawing.height for drawing in panels) + MARGIN
+    key = _legend(strips, q_range)
+    shapes += moved_by(key.shapes, 0, top)
+    return on_white(Drawing(max(width, key.width), top + key.height, shapes))
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,9 @@ class Strip:
     layout: Layout
     green: dict[Edge, str]
 
-    @property
-    def aspect(self) -> float:
-        """Height of a panel in widths."""
-        x, y = self.layout.reach
-        return float(y / x)
+    def tuples(self, place: int) -> list[list[int]]:
+        """The marks in the panel at a place of the row, [m][k]."""
+        return self.trajectory.tuples[self.steps[place]].tolist()
 
 
 def _strip(row: Row, steps: Sequence[int], layout: LayoutFunction) -> Strip:
@@ -101,123 +106,86 @@ def _strip(row: Row, steps: Sequence[int], layout: LayoutFunction) -> Strip:
     here = [step for step in steps if step < len(trajectory.tuples)]
     if not here:
         raise InputError(f"states {list(steps)} are not in a trajectory of {len(trajectory.tuples)} states")
-    last = trajectory.tuples[here[-1]]
-    green = _green_edges(graph, last)
-    focus = {node for edge in green for node in edge} | set(last.flatten().tolist())
-    return Strip(name, trajectory, here, layout(graph, sorted(focus)), green)
+    green, placed = laid_out(graph, trajectory.tuples[here[-1]].tolist(), layout)
+    return Strip(name, trajectory, here, placed, green)
 
 
-def _draw_state(
-    axes: Axes,
-    strip: Strip,
-    step: int,
-    following: int | None,
-    shades: tuple[float, float],
-    panel_points: float,
-) -> None:
-    trajectory, layout = strip.trajectory, strip.layout
-    tuples = trajectory.tuples[step]
-    _draw_edges(axes, layout, strip.green if following is None else {})
-    _draw_nodes(axes, layout, node_values(trajectory.q_tables[step]).numpy(), shades)
-    _draw_marks(axes, layout, tuples, panel_points)
-    if following is not None:
-        _draw_moves(axes, layout, tuples, trajectory.tuples[following])
-    state = "start" if step == 0 else f"after {step} move{'s' if step > 1 else ''}"
-    axes.set_title(state, fontsize=10, color=style.INK, pad=16)
-    score = f"p(y) = {trajectory.probabilities[step]:.3f}"
-    axes.annotate(score, (0.5, 1.0), (0, 2), xycoords="axes fraction", textcoords="offset points",
-                  ha="center", va="bottom", fontsize=9, color=style.SOFT_INK)  # fmt: skip
+def _state(strip: Strip, place: int, q_range: marked.Range, size: float) -> Drawing:
+    """One panel: the state's name, the graph with its marks, and p(y)."""
+    step, last = strip.steps[place], place == len(strip.steps) - 1
+    panel = Panel.of(strip.layout, size, strip.layout.reach)
+    gains = node_values(strip.trajectory.q_tables[step]).tolist()
+    before = strip.tuples(place - 1) if place else None
+    room = (HEAD, size, panel.bottom)
+    shapes: list[Shape] = [Words((size / 2, HEAD / 2), marked.step_name(step), 12, style.SOFT_INK)]
+    shapes += panel.edges(strip.green if last else {})
+    shapes += marked.nodes(panel.points, panel.radius, gains, q_range)
+    shapes += marked.came_from(before, strip.tuples(place), panel.points, panel.radius, room)
+    shapes += marked.marks(strip.tuples(place), panel.points, panel.radius)
+    score = f"p(y) = {strip.trajectory.probabilities[step]:.3f}"
+    shapes.append(Words((size / 2, panel.bottom + LINE_HEIGHT / 2), score, 12, bold=True))
+    return Drawing(size, panel.bottom + LINE_HEIGHT, shapes)
 
 
-def _draw_edges(axes: Axes, layout: Layout, highlighted: dict[Edge, str]) -> None:
-    from matplotlib.collections import LineCollection
+@dataclass(frozen=True)
+class Panel:
+    """A layout on a panel, below its heading.
 
-    for band in layout.bands:
-        axes.plot(*band.T, color=style.GRID, linewidth=7, solid_capstyle="round", zorder=0)
-    plain = [line for edge, lines in layout.lines.items() if edge not in highlighted for line in lines]
-    axes.add_collection(LineCollection(plain, colors=style.PALE, linewidths=0.9, zorder=1))
-    for strong in (False, True):
-        colour = style.EDGE_GREEN if strong else style.LIGHT_GREEN
-        edges = [edge for edge, wanted in highlighted.items() if wanted == colour]
-        lines = [line for edge in edges for line in layout.in_one_piece(edge)]
-        axes.add_collection(LineCollection(lines, colors=colour, linewidths=2.6 if strong else 2.2, zorder=2))
+    Attributes:
+        scale: units of the drawing for one of the layout.
+        centre: where the middle of the layout lies.
+    """
 
+    layout: Layout
+    scale: float
+    centre: Point
 
-def _draw_nodes(axes: Axes, layout: Layout, values: np.ndarray, shades: tuple[float, float]) -> None:
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Circle
+    @classmethod
+    def of(cls, layout: Layout, size: float, reach: np.ndarray) -> Panel:
+        """A panel of width `size` that shows the layout as far as `reach` [2]; equal reaches have one scale."""
+        scale = (size / 2 - MARGIN) / float(reach[0])
+        return cls(layout, scale, (size / 2, HEAD + MARGIN + float(reach[1]) * scale))
 
-    low, high = shades
-    depth = (values - low) / (high - low) if high > low else np.zeros_like(values)
-    circles = [Circle((x, y), layout.node_radius) for x, y in layout.positions]
-    colours = _shade_map()(depth)
-    axes.add_collection(
-        PatchCollection(circles, facecolors=colours, edgecolors=style.GREYS[1], linewidths=0.7, zorder=3)
-    )
+    @property
+    def bottom(self) -> float:
+        """How far down the graph may reach."""
+        return 2 * self.centre[1] - HEAD
 
+    @property
+    def radius(self) -> float:
+        """Of a node."""
+        return self.layout.node_radius * self.scale
 
-def _draw_marks(axes: Axes, layout: Layout, tuples: Tensor, panel_points: float) -> None:
-    """Marked nodes coloured by slot and numbered; a node with several marks is cut like a cake."""
-    from matplotlib.patches import Wedge
+    @property
+    def points(self) -> list[Point]:
+        """Of the nodes."""
+        return [self._at(place) for place in self.layout.positions]
 
-    points = layout.mark_radius * panel_points / (2 * layout.reach[0])
-    for node, marks in _marks_of_nodes(tuples).items():
-        x, y = layout.positions[node]
-        for piece, (number, _) in enumerate(marks):
-            angles = 90 + 360 * np.array([piece, piece + 1]) / len(marks)
-            colour = style.COLOURS[number % len(style.COLOURS)]
-            axes.add_patch(Wedge((x, y), layout.mark_radius, *angles, facecolor=colour, linewidth=0, zorder=5))
-        text = " ".join(label for _, label in marks)
-        size = min(1.15 * points, 11) * (1.0 if len(text) == 1 else 0.8)
-        axes.text(x, y, text, ha="center", va="center_baseline", color="white", weight="bold",
-                  fontsize=size, zorder=6)  # fmt: skip
+    def edges(self, highlighted: dict[Edge, str]) -> list[Shape]:
+        """Bands, plain edges, then those that are `highlighted` in a colour of `GREENS`."""
+        shapes: list[Shape] = [self._line(band, style.GRID, 7.3) for band in self.layout.bands]
+        for edge, lines in self.layout.lines.items():
+            shapes += [self._line(line, style.PALE, 0.95) for line in lines if edge not in highlighted]
+        for colour, (_, width) in GREENS.items():
+            green = [edge for edge, wanted in highlighted.items() if wanted == colour]
+            shapes += [self._line(line, colour, width) for edge in green for line in self.layout.in_one_piece(edge)]
+        return shapes
 
+    def _line(self, places: np.ndarray, colour: str, width: float) -> Line:
+        return Line(tuple(self._at(place) for place in places), colour, width)
 
-def _marks_of_nodes(tuples: Tensor) -> dict[int, list[tuple[int, str]]]:
-    """The marks of each marked node: running number (the colour) and label, "2" or, in tuple b, "b2"."""
-    num_tuples, order = tuples.shape
-    marks: dict[int, list[tuple[int, str]]] = {}
-    for number, node in enumerate(tuples.flatten().tolist()):
-        letter = chr(ord("a") + number // order) if num_tuples > 1 else ""
-        marks.setdefault(node, []).append((number, f"{letter}{number % order + 1}"))
-    return marks
+    def _at(self, place: np.ndarray) -> Point:
+        return self.centre[0] + float(place[0]) * self.scale, self.centre[1] - float(place[1]) * self.scale
 
 
-def _draw_moves(axes: Axes, layout: Layout, before: Tensor, after: Tensor) -> None:
-    from matplotlib.patches import FancyArrowPatch
-    from matplotlib.path import Path
-
-    marked = set(before.flatten().tolist())
-    look = {"arrowstyle": "-|>", "mutation_scale": 11, "color": style.MOVE_RED, "linewidth": 1.9}
-    for shift in shifts(before, after):
-        others = layout.positions[sorted(marked - {shift.old, shift.new})]
-        points = _arrow(layout, layout.positions[shift.old], layout.positions[shift.new], others)
-        curve = Path(points, [Path.MOVETO, Path.CURVE3, Path.CURVE3])
-        axes.add_patch(FancyArrowPatch(path=curve, zorder=7, **look))
+def laid_out(graph: GraphBatch, tuples: marked.Tuples, layout: LayoutFunction) -> tuple[dict[Edge, str], Layout]:
+    """The green edges of a marked graph, and its layout with these close together where it has a choice."""
+    green = green_edges(graph, tuples)
+    focus = {node for edge in green for node in edge} | {node for row in tuples for node in row}
+    return green, layout(graph, sorted(focus))
 
 
-def _arrow(layout: Layout, start: np.ndarray, end: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Control points [3, 2] of an arrow from rim to rim, bent so that it keeps clear of `others` [n, 2]."""
-    across = np.array([(start - end)[1], (end - start)[0]])
-    t = np.linspace(0, 1, 9)[:, None]
-    choices = []
-    for bend in (0.16, -0.16, 0.35, -0.35, 0.6, -0.6):
-        control = (start + end) / 2 + bend * across
-        curve = (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end  # [9, 2]
-        apart = np.linalg.norm(curve[:, None] - others[None], axis=-1).min(initial=np.inf)
-        inside = bool((np.abs(curve) <= layout.reach).all())
-        choices.append((inside and apart > 1.4 * layout.mark_radius, control))
-    control = next((control for clear, control in choices if clear), choices[0][1])
-    leave = start + 1.05 * layout.mark_radius * _unit(control - start)
-    arrive = end - 1.15 * layout.node_radius * _unit(end - control)
-    return np.stack([leave, control, arrive])
-
-
-def _unit(vector: np.ndarray) -> np.ndarray:
-    return vector / np.linalg.norm(vector)
-
-
-def _green_edges(graph: GraphBatch, tuples: Tensor) -> dict[Edge, str]:
+def green_edges(graph: GraphBatch, tuples: marked.Tuples) -> dict[Edge, str]:
     """Edges from the marked nodes of a tuple to their common neighbours (light) and among these (strong)."""
     edges = undirected_edges(graph)
     neighbours: dict[int, set[int]] = {}
@@ -225,7 +193,7 @@ def _green_edges(graph: GraphBatch, tuples: Tensor) -> dict[Edge, str]:
         neighbours.setdefault(u, set()).add(v)
         neighbours.setdefault(v, set()).add(u)
     colours: dict[Edge, str] = {}
-    for row in tuples.tolist():
+    for row in tuples:
         for first, second in combinations(sorted(set(row)), 2):
             common = neighbours.get(first, set()) & neighbours.get(second, set())
             for edge in edges:
@@ -237,50 +205,32 @@ def _green_edges(graph: GraphBatch, tuples: Tensor) -> dict[Edge, str]:
     return colours
 
 
-def _shades(trajectories: Sequence[Trajectory]) -> tuple[float, float]:
-    """Least and greatest node value of the whole picture, so that shades of all panels can be compared."""
+def _q_range(trajectories: Sequence[Trajectory]) -> marked.Range:
     tables = [node_values(table) for trajectory in trajectories for table in trajectory.q_tables]
     return min(float(table.min()) for table in tables), max(float(table.max()) for table in tables)
 
 
-def _shade_map() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
+def _legend(strips: Sequence[Strip], q_range: marked.Range) -> Drawing:
+    """What shades, marks and lines mean; green edges only if there are any."""
+    key = marked.legend(q_range, len(strips[0].tuples(0)))
+    shapes, height = list(key.shapes), key.height
+    colours = {colour for strip in strips for colour in strip.green.values()}
+    greens = green_key(colours)
+    if greens:
+        shapes += moved_by(greens, 14, height + 6)
+        height += 24
+    if strips[0].layout.note:
+        shapes.append(Words((14, height + 4), strips[0].layout.note, 11, style.SOFT_INK, "start"))
+        height += 20
+    return Drawing(key.width, height, shapes)
 
-    return LinearSegmentedColormap.from_list("q_values", ["#ffffff", "#dee2e6", "#6c757d"])
 
-
-def _prepare(axes_row: Sequence[Axes], strip: Strip) -> None:
-    x, y = strip.layout.reach
-    for axes in axes_row:
-        axes.set_aspect("equal")
-        axes.set(xlim=(-x, x), ylim=(-y, y), xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-    axes_row[0].set_ylabel(strip.name, fontsize=11, color=style.INK, weight="bold")
-
-
-def _legend(figure: Figure, tuples: Tensor, greens: set[str], note: str) -> None:
-    """What the colours mean; green edges only if there are any."""
-    from matplotlib.lines import Line2D
-
-    handles, labels = [], []
-    for marks in _marks_of_nodes(tuples.new_tensor(range(tuples.numel())).view(tuples.shape)).values():
-        number, label = marks[0]
-        colour = style.COLOURS[number % len(style.COLOURS)]
-        handles.append(Line2D([], [], marker="o", linestyle="", markersize=8, color=colour))
-        labels.append(f"mark {label}")
-    dark = _shade_map()(1.0)
-    handles += [
-        Line2D([], [], marker="o", linestyle="", markersize=7, color=dark),
-        Line2D([], [], color=style.MOVE_RED, linewidth=2, marker=">", markersize=5, markevery=[1]),
-    ]
-    labels += ["high Q-value", "next move"]
-    for colour, label in GREEN_LABELS.items():
-        if colour in greens:
-            handles.append(Line2D([], [], color=colour, linewidth=2.6))
-            labels.append(label)
-    columns = len(handles) if len(handles) <= 6 else (len(handles) + 1) // 2
-    legend = figure.legend(
-        handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8.5,
-        labelcolor=style.INK, handletextpad=0.5, columnspacing=1.3, title=note, title_fontsize=8.5,
-    )  # fmt: skip
-    legend.get_title().set_color(style.SOFT_INK)
+def green_key(colours: set[str]) -> list[Shape]:
+    """Side by side, what the green edges of these colours are."""
+    shapes: list[Shape] = []
+    x = 0.0
+    for colour, (text, width) in GREENS.items():
+        if colour in colours:
+            shapes += [Line(((x, 0), (x + 24, 0)), colour, width), Words((x + 32, 0), text, 11, anchor="start")]
+            x += 50 + 5.9 * len(text)
+    return shapes

@@ -1,6 +1,8 @@
 """Where the nodes and edges of one graph lie on paper.
 
-A layout function takes a graph and the nodes that matter most, and places everything in a box from -1 to 1.
+`positions` places the nodes of any graph or molecule in the unit square, for `maggnn explain` and `maggnn show`. The
+figures also say how edges run: a layout function takes a graph and the nodes that matter most, and places nodes and
+edges in a box from -1 to 1; `layout_of` chooses one for a data set.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from maggnn.data.molecules.smiles import parsed
 from maggnn.data.synthetic.expressivity import BLOCK_NODES
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
@@ -25,6 +28,15 @@ if TYPE_CHECKING:
 Edge = tuple[int, int]
 """An undirected edge, the smaller node first."""
 
+MARGIN = 0.06
+"""Free on all four sides, so that marks around the outermost nodes are whole."""
+
+MOST_BY_DISTANCES = 80
+"""Nodes up to which all pairs of distances are fitted; beyond it springs are much quicker."""
+
+ROUNDS = 60
+"""Of springs: more change nothing that can be seen."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -34,23 +46,22 @@ class Layout:
         positions: [n, 2].
         lines: the polylines [points, 2] that draw each edge.
         bands: pairs of points [2, 2]: a broad pale band between groups of nodes that are joined all with all.
-        node_radius: of an unmarked node.
-        mark_radius: of a marked node.
+        node_radius: of a node.
         note: what a reader must know, for the foot of the picture.
     """
 
     positions: np.ndarray
     lines: dict[Edge, list[np.ndarray]]
     node_radius: float
-    mark_radius: float
     bands: list[np.ndarray] = field(default_factory=list)
     note: str = ""
 
     @property
     def reach(self) -> np.ndarray:
-        """How far the picture extends from its middle in x and y, [2]."""
+        """How far nodes and edges extend from the middle in x and y, [2]."""
         lines = [line for parts in self.lines.values() for line in parts]
-        return np.abs(np.concatenate([self.positions, *lines])).max(axis=0) + 1.1 * self.mark_radius
+        nodes = np.abs(self.positions) + self.node_radius
+        return np.concatenate([nodes, *map(np.abs, lines)]).max(axis=0)
 
     def in_one_piece(self, edge: Edge) -> list[np.ndarray]:
         """The lines of an edge that is to stand out: two ends become one arc between its nodes."""
@@ -75,6 +86,53 @@ def undirected_edges(graph: GraphBatch) -> list[Edge]:
     return sorted({(u, v) for u, v in graph.edge_index.T.tolist() if u < v})
 
 
+# ---- nodes in the unit square ---------------------------------------------------------------------------
+
+
+def positions(packed: PackedGraphs, graph: int, smiles: str | None = None) -> list[tuple[float, float]]:
+    """A point in [0, 1]^2 for each node, x to the right and y downwards; equal graphs get equal points.
+
+    Args:
+        smiles: the molecule that the graph was made from, if any; atoms are in the order of its nodes.
+    """
+    single = packed.select(torch.tensor([graph]))[torch.tensor([0])]
+    if smiles is not None:
+        points = _drawn(smiles, single.total_nodes)
+    elif single.total_nodes <= MOST_BY_DISTANCES:
+        points = components_apart(single).positions
+    else:
+        points = _by_springs(single)
+    return [(float(x), float(y)) for x, y in 0.5 + _fit(points * np.array([1.0, -1.0]), 0.5 - MARGIN)]
+
+
+def _drawn(smiles: str, num_nodes: int) -> np.ndarray:
+    """RDKit's two-dimensional coordinates, [n, 2]; with hydrogens where the graph has them as nodes."""
+    from rdkit import Chem
+    from rdkit.Chem import rdDepictor
+    from rdkit.rdBase import BlockLogs
+
+    with BlockLogs():
+        mol = parsed(smiles.strip())
+        if mol.GetNumAtoms() != num_nodes:
+            mol = Chem.AddHs(mol)
+        if mol.GetNumAtoms() != num_nodes:
+            raise InputError(f"SMILES {smiles!r}: has {mol.GetNumAtoms()} atoms, the graph {num_nodes} nodes")
+        rdDepictor.SetPreferCoordGen(False)
+        rdDepictor.Compute2DCoords(mol, canonOrient=True)
+    return np.array(mol.GetConformer().GetPositions())[:, :2]
+
+
+def _by_springs(single: GraphBatch) -> np.ndarray:
+    """Fruchterman and Reingold from nodes on a circle, in order, so that nothing is drawn: [n, 2]."""
+    import networkx as nx
+
+    plain = nx.Graph()
+    plain.add_nodes_from(range(single.total_nodes))
+    plain.add_edges_from(single.edge_index.T.tolist())
+    places = nx.spring_layout(plain, pos=nx.circular_layout(plain), iterations=ROUNDS, seed=0, method="force")
+    return np.array([places[node] for node in range(single.total_nodes)])
+
+
 # ---- a grid on a torus ----------------------------------------------------------------------------------
 
 
@@ -92,7 +150,7 @@ def torus_grid(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
     scale = 2 / (side - 1)
     placed = {edge: [_to_box(line, side) for line in parts] for edge, parts in lines.items()}
     note = "Lines that leave the grid return on the opposite side."
-    return Layout(_to_box(cells, side), placed, 0.15 * scale, 0.23 * scale, note=note)
+    return Layout(_to_box(cells, side), placed, 0.15 * scale, note=note)
 
 
 def _turned_cells(side: int, focus: Sequence[int]) -> np.ndarray:
@@ -153,7 +211,7 @@ def components_apart(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
     positions = _fit(positions, 1.0)
     lines = {(u, v): [positions[[u, v]]] for u, v in undirected_edges(graph)}
     radius = float(np.clip(0.3 * _nearest_distance(positions), 0.018, 0.05))
-    return Layout(positions, lines, radius, max(1.5 * radius, 0.05))
+    return Layout(positions, lines, radius)
 
 
 def _component_positions(component: nx.Graph) -> np.ndarray:
@@ -221,7 +279,7 @@ def block_circle(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
     joined = sorted({(int(block[u]), int(block[v])) for u, v in edges if block[u] != block[v]})
     bands = [(1 - inner) * centres[list(pair)] for pair in joined]
     note = "A grey band joins every node of a block with every node of the next."
-    return Layout(positions, lines, 0.15 * inner, 0.28 * inner, bands, note)
+    return Layout(positions, lines, 0.15 * inner, bands, note)
 
 
 def _circle(number: np.ndarray, total: int) -> np.ndarray:

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from maggnn.apps.draw import style
-from maggnn.apps.draw.drawing import _draw_edges, _draw_marks, _draw_nodes, _green_edges
-from maggnn.apps.draw.layouts import Edge, Layout, LayoutFunction, components_apart
+from maggnn.apps.draw import marked, style
+from maggnn.apps.draw.drawing import HEAD, LINE_HEIGHT, WIDTH, Panel, green_key, laid_out
+from maggnn.apps.draw.layouts import LayoutFunction, components_apart
+from maggnn.apps.draw.shapes import Drawing, Shape, Words, moved_by, on_white, save_png
 from maggnn.graphs.packed import PackedGraphs
-
-PANEL = style.WIDTH / 2
-"""Inches a graph."""
 
 
 @dataclass(frozen=True)
@@ -30,27 +27,25 @@ class MarkedGraph:
 
 def draw_pair(first: MarkedGraph, second: MarkedGraph, path: Path, layout: LayoutFunction = components_apart) -> None:
     """Both graphs with their marks; edges to common neighbours of the marks and between these are green."""
-    sides = [_placed(side, layout) for side in (first, second)]
-    x, y = np.max([placed.reach for _, placed, _ in sides], axis=0)  # one scale, so that the two can be compared
-    figure = style.new_figure(height=PANEL * float(y / x) + 0.8)
-    for axes, (side, placed, green) in zip(figure.subplots(1, 2), sides, strict=True):
-        _draw_edges(axes, placed, green)
-        _draw_nodes(axes, placed, np.zeros(len(placed.positions)), (0.0, 0.0))
-        _draw_marks(axes, placed, _tuples(side), 72 * PANEL)
-        axes.set_title(side.title, fontsize=11, color=style.INK, weight="bold")
-        axes.set_xlabel(side.note, fontsize=9, color=style.SOFT_INK)
-        axes.set_aspect("equal")
-        axes.set(xlim=(-x, x), ylim=(-y, y), xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-    style.save(figure, path)
+    save_png(pair(first, second, layout), path)
 
 
-def _placed(side: MarkedGraph, layout: LayoutFunction) -> tuple[MarkedGraph, Layout, dict[Edge, str]]:
-    """Where the graph lies, with what is green in it close together where the layout has a choice."""
-    graph = side.graph[torch.tensor([0])]
-    green = _green_edges(graph, _tuples(side))
-    return side, layout(graph, sorted({node for edge in green for node in edge} | set(side.marks))), green
-
-
-def _tuples(side: MarkedGraph) -> Tensor:
-    return torch.tensor([side.marks], dtype=torch.long)  # [1, k]
+def pair(first: MarkedGraph, second: MarkedGraph, layout: LayoutFunction = components_apart) -> Drawing:
+    """The picture that `draw_pair` writes."""
+    sides, size = (first, second), WIDTH / 2
+    greens, layouts = zip(
+        *(laid_out(side.graph[torch.tensor([0])], [side.marks], layout) for side in sides), strict=True
+    )
+    reach = np.max([placed.reach for placed in layouts], axis=0)  # one scale, so that the two can be compared
+    shapes: list[Shape] = []
+    for place, side in enumerate(sides):
+        panel = Panel.of(layouts[place], size, reach)
+        drawn = [Words((size / 2, HEAD / 2), side.title, 14, bold=True), *panel.edges(greens[place])]
+        drawn += marked.nodes(panel.points, panel.radius, [0.0] * len(panel.points), (0.0, 0.0))
+        drawn += marked.marks([side.marks], panel.points, panel.radius)
+        drawn.append(Words((size / 2, panel.bottom + LINE_HEIGHT / 2), side.note, 11, style.SOFT_INK))
+        shapes += moved_by(drawn, place * size, 6)
+    bottom = 6 + Panel.of(layouts[0], size, reach).bottom + 2 * LINE_HEIGHT
+    key = green_key({colour for green in greens for colour in green.values()})
+    shapes += moved_by(key, 14, bottom)
+    return on_white(Drawing(WIDTH, bottom + (LINE_HEIGHT if key else 0), shapes))

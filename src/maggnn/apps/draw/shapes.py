@@ -99,6 +99,12 @@ def moved_by(shapes: Sequence[Shape], dx: float, dy: float) -> list[Shape]:
     return result
 
 
+def on_white(drawing: Drawing) -> Drawing:
+    """The same drawing on a white sheet."""
+    corners = ((0.0, 0.0), (drawing.width, 0.0), (drawing.width, drawing.height), (0.0, drawing.height))
+    return Drawing(drawing.width, drawing.height, [Area(corners, "#ffffff"), *drawing.shapes])
+
+
 # ---- SVG ------------------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,6 @@ GREYS = ("#868e96", "#adb5bd", "#495057")
 COLOURS = ("#1c6fb8", "#e8890c", "#2a9d8f", "#8e5bb5", "#c2577a", "#7a8b2f")
 """Blue, orange, teal, violet, rose, olive: apart for most colour-blind readers too."""
 
-MOVE_RED = "#d62839"
 EDGE_GREEN = "#2b9a3e"
 LIGHT_GREEN = "#a3d9a5"
 

@@ -28,14 +28,6 @@ class Trajectory:
     q_tables: list[Tensor]
 
 
-@dataclass(frozen=True)
-class Shift:
-    """A mark that went from node `old` to node `new`."""
-
-    old: int
-    new: int
-
-
 @torch.no_grad()
 def trajectory(
     model: MagGNN,
@@ -59,12 +51,6 @@ def trajectory(
         probabilities=probability.tolist(),
         q_tables=[model.scores(state)[0].cpu() for state in states],
     )
-
-
-def shifts(before: Tensor, after: Tensor) -> list[Shift]:
-    """The marks that differ between two states [m, k]; a move that puts a node in its own place is none."""
-    places = zip(before.flatten().tolist(), after.flatten().tolist(), strict=True)
-    return [Shift(old, new) for old, new in places if old != new]
 
 
 def node_values(q_table: Tensor) -> Tensor:

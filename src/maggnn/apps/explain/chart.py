@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from maggnn.apps.draw.marked import HUES
 from maggnn.apps.draw.shapes import Area, Disc, Drawing, Line, Point, Shape, Words
 from maggnn.apps.draw.style import GREYS, GRID, INK, PALE, SOFT_INK
 from maggnn.apps.explain.explanation import SHOWN_OUTPUTS, Explanation
-from maggnn.apps.explain.picture import HUES
 from maggnn.apps.explain.trace import Step, Trace
 
 WIDTH, HEIGHT = 400.0, 235.0

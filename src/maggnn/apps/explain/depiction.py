@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from maggnn.apps.draw.layout import positions
+from maggnn.apps.draw.layouts import positions
 from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.data.molecules.atom_features import OGB_LAST_ELEMENT, QM9_ELEMENTS, ZINC_TYPES
 from maggnn.graphs.packed import PackedGraphs

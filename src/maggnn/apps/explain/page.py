@@ -8,10 +8,11 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from maggnn.apps.draw.marked import step_name
 from maggnn.apps.draw.shapes import to_svg
 from maggnn.apps.explain.chart import charts
 from maggnn.apps.explain.explanation import BestMove, Explanation
-from maggnn.apps.explain.picture import legend, panel, step_name
+from maggnn.apps.explain.picture import legend, panel
 from maggnn.apps.explain.trace import Trace
 
 STYLE = """

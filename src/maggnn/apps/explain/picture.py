@@ -10,12 +10,12 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from maggnn.apps.draw.arrows import Room, arrow
-from maggnn.apps.draw.shapes import Area, Disc, Drawing, Line, Point, Shape, Words, moved_by, save_png, to_svg
-from maggnn.apps.draw.style import GREYS, INK, SOFT_INK
+from maggnn.apps.draw import marked
+from maggnn.apps.draw.shapes import Drawing, Line, Point, Shape, Words, moved_by, on_white, save_png, to_svg
+from maggnn.apps.draw.style import INK, SOFT_INK
 from maggnn.apps.explain.depiction import AROMATIC, Depicted
 from maggnn.apps.explain.explanation import Explanation, node_gains
-from maggnn.apps.explain.trace import Step, Trace
+from maggnn.apps.explain.trace import Trace
 
 NARROWEST, WIDEST, NEIGHBOURS = 220.0, 340.0, 44.0
 """Widths of a panel, between which neighbouring nodes are that far apart."""
@@ -25,15 +25,6 @@ MARGIN = 16.0
 HEAD, LINE_HEIGHT = 26.0, 15.0
 MOST_PANELS = 7
 """Panels in a row; longer searches show their start, their end and even spaces between."""
-
-HUES = ("#c25200", "#00805c", "#b5478f", "#8a6d00", "#000000")
-"""Of the tuples: apart for colour-blind readers, and from the blue of the nodes; white on them can be read.
-
-`--tuple-0` to `--tuple-4` of `show/page/page.css` are these, in this order.
-"""
-
-SHADES = ((243, 246, 250), (190, 212, 233), (107, 164, 209), (40, 105, 170), (11, 47, 102))
-"""Light to dark blue, even in lightness: the darker, the more Q promises."""
 
 BOND, AROMATIC_GAP = "#9aa3ab", 3.0
 
@@ -73,11 +64,7 @@ def picture(explanation: Explanation) -> Drawing:
     for note in explanation.notes:
         shapes.append(Words((14, top), _shortened(note, int(width / 5.5)), 11, SOFT_INK, "start"))
         top += LINE_HEIGHT
-    return Drawing(width, top + 4, [_sheet(width, top + 4), *shapes])
-
-
-def _sheet(width: float, height: float) -> Area:
-    return Area(((0, 0), (width, 0), (width, height), (0, height)), "#ffffff")
+    return on_white(Drawing(width, top + 4, shapes))
 
 
 def shown_steps(count: int) -> list[int]:
@@ -94,22 +81,18 @@ def panel(explanation: Explanation, walk: Trace, number: int, size: float) -> Dr
     points, height = _on_panel(graph, size)
     radius = _node_radius(points)
     still = before is not None and before.tuples == step.tuples
-    heading = step_name(number) + (", marks stay" if still else "")
+    heading = marked.step_name(number) + (", marks stay" if still else "")
     shapes: list[Shape] = [Words((size / 2, 12), heading, 12, SOFT_INK)]
     shapes += _edges(graph, points, radius)
-    shapes += _nodes(graph, points, radius, node_gains(step), explanation.q_range)
-    shapes += _came_from(step, before, points, radius, (HEAD, size, height))
-    shapes += _marks(step.tuples, points, radius)
+    shapes += marked.nodes(points, radius, node_gains(step), explanation.q_range, graph.labels, graph.roots)
+    came_from = None if before is None else before.tuples
+    shapes += marked.came_from(came_from, step.tuples, points, radius, (HEAD, size, height))
+    shapes += marked.marks(step.tuples, points, radius)
     lines = [*explanation.answer_text(step), *([] if step.score is None else [f"score {step.score:.3g}"])]
     for place, text in enumerate(lines):
         at = (size / 2, height + 4 + (place + 0.5) * LINE_HEIGHT)
         shapes.append(Words(at, _shortened(text, 36), 12, INK if place == 0 else SOFT_INK, bold=place == 0))
     return Drawing(size, height + 8 + LINE_HEIGHT * len(lines), shapes)
-
-
-def step_name(number: int) -> str:
-    """As "after 2 moves"."""
-    return "start" if number == 0 else f"after {number} move{'s' if number > 1 else ''}"
 
 
 def panel_width(graph: Depicted) -> float:
@@ -159,108 +142,9 @@ def _beside(start: Point, end: Point, offset: float) -> tuple[Point, Point]:
     return (start[0] + dx, start[1] + dy), (end[0] + dx, end[1] + dy)
 
 
-def _nodes(
-    graph: Depicted, points: Sequence[Point], radius: float, gains: Sequence[float], q_range: tuple[float, float]
-) -> list[Shape]:
-    shapes: list[Shape] = []
-    for node, (point, gain) in enumerate(zip(points, gains, strict=True)):
-        depth = _depth(gain, q_range)
-        if node in graph.roots:
-            square = [(point[0] + sx * 1.3 * radius, point[1] + sy * 1.3 * radius) for sx, sy in CORNERS]
-            shapes.append(Area(tuple(square), INK))
-        shapes.append(Disc(point, radius, shade(depth), GREYS[0], 0.8))
-        if graph.labels:
-            size = {1: 1.25, 2: 1.0}.get(len(graph.labels[node]), 0.7) * radius
-            shapes.append(Words(point, graph.labels[node], size, "#ffffff" if depth > 0.55 else INK))
-    return shapes
-
-
-CORNERS = ((-1, -1), (1, -1), (1, 1), (-1, 1))
-
-
-def _depth(gain: float, q_range: tuple[float, float]) -> float:
-    low, high = q_range
-    return (gain - low) / (high - low) if high > low else 0.0
-
-
-def shade(depth: float) -> str:
-    """The colour of a node from 0, the least promising, to 1."""
-    place = min(max(depth, 0.0), 1.0) * (len(SHADES) - 1)
-    below = min(int(place), len(SHADES) - 2)
-    share = place - below
-    mixed = (round(a + share * (b - a)) for a, b in zip(SHADES[below], SHADES[below + 1], strict=True))
-    return "#" + "".join(f"{value:02x}" for value in mixed)
-
-
-def _marks(tuples: Sequence[Sequence[int]], points: Sequence[Point], radius: float) -> list[Shape]:
-    """A ring around the node for each mark, further out where a node has several, with the number of its slot."""
-    shapes: list[Shape] = []
-    badges: list[Shape] = []
-    count: dict[int, int] = {}
-    for number, row in enumerate(tuples):
-        for slot, node in enumerate(row):
-            place, hue = count.get(node, 0), HUES[number % len(HUES)]
-            count[node] = place + 1
-            ring = ring_radius(radius, place)
-            shapes.append(Disc(points[node], ring, rim=hue, width=2.6))
-            angle = math.radians(-45 + 75 * place)
-            x, y = points[node][0] + (ring + 2) * math.cos(angle), points[node][1] + (ring + 2) * math.sin(angle)
-            badges += _badge((x, y), slot + 1, hue)
-    return shapes + badges
-
-
-def _badge(place: Point, number: int, hue: str) -> list[Shape]:
-    return [Disc(place, 6.2, hue, "#ffffff", 1.0), Words(place, str(number), 9, "#ffffff", bold=True)]
-
-
-def ring_radius(radius: float, place: int = 0) -> float:
-    """Of mark number `place` on a node."""
-    return radius + 3.2 + 4.0 * place
-
-
-def _came_from(step: Step, before: Step | None, points: Sequence[Point], radius: float, room: Room) -> list[Shape]:
-    """A dashed ring where a mark was and an arrow to where it is."""
-    if before is None:
-        return []
-    shapes: list[Shape] = []
-    for number, slot, node in step.moved:
-        old, hue = before.tuples[number][slot], HUES[number % len(HUES)]
-        if old == node:
-            continue
-        ring = ring_radius(radius)
-        shapes.append(Disc(points[old], ring, rim=hue, width=1.6, dashed=True))
-        others = [point for place, point in enumerate(points) if place not in (old, node)]
-        shapes += arrow(points[old], points[node], others, ring, hue, room)
-    return shapes
-
-
 def legend(explanation: Explanation) -> Drawing:
     """What shades, rings and numbers mean."""
-    row, x = 46.0, 26.0
-    shapes = _shade_key(explanation.q_range)
-    several = len(explanation.agent.steps[0].tuples) > 1
-    for hue in HUES[: len(explanation.agent.steps[0].tuples)]:
-        shapes += [Disc((x, row), 7.2, rim=hue, width=2.6), *_badge((x + 6.5, row - 6.5), 1, hue)]
-        x += 26
-    text = "marks with the numbers of their slots" + (", one hue a tuple" if several else "")
-    shapes.append(Words((x - 6, row), text, 11, INK, "start"))
-    x += 14 + 5.7 * len(text)
-    shapes.append(Disc((x, row), 7.2, rim=HUES[0], width=1.6, dashed=True))
-    shapes.append(Words((x + 14, row), "where a mark came from", 11, INK, "start"))
-    return Drawing(max(500.0, x + 160), row + 20, shapes)
-
-
-def _shade_key(q_range: tuple[float, float]) -> list[Shape]:
-    """A bar of all shades with the gains at its ends."""
-    top, left, bar, parts = 18.0, 14.0, 130.0, 26
-    shapes: list[Shape] = []
-    for part in range(parts):
-        x, width = left + bar * part / parts, bar / parts + 0.5
-        corners = ((x, top - 6), (x + width, top - 6), (x + width, top + 6), (x, top + 6))
-        shapes.append(Area(corners, shade(part / (parts - 1))))
-    low, high = (f"{value:.3g}" for value in q_range)
-    text = f"from {low} to {high}: the gain that Q promises for moving a mark here"
-    return [*shapes, Words((left + bar + 10, top), text, 11, INK, "start")]
+    return marked.legend(explanation.q_range, len(explanation.agent.steps[0].tuples))
 
 
 def _shortened(text: str, most: int) -> str:

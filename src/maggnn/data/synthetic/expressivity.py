@@ -15,6 +15,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from maggnn.data.synthetic.dense import block_graph, distinct, pack, switched, with_isolated_node
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 
@@ -45,14 +46,14 @@ def csl() -> PackedGraphs:
         for _ in range(CSL_COPIES):
             graphs.append(torch.randperm(CSL_NODES, generator=generator)[edges])
             classes.append(label)
-    return _pack(graphs, [CSL_NODES] * len(graphs), classes)
+    return _pack_edges(graphs, [CSL_NODES] * len(graphs), classes)
 
 
 @cache
 def csl8_pair() -> PackedGraphs:
     """CSL(8, 2) with y = 0 and CSL(8, 3) with y = 1, the two graphs in the proof of Theorem 2."""
     graphs = [_circular_skip_link(BLOCK_NODES, skip) for skip in BLOCK_SKIPS.values()]
-    return _pack(graphs, [BLOCK_NODES] * 2, [0, 1])
+    return _pack_edges(graphs, [BLOCK_NODES] * 2, [0, 1])
 
 
 @cache
@@ -69,7 +70,7 @@ def shrikhande_rook() -> PackedGraphs:
     steps = torch.tensor([[0, 1], [0, 3], [1, 0], [3, 0], [1, 1], [3, 3]])
     shrikhande = (shift[:, :, None] == steps).all(-1).any(-1)
     rook = (shift == 0).sum(-1) == 1
-    return _pack([_edges(shrikhande), _edges(rook)], [16, 16], [0, 1])
+    return pack(torch.stack([shrikhande, rook]))
 
 
 @cache
@@ -82,19 +83,15 @@ def sr25() -> PackedGraphs:
     all 15: the Latin square graphs of the two main classes of order 5, with an isolated node added (the
     cyclic square gives Paley(25)), and the block graphs of the two Steiner triple systems on 13 points.
 
-    Graphs are kept when their invariant is new. The invariant takes 15 values and just 15 such graphs
+    Graphs are kept when their fingerprint is new. The fingerprint takes 15 values and just 15 such graphs
     exist, so it separates them and none is missing. Graph 0 is Paley(25). Source: A. J. L. Paulus,
     "Conference matrices and graphs of order 26", 1973; A. E. Brouwer and H. Van Maldeghem, "Strongly
     Regular Graphs", 2022.
     """
-    seeds = [_with_isolated_node(graph) for graph in _latin_square_graphs()]
-    seeds += [_block_graph(system) for system in _steiner_triple_systems_13()]
+    seeds = [with_isolated_node(graph) for graph in _latin_square_graphs()]
+    seeds += [block_graph(system, shared=0) for system in _steiner_triple_systems_13()]
     candidates = torch.cat([_descendants(seed) for seed in seeds])  # [4 * 26, 25, 25]
-    found: dict[tuple[int, ...], Tensor] = {}
-    for key, graph in zip(_pair_invariant(candidates), candidates, strict=True):
-        found.setdefault(key, graph)
-    graphs = [_edges(graph) for graph in found.values()]
-    return _pack(graphs, [25] * len(graphs), list(range(len(graphs))))
+    return pack(distinct(candidates))
 
 
 def super_graph(sequence: str) -> Tensor:
@@ -136,7 +133,7 @@ def super_graphs(n: int) -> PackedGraphs:
     """
     sequences = super_sequences(n)
     sizes = [BLOCK_NODES * len(sequence) for sequence in sequences]
-    return _pack([super_graph(sequence) for sequence in sequences], sizes, [1, 0] * (len(sequences) // 2))
+    return _pack_edges([super_graph(sequence) for sequence in sequences], sizes, [1, 0] * (len(sequences) // 2))
 
 
 def sequence_class(sequence: str) -> str:
@@ -159,7 +156,7 @@ def _circular_skip_link(num_nodes: int, skip: int) -> Tensor:
     return torch.stack([node.repeat(2), targets])
 
 
-def _pack(graphs: Sequence[Tensor], num_nodes: Iterable[int], y: Iterable[int]) -> PackedGraphs:
+def _pack_edges(graphs: Sequence[Tensor], num_nodes: Iterable[int], y: Iterable[int]) -> PackedGraphs:
     """Pack edge lists [2, E] that hold each undirected edge once."""
     return PackedGraphs.build(
         num_nodes=torch.tensor(list(num_nodes)),
@@ -168,15 +165,6 @@ def _pack(graphs: Sequence[Tensor], num_nodes: Iterable[int], y: Iterable[int]) 
         y=torch.tensor(list(y)),
         undirected_once=True,
     )
-
-
-def _edges(adjacency: Tensor) -> Tensor:
-    """Each undirected edge of a boolean adjacency [n, n] once, [2, E]."""
-    return adjacency.triu(1).nonzero().T
-
-
-def _with_isolated_node(adjacency: Tensor) -> Tensor:
-    return torch.nn.functional.pad(adjacency, (0, 1, 0, 1))
 
 
 def _latin_square_graphs() -> list[Tensor]:
@@ -218,39 +206,11 @@ def _steiner_triple_systems_13() -> list[set[frozenset[int]]]:
     raise AssertionError("the cyclic Steiner triple system on 13 points contains Pasch configurations")
 
 
-def _block_graph(system: set[frozenset[int]]) -> Tensor:
-    """Triples, joined when they are disjoint: srg(26, 10, 3, 4)."""
-    triples = sorted(system, key=sorted)
-    return torch.tensor([[not first & second for second in triples] for first in triples])
-
-
 def _descendants(adjacency: Tensor) -> Tensor:
     """For each node: switch its neighbours against the rest, which isolates it, and delete it.
 
     Shapes:
         adjacency: [n, n] boolean; returns [n, n - 1, n - 1].
     """
-    graphs = []
-    for node in range(len(adjacency)):
-        side = adjacency[node]
-        switched = adjacency ^ (side[:, None] != side[None])
-        rest = torch.arange(len(adjacency)) != node
-        graphs.append(switched[rest][:, rest])
-    return torch.stack(graphs)
-
-
-def _pair_invariant(graphs: Tensor) -> list[tuple[int, ...]]:
-    """For each graph [n, n] of a stack [G, n, n], a fingerprint that relabelling leaves alone.
-
-    A pair of nodes is coloured by adjacency and by the number of edges among its common neighbours, a node
-    by the multiset of its pairs' colours, then each pair again by its own and its two nodes' colours. The
-    fingerprint is the sorted list of the pairs' colours.
-    """
-    neighbour = graphs.float()
-    common = neighbour[:, :, None] * neighbour[:, None]  # [G, n, n, n]: is w a neighbour of both u and v?
-    edges = (torch.matmul(common, neighbour[:, None]) * common).sum(-1)  # [G, n, n], each edge twice
-    pair = (2 * edges + neighbour).long()
-    _, node = pair.sort(dim=-1).values.flatten(0, 1).unique(dim=0, return_inverse=True)
-    node, colours = node.view(graphs.shape[:2]), int(node.max()) + 1  # [G, n]
-    pair = (pair * colours + node[:, :, None]) * colours + node[:, None]
-    return [tuple(colour) for colour in pair.flatten(1).sort(dim=-1).values.tolist()]
+    rest = ~torch.eye(len(adjacency), dtype=torch.bool)  # [n, n]: all nodes but one
+    return torch.stack([graph[keep][:, keep] for graph, keep in zip(switched(adjacency, adjacency), rest, strict=True)])

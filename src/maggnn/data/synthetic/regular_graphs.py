@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from maggnn.data.synthetic import expressivity
+from maggnn.data.synthetic.dense import block_graph, distinct, fingerprints, pack, stacked, switched, with_isolated_node
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 
@@ -33,7 +34,6 @@ MAX_PAIRING_DEGREE = 6
 """About one pairing in exp((degree² - 1) / 4) is simple: one in 6,000 at degree 6, one in 160,000 at 7."""
 
 STUBS_AT_ONCE = 2**18
-FINGERPRINTS_AT_ONCE = 64
 
 
 # ---- strongly regular families --------------------------------------------------------------------------
@@ -48,8 +48,8 @@ def sr26() -> PackedGraphs:
     isolated node, and all regular switchings of these are listed: none can be missing. Source: A. J. L. Paulus,
     "Conference matrices and graphs of order 26", 1973.
     """
-    with_isolated_node = torch.nn.functional.pad(_adjacency(expressivity.sr25()), (0, 1, 0, 1))  # [15, 26, 26]
-    return _pack(_distinct(torch.cat([_regular_switchings_26(graph) for graph in with_isolated_node])))
+    padded = with_isolated_node(stacked(expressivity.sr25()))  # [15, 26, 26]
+    return pack(distinct(torch.cat([_regular_switchings_26(graph) for graph in padded])))
 
 
 @cache
@@ -61,10 +61,10 @@ def sr28() -> PackedGraphs:
     Source: J. J. Seidel, "Strongly regular graphs of L2-type and of triangular type", 1967.
     """
     pairs = [frozenset(pair) for pair in combinations(range(8), 2)]
-    triangular = _block_graph(pairs)
+    triangular = block_graph(pairs)
     cycles = [[(0, 1), (2, 3), (4, 5), (6, 7)], _cycle(range(8)), _cycle(range(3)) + _cycle(range(3, 8))]
     sides = [torch.tensor([tuple(sorted(pair)) in edges for pair in pairs]) for edges in cycles]
-    return _pack(torch.stack([triangular, *(_switch(triangular, side) for side in sides)]))
+    return pack(torch.stack([triangular, *(switched(triangular, side) for side in sides)]))
 
 
 @cache
@@ -79,7 +79,7 @@ def sr35() -> PackedGraphs:
     """
     points = range(1, 16)
     lines = frozenset(frozenset((a, b, a ^ b)) for a, b in combinations(points, 2))
-    return _pack(_closure([lines], _cycle_switchings, _block_graph))
+    return pack(_closure([lines], _cycle_switchings, block_graph))
 
 
 @cache
@@ -94,7 +94,7 @@ def sr36() -> PackedGraphs:
     """
     cells = product(range(6), range(6))
     square = frozenset(frozenset((row, 6 + column, 12 + (row + column) % 6)) for row, column in cells)
-    return _pack(_closure([square], _cycle_switchings, _block_graph))
+    return pack(_closure([square], _cycle_switchings, block_graph))
 
 
 @cache
@@ -113,39 +113,8 @@ def sr40() -> PackedGraphs:
     symplectic = perpendicular & ~torch.eye(40, dtype=torch.bool)
     source, target = symplectic.triu(1).nonzero().T
     lines = (perpendicular[source] & perpendicular[target]).unique(dim=0)  # [40, 40]: what both are joined to
-    quadric = _block_graph([frozenset(line.nonzero().flatten().tolist()) for line in lines])
-    return _pack(_closure([symplectic, quadric], _godsil_mckay_switchings, lambda graph: graph))
-
-
-def fingerprints(graphs: Tensor) -> list[int]:
-    """For each graph of a stack a number that relabelling leaves alone: different ones prove non-isomorphism.
-
-    A pair of nodes is coloured by how many neighbours it shares with every third node and how many of the two
-    that node is joined to, a node by its pairs' colours, then each pair again by its own and its nodes' colours.
-    Multisets of colours are told by sums of scrambled 64-bit numbers.
-
-    Shapes:
-        graphs: [G, n, n] adjacency, boolean or 0 and 1.
-    """
-    return [number for part in graphs.split(FINGERPRINTS_AT_ONCE) for number in _fingerprints_at_once(part)]
-
-
-def _fingerprints_at_once(graphs: Tensor) -> list[int]:
-    joined = graphs.float()
-    shared = torch.matmul(joined[:, :, None] * joined[:, None], joined[:, None])  # [G, n, n, n]: of nodes u, v, w
-    third = 3 * shared + joined[:, :, None] + joined[:, None]
-    cubes = third.pow(3).sum(-1, dtype=torch.float64).long()  # [G, n, n]; exact where no two nodes share over 80
-    pair = _scramble(2 * cubes + joined.long())
-    node = _scramble(pair.sum(-1))  # [G, n]
-    pair = _scramble(pair + node[:, :, None] + node[:, None])
-    return pair.sum((1, 2)).tolist()
-
-
-def _scramble(numbers: Tensor) -> Tensor:
-    """A fixed one-to-one map of 64-bit integers (multiply, shift and xor) without visible pattern."""
-    mixed = (numbers + 0x1234567) * 6364136223846793005
-    mixed = (mixed ^ (mixed >> 29)) * 4768777513237032717
-    return mixed ^ (mixed >> 32)
+    quadric = block_graph([frozenset(line.nonzero().flatten().tolist()) for line in lines])
+    return pack(_closure([symplectic, quadric], _godsil_mckay_switchings, lambda graph: graph))
 
 
 # ---- switchings -----------------------------------------------------------------------------------------
@@ -171,23 +140,6 @@ def _closure(
     return torch.stack(list(found.values()))
 
 
-def _distinct(graphs: Tensor) -> Tensor:
-    """The first graph of each fingerprint, [distinct, n, n]."""
-    first: dict[int, Tensor] = {}
-    for key, graph in zip(fingerprints(graphs), graphs, strict=True):
-        first.setdefault(key, graph)
-    return torch.stack(list(first.values()))
-
-
-def _switch(adjacency: Tensor, side: Tensor) -> Tensor:
-    """Exchange edges and non-edges between a node set and the rest (Seidel).
-
-    Shapes:
-        adjacency: [n, n]; side: [..., n], which nodes are in the set; returns [..., n, n].
-    """
-    return adjacency ^ (side[..., :, None] != side[..., None, :])
-
-
 def _regular_switchings_26(adjacency: Tensor) -> Tensor:
     """All 10-regular switchings of a graph on 26 nodes whose Seidel matrix S has S² = 25 I, [switchings, 26, 26].
 
@@ -202,7 +154,7 @@ def _regular_switchings_26(adjacency: Tensor) -> Tensor:
     bits = (torch.arange(2**12)[:, None] >> torch.arange(13)) & 1  # [4096, 13]: x and -x are the same two sides
     x = (1 - 2 * bits).double() @ from_chosen.T  # [4096, 26]
     x = x[(x.abs() - 1).abs().amax(1) < 1e-6] > 0
-    return _switch(adjacency, (x != x[:, :1]).unique(dim=0))  # sorted: the order is the same on every machine
+    return switched(adjacency, (x != x[:, :1]).unique(dim=0))  # sorted: the order is the same on every machine
 
 
 def _cycle_switchings(triples: Triples) -> list[Triples]:
@@ -265,35 +217,6 @@ def _godsil_mckay_switchings(adjacency: Tensor) -> list[Tensor]:
 def _cycle(nodes: range) -> list[tuple[int, int]]:
     """The edges of the cycle through consecutive `nodes`, smaller end first."""
     return [*pairwise(nodes), (nodes[0], nodes[-1])]
-
-
-def _block_graph(blocks: Iterable[frozenset[int]]) -> Tensor:
-    """Blocks of equal size, in the order of their points, joined when they share just one."""
-    points = torch.tensor(sorted(sorted(block) for block in blocks))  # [blocks, size]
-    incidence = torch.zeros(len(points), int(points.max()) + 1).scatter_(1, points, 1)
-    return incidence @ incidence.T == 1
-
-
-def _adjacency(packed: PackedGraphs) -> Tensor:
-    """Boolean adjacency of graphs of equal size, [G, n, n]."""
-    n = int(packed.num_nodes[0])
-    graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_edges)
-    dense = torch.zeros(len(packed), n, n, dtype=torch.bool)
-    dense[graph, packed.edge_index[0], packed.edge_index[1]] = True
-    return dense
-
-
-def _pack(graphs: Tensor) -> PackedGraphs:
-    """Pack a stack of boolean adjacencies [G, n, n]; y is a graph's place in it."""
-    count, n, _ = graphs.shape
-    graph, source, target = graphs.triu(1).nonzero().T
-    return PackedGraphs.build(
-        num_nodes=torch.full((count,), n),
-        num_edges=graph.bincount(minlength=count),
-        edge_index=torch.stack([source, target]),
-        y=torch.arange(count),
-        undirected_once=True,
-    )
 
 
 # ---- random regular graphs ------------------------------------------------------------------------------

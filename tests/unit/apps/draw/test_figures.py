@@ -1,6 +1,7 @@
 """The figures: the numbers behind them against brute force, and pictures that are really there."""
 
 import struct
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,9 +9,13 @@ import torch
 
 from maggnn.apps.draw import style
 from maggnn.apps.draw.curves import plot_accuracy_against_moves, plot_reward, reward_curve
-from maggnn.apps.draw.drawing import _green_edges, draw_trajectories, draw_trajectory
+from maggnn.apps.draw.drawing import draw_trajectories, draw_trajectory, green_edges, trajectories
 from maggnn.apps.draw.layouts import block_circle, components_apart, layout_of, torus_grid, undirected_edges
+from maggnn.apps.draw.marked import HUES
+from maggnn.apps.draw.pair import MarkedGraph
+from maggnn.apps.draw.pair import pair as draw_two
 from maggnn.apps.draw.scores import plot_sorted_scores, sorted_scores
+from maggnn.apps.draw.shapes import Disc, Line
 from maggnn.apps.draw.walk import trajectory
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.data.synthetic import expressivity
@@ -150,7 +155,7 @@ def test_trajectory_needs_one_graph_and_a_classifier(pair):
 def test_green_edges_show_what_differs(pair):
     """Common neighbours of adjacent nodes are joined in the rook's graph and not in the Shrikhande graph."""
     for graph_id, strong in ((SHRIKHANDE, 0), (ROOK, 1)):
-        colours = list(_green_edges(pair[graph_id], torch.tensor([[0, 1]])).values())
+        colours = list(green_edges(pair[graph_id], [[0, 1]]).values())
         assert colours.count(style.EDGE_GREEN) == strong
         assert colours.count(style.LIGHT_GREEN) == 4
 
@@ -163,6 +168,25 @@ def test_both_graphs_in_one_picture(pair, generator, tmp_path):
     draw_trajectories(rows, tmp_path / "pair.png", layout_of("shrikhande_rook"))
     width, height = image_size(tmp_path / "pair.png")
     assert width == 1200 and 600 < height < 1200
+
+
+def test_every_mark_is_a_ring_and_every_move_an_arrow(pair):
+    model, graph = make_model(num_tuples=2), pair[ROOK]
+    found = trajectory(model, graph, torch.tensor([[[0, 0], [5, 9]]]), 2)
+    shapes = trajectories([("rook", graph, found)], layout_of("shrikhande_rook")).shapes
+    rings = [shape for shape in shapes if isinstance(shape, Disc) and shape.rim in HUES and not shape.dashed]
+    ghosts = [shape for shape in shapes if isinstance(shape, Disc) and shape.dashed]
+    moved = sum(int((before != after).sum()) for before, after in pairwise(found.tuples))
+    assert len(rings) == 3 * 4 + 2 and len(ghosts) == moved + 1  # and those of the legend
+    assert len([shape for shape in shapes if isinstance(shape, Line) and shape.curve]) <= moved
+
+
+def test_a_pair_has_one_scale(pair):
+    sides = [MarkedGraph(pair.select(ids), (0, 1), "a", "b") for ids in (SHRIKHANDE, ROOK)]
+    drawing = draw_two(*sides, layout_of("shrikhande_rook"))
+    nodes = [shape for shape in drawing.shapes if isinstance(shape, Disc) and shape.width == 0.8]
+    assert len(nodes) == 32 and len({node.radius for node in nodes}) == 1
+    assert all(0 < node.centre[0] < drawing.width and 0 < node.centre[1] < drawing.height for node in nodes)
 
 
 @pytest.mark.parametrize("name", ["exp", "supergraph1"])

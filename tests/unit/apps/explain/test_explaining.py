@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn import config as configs
+from maggnn.apps.draw.marked import HUES, shade
 from maggnn.apps.draw.shapes import Disc, Line, Words, to_svg
 from maggnn.apps.explain.chart import nice_ticks
 from maggnn.apps.explain.command import HEADER, explain, table_rows
 from maggnn.apps.explain.explanation import BEST_MOVES, RANDOM_WALKS, explain_subject
 from maggnn.apps.explain.graph import read_subject
 from maggnn.apps.explain.page import page
-from maggnn.apps.explain.picture import HUES, MOST_PANELS, panel, picture, shade, shown_steps
+from maggnn.apps.explain.picture import MOST_PANELS, panel, picture, shown_steps
 from maggnn.apps.explain.words import output_names, promise_notes
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.synthetic.expressivity import shrikhande_rook

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from maggnn import InputError
-from maggnn.apps.draw.layout import MARGIN, MOST_BY_DISTANCES, positions
+from maggnn.apps.draw.layouts import MARGIN, MOST_BY_DISTANCES, positions
 from maggnn.apps.explain.depiction import Depicted, atom_labels, bond_orders
 from maggnn.data.inputs import packed_inputs
 from maggnn.graphs.conversions import pack_networkx

@@ -3,12 +3,12 @@
 A cycle is written from its smallest node on, towards the smaller of that node's two neighbours, so that each comes
 once. Paths start at every node, take only larger nodes, and close where their end is joined to their start:
 
-    simple       no node twice                                                 what GSN counts
-    chordless    nor an edge between nodes that do not follow each other       what CIN makes cells of
+    simple       no node twice                                                 targets of data sets, features of GSN
+    chordless    nor an edge between nodes that do not follow each other       cells of CIN
 
-Which way an edge goes does not matter.
+Which way an edge goes does not matter, and parallel edges count as one.
 
-Shapes: B graphs, N nodes of the batch, V the largest graph's.
+Shapes: B graphs, N nodes and E edges of the batch, V the largest graph's nodes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from maggnn.baselines.copies import expanded
-from maggnn.baselines.parts import between
-from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.structure import adjacency, either_way
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch, expanded
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.structure import adjacency, between, either_way
+
+GRAPHS_A_CHUNK = 500
+"""Of a data set, whose cycles are listed at once."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,32 @@ def simple_cycles(near: Neighbours, largest: int) -> list[Tensor]:
 def chordless_cycles(near: Neighbours, largest: int) -> list[Tensor]:
     """Those of them that have no chord, which are the induced ones."""
     return _grown(near, largest, chordless=True)
+
+
+def cycles_through_edges(packed: PackedGraphs, length: int) -> Tensor:
+    """The number of simple cycles of `length` through each edge, in the order of `packed.edge_index`, [total edges].
+
+    Each undirected edge is there twice and gets its count twice. Fast enough for graphs of some thirty nodes and small
+    degree.
+    """
+    if length < 3:
+        raise InputError(f"cycles of length {length}: the shortest has 3 nodes")
+    if not packed.symmetric:
+        raise InputError("cycles are counted in undirected graphs: every edge must go both ways")
+    chunks = [packed[ids] for ids in torch.arange(len(packed)).split(GRAPHS_A_CHUNK)]
+    return torch.cat([through_edges(graphs, simple_cycles(neighbours(graphs), length)[-1]) for graphs in chunks])
+
+
+def through_edges(graphs: GraphBatch, cycles: Tensor) -> Tensor:
+    """How many of the `cycles` [C, length] (batch ids) go through each edge, in either direction, [E]."""
+    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)  # padding lies past the table
+    shape = (graphs.num_graphs, graphs.max_num_nodes, graphs.max_num_nodes)
+    table = torch.zeros(shape, dtype=torch.long, device=graphs.device)
+    graph, ends = graphs.node_graph[cycles], (local[cycles], local[cycles.roll(-1, dims=1)])  # [C, length] each
+    for a, b in (ends, ends[::-1]):
+        table.index_put_((graph, a, b), torch.ones_like(graph), accumulate=True)
+    source, target = graphs.edge_index
+    return table[graphs.node_graph[target], local[source], local[target]]
 
 
 def _grown(near: Neighbours, largest: int, chordless: bool) -> list[Tensor]:

@@ -136,7 +136,7 @@ class AgentConfig:
 class RivalConfig:
     """Another method in place of MAG-GNN's own encoder g_p, without tuples or agent."""
 
-    name: str = option("", "a rival method, such as ngnn or i2gnn (see maggnn.baselines); empty: MAG-GNN itself")
+    name: str = option("", "a baseline of maggnn-paper, such as ngnn or i2gnn, in place of g_p; empty: MAG-GNN itself")
     hops: int = option(
         3, "how far the subgraphs of a root reach, in edges; 0: the whole graph", at_least=0, experimental=True
     )

@@ -177,8 +177,8 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, called)
     baseline = Config().replaced(
         rival={"name": "gine"}, agent={"tuple_order": 0, "num_moves": 0}, training={"agent_steps": 0}
     )
-    from maggnn.baselines import make_encoder
     from maggnn.model.features import FeatureSpec
+    from maggnn.model.named_encoders import make_encoder
 
     g_p = make_encoder(baseline.rival, baseline.encoder, FeatureSpec(), FeatureSpec())
     save_model(tmp_path / "baseline.safetensors", MagGNN(2, agent=baseline.agent, g_p=g_p), baseline)

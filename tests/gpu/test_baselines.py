@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from builders import random_molecules, seeded
-from maggnn.baselines import BASELINES, baseline_type, make_encoder
 from maggnn.config import AgentConfig, EncoderConfig, RivalConfig
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.named_encoders import BASELINES, baseline_type, make_encoder
 
 pytestmark = [
     pytest.mark.gpu,

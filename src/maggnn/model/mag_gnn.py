@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines import make_encoder
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Level, Task
@@ -28,6 +27,7 @@ from maggnn.model.agent import Ties, kept_state, search
 from maggnn.model.encoder import AnyEncoder, Encoder, PygLayer
 from maggnn.model.features import FeatureSpec
 from maggnn.model.marking import Marking, marks
+from maggnn.model.named_encoders import make_encoder
 from maggnn.model.predictor import Predictor, graph_mean
 from maggnn.model.q_network import AgentShape, QNetwork
 from maggnn.model.state import State
@@ -76,7 +76,7 @@ class MagGNN(nn.Module):
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
-        g_p: what the predictor reads in place of an MPNN over marked copies: a rival method (`maggnn.baselines`).
+        g_p: what the predictor reads in place of an MPNN over marked copies: a rival method (`named_encoders`).
     """
 
     def __init__(

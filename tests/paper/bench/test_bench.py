@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from maggnn.baselines import BASELINES
-from maggnn.baselines.copies import edge_copies
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
 from maggnn.inference.frozen import frozen
+from maggnn.model.named_encoders import BASELINES
+from maggnn_paper.baselines.copies import edge_copies
 from maggnn_paper.bench import floor, inference, scaling, train
 from maggnn_paper.bench.baselines import largest_chunk, rival_model, time_rival
 from maggnn_paper.bench.pyg_models import PygGNN, PygI2GNN, copies_for_pyg

@@ -4,10 +4,10 @@ import networkx as nx
 import pytest
 import torch
 
-from maggnn.baselines.gsn import cycle_counts
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.cycles import chordless_cycles, neighbours, simple_cycles
 from maggnn.graphs.packed import PackedGraphs
+from maggnn_paper.baselines.gsn import cycle_counts
 
 LARGEST = 6
 GRAPHS = [

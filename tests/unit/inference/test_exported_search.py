@@ -160,8 +160,8 @@ def test_categories_that_training_never_saw_become_the_commonest():
 
 
 def test_what_has_no_plain_form_is_refused():
-    from maggnn.baselines import make_encoder
     from maggnn.config import RivalConfig
+    from maggnn.model.named_encoders import make_encoder
 
     config = Config()
     baseline = make_encoder(RivalConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())

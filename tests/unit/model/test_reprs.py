@@ -7,11 +7,11 @@ import torch
 
 from maggnn import AgentConfig, Config, EncoderConfig, MagGNN, MagRegressor, PackedGraphs, train
 from maggnn.apps.fit.fitted import Facts, FittedModel
-from maggnn.baselines import make_encoder
 from maggnn.config import RivalConfig
 from maggnn.data import Dataset, Split
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.model.features import FeatureSpec
+from maggnn.model.named_encoders import make_encoder
 
 SMALL = EncoderConfig(num_layers=1, hidden=4)
 

@@ -14,12 +14,12 @@ from functools import partial
 
 import torch
 
-from maggnn.baselines import make_encoder
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.inference.frozen import frozen
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.named_encoders import make_encoder
 from maggnn_paper.bench.timing import peak_mb, side_by_side
 from maggnn_paper.bench.workloads import HIDDEN, HOPS, NUM_LAYERS, Workload
 from maggnn_paper.recipes import baseline_recipe

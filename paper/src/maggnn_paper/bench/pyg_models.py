@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.copies import Copies, edge_copies
 from maggnn.graphs.batch import Level
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.copies import Copies, edge_copies
 from maggnn_paper.bench.workloads import HIDDEN, HOPS, NUM_LAYERS, Workload
 
 GRAPHS_AT_ONCE = 256

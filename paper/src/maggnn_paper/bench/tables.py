@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from maggnn.baselines import baseline_type
 from maggnn.errors import InputError, did_you_mean
+from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
 from maggnn_paper.bench import floor, inference, people, scaling, train
 from maggnn_paper.ledger import LedgerRow

@@ -1,4 +1,4 @@
-"""The official BREC test (see `rpc`) of a rival of `maggnn.baselines`: a Siamese model a pair, one after the other.
+"""The official BREC test (see `rpc`) of a baseline: one Siamese model for each pair, one after the other.
 
 Protocol, loss, stop and Hotelling's test are those of `rpc`. A rival has no tuples, so there is nothing to search.
 """
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines import make_encoder
 from maggnn.config import EncoderConfig, PredictorConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.features import FeatureSpec
+from maggnn.model.named_encoders import make_encoder
 from maggnn.model.predictor import Predictor
 from maggnn.model.runtime import make_generator
 from maggnn_paper.brec.pairs import Pairs

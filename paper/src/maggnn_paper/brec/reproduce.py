@@ -26,9 +26,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.baselines import BASELINES
 from maggnn.data import registry
 from maggnn.errors import InputError
+from maggnn.model.named_encoders import BASELINES
 from maggnn.model.runtime import pick_device
 from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.baseline_test import RivalSettings, rival_rpc
@@ -47,7 +47,7 @@ DATASETS = tuple(CATEGORIES)
 
 METHODS = ("gin", "mag-gnn")
 """What runs if nothing is chosen; the controls random-marks and random-moves come along with mag-gnn. Rivals of
-`maggnn.baselines` can be chosen too: they have the official test `rpc` alone."""
+`maggnn_paper.baselines` can be chosen too: they have the official test `rpc` alone."""
 
 PIECES = {name: kinds[0] for name, kinds in CATEGORIES.items() if len(kinds) == 1}
 """The ledger's name of each of the file's seven categories."""

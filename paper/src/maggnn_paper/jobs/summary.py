@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.baselines import BASELINES
 from maggnn.errors import InputError
+from maggnn.model.named_encoders import BASELINES
 from maggnn_paper.jobs.job import MEAN, STARTS, Result
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import BASELINES as BASELINE_CONFIGS

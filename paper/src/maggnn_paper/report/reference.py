@@ -49,7 +49,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "maggnn.theory.equivariance": ("answer_equivariantly", "canonical_starts"),
     "maggnn.theory.canonical": ("answer_canonically", "canonical_form"),
     "maggnn.theory.particles": ("ParticleFilter",),
-    "maggnn.baselines": ("make_encoder", "baseline_type"),
+    "maggnn.model.named_encoders": ("make_encoder", "baseline_type"),
     "maggnn.config": ("load", "from_dict", "to_dict", "describe"),
     "maggnn.model.runtime": ("make_generator", "pick_device"),
 }  # fmt: skip
@@ -196,7 +196,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 def _baselines() -> str:
-    from maggnn.baselines import BASELINES, baseline_type
+    from maggnn.model.named_encoders import BASELINES, baseline_type
 
     body = [
         [f"`{name}`", f"`{kind.__module__}.{kind.__name__}`", summary(kind.__doc__)]

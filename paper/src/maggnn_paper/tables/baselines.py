@@ -1,4 +1,4 @@
-"""The baselines in the paper's tables: jobs and rows of any of `maggnn.baselines` on any of its data sets.
+"""The baselines in the paper's tables: jobs and rows of any of `maggnn_paper.baselines` on any of its data sets.
 
 A baseline is trained and tested as MAG-GNN is. Its settings lie in `paper/configs/baselines`: `<data set>.toml` is the
 budget that all baselines share, `<method>.toml` its own width, and `<data set>_<method>.toml` has what one method needs
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from maggnn.baselines import BASELINES, baseline_type
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.benchmarks import CYCLES
 from maggnn.errors import InputError
+from maggnn.model.named_encoders import BASELINES, baseline_type
 from maggnn_paper.jobs.job import Job, run_jobs
 from maggnn_paper.jobs.summary import score_row
 from maggnn_paper.ledger import LedgerRow

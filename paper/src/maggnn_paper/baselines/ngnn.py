@@ -15,12 +15,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.copies import node_copies
-from maggnn.baselines.parts import DistanceFeatures
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.copies import node_copies
+from maggnn_paper.baselines.parts import DistanceFeatures
+from maggnn_paper.baselines.rival import Rival
 
 
 class NGNN(Rival):

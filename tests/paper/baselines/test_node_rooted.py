@@ -7,11 +7,6 @@ import pytest
 import torch
 
 from builders import all_of, coloured, differences, embed, settled
-from maggnn.baselines import baseline_type, make_encoder
-from maggnn.baselines.copies import node_copies
-from maggnn.baselines.kp_gnn import REACH, peripheral_counts
-from maggnn.baselines.parts import NeighbourSum
-from maggnn.baselines.sswl_plus import across_copies
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.data import registry
 from maggnn.data.sources import data_root
@@ -19,6 +14,11 @@ from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.model.features import FeatureSpec
 from maggnn.model.kernels.messages import sum_nodes
+from maggnn.model.named_encoders import baseline_type, make_encoder
+from maggnn_paper.baselines.copies import node_copies
+from maggnn_paper.baselines.kp_gnn import REACH, peripheral_counts
+from maggnn_paper.baselines.parts import NeighbourSum
+from maggnn_paper.baselines.sswl_plus import across_copies
 from maggnn_paper.recipes import baseline_recipe
 
 NAMES = ["id-gnn", "gnn-ak+", "sun", "kp-gnn", "sswl+"]

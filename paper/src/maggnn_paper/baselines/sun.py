@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from maggnn.baselines.copies import Copies, node_copies
-from maggnn.baselines.parts import Atoms, Layers, NeighbourSum, Output, Perceptron, at_nodes, plain
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
 from maggnn.model.kernels.messages import spread_to_nodes
+from maggnn_paper.baselines.copies import Copies, node_copies
+from maggnn_paper.baselines.parts import Atoms, Layers, NeighbourSum, Output, Perceptron, at_nodes, plain
+from maggnn_paper.baselines.rival import Rival
 
 
 class SUN(Rival):

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.baselines.parts import bond_embedding
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
 from maggnn.model.normalise import Norm
+from maggnn_paper.baselines.parts import bond_embedding
+from maggnn_paper.baselines.rival import Rival
 
 DEGREES = (0, 178, 506, 303, 13)
 """How many of 1,000 atoms of ZINC have 0, 1, 2, ... bonds; those of MolHIV are much the same."""

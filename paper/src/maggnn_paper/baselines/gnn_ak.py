@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from maggnn.baselines.copies import Copies, node_copies
-from maggnn.baselines.parts import Atoms, Distance, Layers, Output, at_nodes, plain
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
 from maggnn.model.normalise import Norm
+from maggnn_paper.baselines.copies import Copies, node_copies
+from maggnn_paper.baselines.parts import Atoms, Distance, Layers, Output, at_nodes, plain
+from maggnn_paper.baselines.rival import Rival
 
 
 class GNNAKPlus(Rival):

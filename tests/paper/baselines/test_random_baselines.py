@@ -7,10 +7,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from maggnn.baselines import make_encoder
-from maggnn.baselines import pf_gnn as particles
-from maggnn.baselines.dropgnn import _without
-from maggnn.baselines.k_osan import drawn
 from maggnn.config import AgentConfig, EncoderConfig, RivalConfig
 from maggnn.data import registry
 from maggnn.graphs.packed import PackedGraphs
@@ -18,6 +14,10 @@ from maggnn.inference.frozen import frozen
 from maggnn.model.features import FeatureSpec
 from maggnn.model.kernels.messages import sum_nodes
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.named_encoders import make_encoder
+from maggnn_paper.baselines import pf_gnn as particles
+from maggnn_paper.baselines.dropgnn import _without
+from maggnn_paper.baselines.k_osan import drawn
 
 RANDOM = ["rni", "dropgnn", "pf-gnn", "k-osan"]
 METHODS = ["pna", *RANDOM]

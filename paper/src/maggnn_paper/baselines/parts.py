@@ -15,8 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.baselines.copies import UNREACHED, Copies, once
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
@@ -25,6 +23,8 @@ from maggnn.model.encoder import Encoder, present
 from maggnn.model.features import FeatureSpec, look_up
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.normalise import Norm
+from maggnn_paper.baselines.copies import UNREACHED, Copies, once
+from maggnn_paper.baselines.rival import Rival
 
 FARTHEST = 8
 """Distances that are told apart where `hops` sets no bound; farther nodes count as this far."""

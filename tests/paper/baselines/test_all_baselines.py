@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from maggnn import config as configs
-from maggnn.baselines import BASELINES, baseline_type, make_encoder
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.benchmarks import ZINC_MAX_PARAMETERS
@@ -15,6 +14,7 @@ from maggnn.errors import InputError
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.named_encoders import BASELINES, baseline_type, make_encoder
 from maggnn.model.saving import load_model
 from maggnn.training.paradigms import Paradigm, Scalars
 from maggnn.training.run import train

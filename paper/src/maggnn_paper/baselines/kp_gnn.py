@@ -29,13 +29,13 @@ from itertools import islice, pairwise
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.copies import REACHABLE, Copies, node_copies
-from maggnn.baselines.parts import Atoms, Dense, Layers, NeighbourSum, Output, Perceptron, at_nodes, farthest
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import adjacency, balls, either_way
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.copies import REACHABLE, Copies, node_copies
+from maggnn_paper.baselines.parts import Atoms, Dense, Layers, NeighbourSum, Output, Perceptron, at_nodes, farthest
+from maggnn_paper.baselines.rival import Rival
 
 REACH = 3
 """Distances within a peripheral subgraph whose pairs are counted."""

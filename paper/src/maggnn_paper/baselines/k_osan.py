@@ -19,12 +19,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
 from maggnn.theory.particles import gumbel
+from maggnn_paper.baselines.rival import Rival
 
 
 class KOSAN(Rival):

@@ -1,20 +1,19 @@
-"""The methods that the paper compares with, by the names that the ledger knows; one file each.
+"""Encoders in place of g_p that a config names: the methods that the paper compares with, in the ledger's words.
 
-Each is another encoder in place of g_p (`rival`); most read all marked copies of a graph (`copies`) and are built of a
-few common `parts`. This file is only the table of names: a method is imported when a config names it.
+They come with the distribution `maggnn-paper`, one file each, and are imported when a config names one. A model file
+of such a method is read like any other where that distribution is installed.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.errors import InputError, did_you_mean
+from maggnn.model.encoder import AnyEncoder
+from maggnn.model.features import FeatureSpec
 
-if TYPE_CHECKING:
-    from maggnn.baselines.rival import Rival
-    from maggnn.model.features import FeatureSpec
+PACKAGE = "maggnn_paper.baselines"
 
 BASELINES = {
     "gine": "gine:GINE",
@@ -35,19 +34,28 @@ BASELINES = {
     "gsn": "gsn:GSN",
     "cin": "cin:CIN",
 }
-"""Name -> file and class."""
+"""Name -> file and class of `PACKAGE`."""
 
 
-def baseline_type(name: str) -> type[Rival]:
+def baseline_type(name: str) -> type[AnyEncoder]:
     """The class of a baseline's name, imported now."""
     if name not in BASELINES:
         raise InputError(f"no baseline {name!r}{did_you_mean(name, BASELINES)}")
     file, _, kind = BASELINES[name].partition(":")
-    return getattr(import_module(f"{__name__}.{file}"), kind)
+    try:
+        return getattr(import_module(f"{PACKAGE}.{file}"), kind)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != PACKAGE.partition(".")[0]:
+            raise
+        raise InputError(
+            f"{name} is a baseline of the paper's tables, not installed: pip install maggnn-paper"
+        ) from None
 
 
 def make_encoder(
     rival: RivalConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
-) -> Rival | None:
+) -> AnyEncoder | None:
     """The baseline that a config names, with fresh weights; None where it names none."""
-    return baseline_type(rival.name)(rival, encoder, node_features, edge_features) if rival.name else None
+    if not rival.name:
+        return None
+    return baseline_type(rival.name)(rival, encoder, node_features, edge_features)  # pyright: ignore[reportCallIssue]

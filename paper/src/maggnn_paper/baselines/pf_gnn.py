@@ -28,12 +28,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
 from maggnn.theory.particles import ParticleFilter, gumbel
+from maggnn_paper.baselines.rival import Rival
 
 STEPS = 2
 """T: nodes that a particle individualises."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from maggnn.baselines.copies import once
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.rings import edge_rings
 from maggnn.graphs.structure import node_structure
 from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.copies import once
 
 
 class Rival(AnyEncoder):

@@ -10,14 +10,14 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from builders import all_of
-from maggnn.baselines import BASELINES, baseline_type, make_encoder
-from maggnn.baselines.copies import REACHABLE, UNREACHED, edge_copies, node_copies
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.rings import with_rings
 from maggnn.graphs.structure import with_structure
 from maggnn.model.features import FeatureSpec
+from maggnn.model.named_encoders import BASELINES, baseline_type, make_encoder
+from maggnn_paper.baselines.copies import REACHABLE, UNREACHED, edge_copies, node_copies
 
 GRAPHS = [nx.gnp_random_graph(7, 0.3, seed=1), nx.path_graph(1), nx.cycle_graph(6), nx.star_graph(3)]
 

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.rival import Rival
 
 
 class DropGNN(Rival):

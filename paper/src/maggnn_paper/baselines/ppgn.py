@@ -23,13 +23,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.baselines.copies import once
-from maggnn.baselines.parts import Dense, bond_embedding
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.copies import once
+from maggnn_paper.baselines.parts import Dense, bond_embedding
+from maggnn_paper.baselines.rival import Rival
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from maggnn.baselines.rival import Rival
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.rival import Rival
 
 
 class GINE(Rival):

@@ -9,10 +9,10 @@ from pkgutil import resolve_name
 
 import pytest
 
-from maggnn.apps.draw.commands import FIGURES
 from maggnn.config import Config, describe
 from maggnn.data.registry import DATASETS
 from maggnn_paper.bench.tables import BENCHES
+from maggnn_paper.figures.commands import FIGURES
 from maggnn_paper.report.commands import Command, commands
 from maggnn_paper.report.reference import anchor
 from maggnn_paper.tables.registry import TABLES

@@ -66,7 +66,7 @@ def bench(
     rows = run_bench(what, device, limit, memory_mb, tell, methods)
     append(rows, ledger)
     if what == "scaling":
-        from maggnn_paper.bench.scaling_plot import draw_scaling
+        from maggnn_paper.figures.scaling import draw_scaling
 
         draw_scaling(rows, out)
     _print_rows([json.loads(row.to_json()) for row in rows], as_json)
@@ -81,7 +81,7 @@ def figure(
     seed: Annotated[int, typer.Option(help="seed of the starting tuples")] = 0,
 ) -> None:
     """Draw a figure of the paper from a run folder."""
-    from maggnn.apps.draw.commands import draw
+    from maggnn_paper.figures.commands import draw
 
     path = out or run / f"{what}.png"
     draw(what, run, path, graph, seed)

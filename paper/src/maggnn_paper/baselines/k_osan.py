@@ -23,7 +23,7 @@ from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
-from maggnn.theory.particles import gumbel
+from maggnn_paper.baselines.particles import gumbel
 from maggnn_paper.baselines.rival import Rival
 
 

@@ -32,7 +32,7 @@ from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
-from maggnn.theory.particles import ParticleFilter, gumbel
+from maggnn_paper.baselines.particles import ParticleFilter, gumbel
 from maggnn_paper.baselines.rival import Rival
 
 STEPS = 2

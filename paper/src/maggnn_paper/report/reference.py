@@ -48,7 +48,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "maggnn.theory.refinement": ("separating_order", "Comparison", "copy_hashes"),
     "maggnn.theory.equivariance": ("answer_equivariantly", "canonical_starts"),
     "maggnn.theory.canonical": ("answer_canonically", "canonical_form"),
-    "maggnn.theory.particles": ("ParticleFilter",),
+    "maggnn_paper.baselines.particles": ("ParticleFilter",),
     "maggnn.model.named_encoders": ("make_encoder", "baseline_type"),
     "maggnn.config": ("load", "from_dict", "to_dict", "describe"),
     "maggnn.model.runtime": ("make_generator", "pick_device"),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import torch
 
-from maggnn.apps.draw.scores import sorted_scores
 from maggnn.data import registry
 from maggnn.model.saving import load_model
+from maggnn_paper.figures.scores import sorted_scores
 from maggnn_paper.jobs.job import run_jobs
 from maggnn_paper.jobs.summary import score_row
 from maggnn_paper.ledger import LedgerRow

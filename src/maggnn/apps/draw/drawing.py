@@ -11,13 +11,18 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from maggnn.apps.draw import marked, style
-from maggnn.apps.draw.layouts import Edge, Layout, LayoutFunction, components_apart, undirected_edges
+from maggnn.apps.draw.layouts import Edge, Layout, LayoutFunction, components_apart, layout_of, undirected_edges
 from maggnn.apps.draw.shapes import Drawing, Line, Point, Shape, Words, moved_by, on_white, save_png
-from maggnn.apps.draw.walk import Trajectory, node_values
+from maggnn.apps.draw.walk import Trajectory, node_values, trajectory
+from maggnn.config import Config
+from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import make_generator
 
 WIDTH, WIDEST_PANEL, NARROWEST_PANEL = 600.0, 290.0, 120.0
 MARGIN, HEAD, LINE_HEIGHT = 12.0, 16.0, 16.0
@@ -28,6 +33,20 @@ GREENS = {style.LIGHT_GREEN: ("to common neighbours", 2.4), style.EDGE_GREEN: ("
 
 Row = tuple[str, GraphBatch, Trajectory]
 """A name, a batch of one graph, a search on it."""
+
+
+def draw_walks_of(
+    model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
+) -> None:
+    """Where the marks of a trained model go on graphs of its data set, a row of panels for each."""
+    rows = []
+    for number in graph_ids:
+        graph = dataset.graphs[torch.tensor([number])]
+        walk = trajectory(model, graph, None, config.agent.num_moves, make_generator(seed))
+        label = int(dataset.y[number])
+        name = dataset.class_names[label] if dataset.class_names else f"{dataset.name} {number}"
+        rows.append((name, graph, walk))
+    draw_trajectories(rows, path, layout_of(dataset.name))
 
 
 def draw_trajectory(

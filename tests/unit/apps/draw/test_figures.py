@@ -8,13 +8,11 @@ import pytest
 import torch
 
 from maggnn.apps.draw import style
-from maggnn.apps.draw.curves import plot_accuracy_against_moves, plot_reward, reward_curve
 from maggnn.apps.draw.drawing import draw_trajectories, draw_trajectory, green_edges, trajectories
 from maggnn.apps.draw.layouts import block_circle, components_apart, layout_of, torus_grid, undirected_edges
 from maggnn.apps.draw.marked import HUES
 from maggnn.apps.draw.pair import MarkedGraph
 from maggnn.apps.draw.pair import pair as draw_two
-from maggnn.apps.draw.scores import plot_sorted_scores, sorted_scores
 from maggnn.apps.draw.shapes import Disc, Line
 from maggnn.apps.draw.walk import trajectory
 from maggnn.config import AgentConfig, EncoderConfig
@@ -22,6 +20,8 @@ from maggnn.data.synthetic import expressivity
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
+from maggnn_paper.figures.curves import plot_accuracy_against_moves, plot_reward, reward_curve
+from maggnn_paper.figures.scores import plot_sorted_scores, sorted_scores
 
 SHRIKHANDE, ROOK = torch.tensor([0]), torch.tensor([1])
 
@@ -68,7 +68,7 @@ def test_scores_are_the_predictors(pair):
 def test_scores_do_not_depend_on_the_chunks(pair, monkeypatch):
     model = make_model()
     whole = sorted_scores(model, pair, ROOK)[0]
-    monkeypatch.setattr("maggnn.apps.draw.scores.MARKED_NODES_A_CHUNK", 100)
+    monkeypatch.setattr("maggnn_paper.figures.scores.MARKED_NODES_A_CHUNK", 100)
     torch.testing.assert_close(sorted_scores(model, pair, ROOK)[0], whole)
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-
-from maggnn.apps.draw.curves import plot_accuracy_against_moves, plot_reward, reward_curve
-from maggnn.apps.draw.drawing import draw_trajectories
-from maggnn.apps.draw.layouts import layout_of
-from maggnn.apps.draw.scores import plot_sorted_scores, sorted_scores
-from maggnn.apps.draw.walk import trajectory
+from maggnn.apps.draw.drawing import draw_walks_of
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.registry import Dataset
@@ -21,6 +15,8 @@ from maggnn.model.runtime import make_generator
 from maggnn.model.saving import load_model
 from maggnn.training.evaluate import TEST_SEED, evaluate
 from maggnn.training.progress import read_log
+from maggnn_paper.figures.curves import plot_accuracy_against_moves, plot_reward, reward_curve
+from maggnn_paper.figures.scores import plot_sorted_scores, sorted_scores
 
 MAX_MOVES = 8
 TESTS = 20
@@ -78,14 +74,7 @@ def draw_walks(
     model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
 ) -> None:
     """Figures of the Shrikhande and rook graphs and of an EXP graph: where the marks went."""
-    rows = []
-    for number in graph_ids:
-        graph = dataset.graphs[torch.tensor([number])]
-        walk = trajectory(model, graph, None, config.agent.num_moves, make_generator(seed))
-        label = int(dataset.y[number])
-        name = dataset.class_names[label] if dataset.class_names else f"{dataset.name} {number}"
-        rows.append((name, graph, walk))
-    draw_trajectories(rows, path, layout_of(dataset.name))
+    draw_walks_of(model, config, dataset, path, graph_ids, seed)
 
 
 METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "Area under the ROC curve", "mae": "Mean absolute error"}

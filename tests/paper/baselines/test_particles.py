@@ -13,7 +13,7 @@ from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
 from maggnn.model.runtime import make_generator
 from maggnn.model.state import State
-from maggnn.theory.particles import ParticleFilter, filtered, gumbel, resampled
+from maggnn_paper.baselines.particles import ParticleFilter, filtered, gumbel, resampled
 
 GRAPHS = [networkx.petersen_graph(), networkx.cycle_graph(6), networkx.path_graph(3), networkx.empty_graph(1)]
 PARTICLES, STEPS = 4, 3

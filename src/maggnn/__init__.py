@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from maggnn.errors import missing_extra
+
 if TYPE_CHECKING:
     from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
@@ -66,7 +68,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'maggnn' has no attribute {name!r}")
-    return getattr(import_module(f"maggnn.{_HOMES[name]}"), name)
+    try:
+        return getattr(import_module(f"maggnn.{_HOMES[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(missing_extra(error) or str(error), name=error.name) from error
 
 
 def __dir__() -> list[str]:

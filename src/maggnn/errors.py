@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 
 class InputError(ValueError):
@@ -32,6 +33,13 @@ def missing_extra(error: ModuleNotFoundError) -> str | None:
     module = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(module)
     return f"this needs {module}, which is not installed: pip install 'maggnn[{extra}]'" if extra else None
+
+
+def require(*modules: str) -> None:
+    """Refuse before long work where a module that is needed at its end is not installed."""
+    for module in modules:
+        if find_spec(module) is None:
+            raise InputError(str(missing_extra(ModuleNotFoundError(module, name=module))))
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maggnn.errors import EXTRAS, MOST_LISTED, did_you_mean, missing_extra
+from maggnn.errors import EXTRAS, MOST_LISTED, InputError, did_you_mean, missing_extra, require
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -45,3 +45,9 @@ def test_a_missing_extra_is_one_line(module, extra, arguments, run_command, tmp_
     (tmp_path / "pair.smi").write_text("CCO\nCCC\n")
     line = run_command("maggnn", *arguments, cwd=tmp_path, PYTHONPATH=str(absent)).mistake()
     assert line == f"maggnn: this needs {module}, which is not installed: pip install 'maggnn[{extra}]'"
+
+
+def test_what_long_work_needs_at_its_end_is_asked_for_at_its_beginning():
+    require("json")
+    with pytest.raises(InputError, match=r"needs onnxscript, which is not installed: pip install 'maggnn\[onnx\]'"):
+        require("json", "onnxscript")

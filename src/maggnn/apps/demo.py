@@ -10,6 +10,7 @@ from maggnn import config as configs
 from maggnn.apps.draw.drawing import draw_walks_of
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
+from maggnn.errors import require
 from maggnn.model.runtime import make_generator, pick_device
 from maggnn.training.evaluate import TEST_SEED, evaluate
 from maggnn.training.run import Trained, train
@@ -21,6 +22,7 @@ TESTS = 100
 
 def run_demo(folder: Path) -> dict[str, Any]:
     """Train, test and draw; accuracy in percent of each method on each set, the seconds and the picture's path."""
+    require("matplotlib")
     began = time.monotonic()
     accuracy, picture = {}, folder / "marks.png"
     for title, name in SETS.items():

@@ -23,7 +23,7 @@ from maggnn.apps.fit.packing import write_errors
 from maggnn.config import Config
 from maggnn.data.molecules.table import PARTS
 from maggnn.data.packing import Arrays
-from maggnn.errors import InputError
+from maggnn.errors import InputError, require
 from maggnn.training.progress import LOG
 
 
@@ -46,6 +46,7 @@ def fit_table(
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
     """
     began = time.monotonic()
+    require("rdkit", "matplotlib")
     _check_folder(out, overwrite)
     given = None if settings is None else configs.load(settings)
     own = read_own_table(table, smiles, targets, task, split, seed, workers)

@@ -20,6 +20,7 @@ from maggnn.inference.frozen import frozen
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.named_encoders import make_encoder
+from maggnn.training.run import count_parameters
 from maggnn_paper.bench.timing import peak_mb, side_by_side
 from maggnn_paper.bench.workloads import HIDDEN, HOPS, NUM_LAYERS, Workload
 from maggnn_paper.recipes import baseline_recipe
@@ -87,7 +88,7 @@ def time_rival(
 ) -> RivalTime:
     """Answers for all of the workload's graphs, in turns with `mag_gnn`, which does the same."""
     trained, device = rival_model(workload, name), workload.graphs.device
-    params = sum(parameter.numel() for parameter in trained.parameters())
+    params = count_parameters(trained)
     model = frozen(trained)
     chunk = fitting_chunk(len(workload.graphs), memory_mb, partial(answer_mb, model, workload))
     peak = answer_mb(model, workload, chunk)

@@ -17,6 +17,7 @@ import torch
 
 from maggnn.inference.engine import Engine
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.run import count_parameters
 from maggnn_paper.bench.timing import peak_mb, side_by_side
 from maggnn_paper.bench.workloads import Workload, load_workload
 from maggnn_paper.ledger import LedgerRow
@@ -60,7 +61,7 @@ def bench(
                 k=model.agent.tuple_order,
                 t=model.agent.num_moves,
                 keep=model.agent.keep,
-                params=sum(parameter.numel() for parameter in model.parameters()),
+                params=count_parameters(model),
                 peak_mb=None if peak is None else round(peak, 1),
                 config=f"gine, {NUM_LAYERS} layers, d = 100",
                 note=f"{len(graphs)} graphs; {notes[method]}",

@@ -14,6 +14,7 @@ from maggnn.graphs.conversions import to_pyg
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.run import count_parameters
 from maggnn_paper.bench.baselines import RivalTime, time_rival
 from maggnn_paper.bench.floor import feature_bytes, products
 from maggnn_paper.bench.pyg_baseline import time_pyg_i2gnn
@@ -167,7 +168,7 @@ def _pyg_functions(workload: Workload) -> tuple[dict[str, Callable[[], object]],
         "pyg-gin+loader": f"batches of {best}, {PYG_NOTES['loader']}",
         "pyg-gin+resident": f"one batch, {PYG_NOTES['resident']}",
     }
-    return functions, notes, sum(parameter.numel() for parameter in model.parameters())
+    return functions, notes, count_parameters(model)
 
 
 def _row(
@@ -182,7 +183,7 @@ def _row(
     params: int | None = None,
 ) -> LedgerRow:
     if model is not None:
-        params = sum(parameter.numel() for parameter in model.parameters())
+        params = count_parameters(model)
     agent = None if model is None or not model.agent.tuple_order else model.agent
     return LedgerRow(
         table=table,

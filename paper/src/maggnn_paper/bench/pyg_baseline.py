@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from maggnn.training.run import count_parameters
 from maggnn_paper.bench.baselines import RivalTime, fitting_chunk
 from maggnn_paper.bench.pyg_models import PygI2GNN, copies_for_pyg
 from maggnn_paper.bench.timing import peak_mb, side_by_side
@@ -42,6 +43,6 @@ def time_pyg_i2gnn(
     ready = [batch.to(device) for batch in loader]
     functions = {"loader": lambda: answer(loader), "resident": lambda: answer(ready), "mag-gnn": mag_gnn}
     times = side_by_side(functions, device, repeats, warm_up=1)
-    peak, params = needed_mb(chunk), sum(parameter.numel() for parameter in model.parameters())
+    peak, params = needed_mb(chunk), count_parameters(model)
     ours = times.pop("mag-gnn")
     return {name: RivalTime(ms, None, ours, peak, chunk, params) for name, ms in times.items()}

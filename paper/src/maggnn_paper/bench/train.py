@@ -17,6 +17,7 @@ from maggnn.data.sources import load_packed_file
 from maggnn.data.splits import Split
 from maggnn.model.runtime import matrix_products
 from maggnn.training.paradigms import Ord, Simul
+from maggnn.training.run import count_parameters
 from maggnn_paper.bench.timing import median_ms, peak_mb
 from maggnn_paper.ledger import LedgerRow
 
@@ -133,7 +134,7 @@ def _row(name: str, batch_size: int, time: float, peak: float | None, simul: Sim
         k=agent.tuple_order,
         t=agent.num_moves,
         keep=agent.keep,
-        params=sum(parameter.numel() for parameter in simul.model.parameters()),
+        params=count_parameters(simul.model),
         peak_mb=None if peak is None else round(peak, 1),
         config="gine, 6 layers, d = 100",
         note=f"{what}; batch of {batch_size} molecules, {precision}",

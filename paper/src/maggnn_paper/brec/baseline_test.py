@@ -17,6 +17,7 @@ from maggnn.model.features import FeatureSpec
 from maggnn.model.named_encoders import make_encoder
 from maggnn.model.predictor import Predictor
 from maggnn.model.runtime import make_generator
+from maggnn.training.run import count_parameters
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.rpc import (
     BATCH,
@@ -74,13 +75,11 @@ def _one_pair(pair: Pairs, settings: RivalSettings, seed: int) -> RpcResult:
         predictor = _predictor(settings).to(pair.device)
         relabelled = pair.relabelled(RELABELLINGS, generator)
         epochs, loss = _train(predictor, relabelled, settings)
-        once = pair.some_graphs(slice(0, 1))
-        twice = Pairs(torch.cat([once.adjacency, once.adjacency], 1), pair.num_nodes)
         exact = predictor.double()  # answers to relabelled graphs differ by rounding alone, which T^2 magnifies
         _settle(exact, relabelled)
-        tested = (relabelled, twice.relabelled(RELABELLINGS, generator))
+        tested = (relabelled, pair.first_twice().relabelled(RELABELLINGS, generator))
         found = [_t_square(exact, graphs).cpu() for graphs in tested]
-    count = sum(parameter.numel() for parameter in predictor.parameters())
+    count = count_parameters(predictor)
     name = settings.method
     return RpcResult({name: found[0]}, {name: found[1]}, torch.tensor([epochs]), torch.tensor([loss]), count)
 

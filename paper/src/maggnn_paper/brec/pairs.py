@@ -86,6 +86,10 @@ class Pairs:
         """Some graphs of every pair."""
         return replace(self, adjacency=self.adjacency[:, chosen])
 
+    def first_twice(self) -> Pairs:
+        """The control of each pair: its first graph against itself."""
+        return replace(self, adjacency=self.adjacency[:, :1].repeat(1, 2, 1, 1))
+
     def some_pairs(self, chosen: slice) -> Pairs:
         """All graphs of some pairs."""
         return Pairs(self.adjacency[chosen], self.num_nodes[chosen])

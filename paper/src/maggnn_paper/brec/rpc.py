@@ -138,9 +138,7 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
     predictor = Predictor(encoder(), OUTPUTS, host).to(graphs.device)
     relabelled = graphs.relabelled(RELABELLINGS, generator)  # G = 2 q
     epochs, loss = train_siamese(predictor, relabelled, settings, generator)
-    once = graphs.some_graphs(slice(0, 1))
-    control = Pairs(torch.cat([once.adjacency, once.adjacency], 1), graphs.num_nodes)
-    tested = {"pair": relabelled, "control": control.relabelled(RELABELLINGS, generator)}
+    tested = {"pair": relabelled, "control": graphs.first_twice().relabelled(RELABELLINGS, generator)}
     searches: dict[str, tuple[QNetwork | None, int]] = {"random-marks" if order else "gin": (None, 0)}
     count, exact = parameters_a_pair(predictor), copy.deepcopy(predictor).double()
     if order and settings.start != "all":  # where every tuple is a start, none is left to be found

@@ -204,6 +204,11 @@ def shapes_of(record: Any) -> list[str]:
     return [f"edges={record.edge_index.shape[1]}", *optional, f"device={record.device}"]
 
 
+def values_known(values: Tensor) -> bool:
+    """Whether looking at values is free: a GPU would have to be waited for, and a program being traced has none yet."""
+    return values.device.type == "cpu" and not torch.compiler.is_exporting()
+
+
 def offsets_of(counts: Tensor) -> Tensor:
     """Where each owner's rows start, [owners + 1]."""
     return torch.nn.functional.pad(counts.cumsum(0), (1, 0))

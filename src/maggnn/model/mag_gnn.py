@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from maggnn.baselines import make_encoder
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch, Level, Task
+from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
 from maggnn.graphs.conversions import batch_from_pyg
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
@@ -271,8 +271,7 @@ def _check_tuples(tuples: Tensor, graphs: GraphBatch, agent: AgentConfig) -> Non
         raise InputError(
             f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
         )
-    # Looking at values would make a GPU wait; on the CPU it is free.
-    if tuples.device.type == "cpu" and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
+    if values_known(tuples) and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
         raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")
 
 

@@ -162,7 +162,7 @@ def test_a_model_reads_them_and_its_frozen_copy_says_the_same(edge_attr):
     prepared = reading.prepared(graphs)
     assert plain.prepared(graphs).rings is None
     torch.testing.assert_close(reading(prepared[ALL], tuples), own)
-    torch.testing.assert_close(frozen(reading, graphs=prepared)(prepared[ALL], tuples), own, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(frozen(reading, present=prepared)(prepared[ALL], tuples), own, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(frozen(reading)(graphs[ALL], tuples), own, atol=1e-5, rtol=1e-4)
 
 

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.inference.frozen import FrozenLayer, frozen
+from maggnn.inference.frozen import frozen
 from maggnn.model.features import FeatureSpec
+from maggnn.model.frozen_layers import FrozenLayer
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.marking import BinaryMarking
 from maggnn.model.state import State
@@ -142,10 +143,10 @@ def test_what_does_not_occur_is_refused_by_a_model_frozen_for_given_graphs():
     some = PackedGraphs(**{**vars(packed), "edge_attr": torch.zeros_like(packed.edge_attr)})
     graphs = packed[torch.arange(3)]
     with pytest.raises(InputError, match="occurs in none"):
-        frozen(model, graphs=some)(graphs)
+        frozen(model, present=some)(graphs)
     tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        ours = frozen(model, graphs=packed).predictor(graphs, tuples)
+        ours = frozen(model, present=packed).predictor(graphs, tuples)
         torch.testing.assert_close(ours, model.predictor(graphs, tuples))
 
 

@@ -68,10 +68,12 @@ class FoldedNorm(Norm):
 
     def __init__(self) -> None:
         super().__init__("layer", 1)
-        self.norm = nn.Identity()
 
     def forward(self, h: Tensor, num_real: Tensor | None = None) -> Tensor:
         return h
+
+    def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+        return h.relu() if residual is None else residual + h.relu()
 
 
 def fold_norms(model: MagGNN) -> None:

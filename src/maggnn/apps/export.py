@@ -6,9 +6,9 @@
 | aoti | .pt2 | `torch._inductor.aoti_load_package(path)`, in Python or C++; compiled for the machine's kind of CPU |
 | onnx | .onnx | onnxruntime |
 
-All take the same tensors by name and give the same answers; `inference/export/search.py` says which, and how ties are broken.
-What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for graphs of
-the kinds that the model was fitted to.
+All take the same tensors by name and give the same answers; `inference/export/search.py` says which, and how ties are
+broken. What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for
+graphs of the kinds that the model was fitted to.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class FrozenWhitening(nn.Module):
         super().__init__()
         covariance = whitening.covariance.double()
         identity = torch.eye(len(covariance), dtype=torch.float64, device=covariance.device)
-        factor = torch.linalg.cholesky(covariance + whitening.ridge * identity)
+        factor, _ = torch.linalg.cholesky_ex(covariance + whitening.ridge * identity)
         self.standardise = whitening.standardise
         self.register_buffer("inverse", torch.linalg.solve_triangular(factor, identity, upper=False))
 

@@ -28,12 +28,18 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.inference.export.program import ExportedModel, load_exported, program_inputs
+from maggnn.graphs.conversions import pack_networkx
+from maggnn.inference.engine import Engine
+from maggnn.inference.export.program import SUFFIXES, ExportedModel, load_exported, program_inputs
 from maggnn.inference.export.search import ExportedSearch
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.saving import save_model
 
 MISSING = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
+OTHERS = {
+    "aoti": [pytest.mark.slow, pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")],
+    "onnx": [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")],
+}
 RNG = random.Random(0)
 MOLECULES = [
     "".join(RNG.choice("CCCO") for _ in range(RNG.randint(3, 8))) + RNG.choice(["", "", "c1ccccc1"]) for _ in range(60)
@@ -231,6 +237,22 @@ def agree(first: Path, second: Path) -> None:
     one, other = load_exported(first), load_exported(second)
     for smiles in batches():
         torch.testing.assert_close(one.predict(smiles), other.predict(smiles), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["torch", *(pytest.param(kind, marks=OTHERS[kind]) for kind in OTHERS)])
+def test_distance_marks_are_exported(kind, tmp_path):
+    config = Config().replaced(
+        encoder={"num_layers": 1, "hidden": 8, "marking": "distance"}, agent={"num_moves": 1, "start": "central"}
+    )
+    torch.manual_seed(0)
+    model = MagGNN(2, encoder=config.encoder, agent=config.agent)
+    save_model(tmp_path / "model.safetensors", model, config)
+    path = tmp_path / f"x{SUFFIXES[kind]}"
+    export_model(tmp_path, path, kind)
+    graphs = [nx.path_graph(7), nx.star_graph(4), nx.cycle_graph(5), nx.empty_graph(1), nx.empty_graph(3)]
+    answers = load_exported(path).predict(graphs)
+    expected = Engine(model, "cpu").predict(pack_networkx(graphs)).softmax(dim=-1)
+    torch.testing.assert_close(answers, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow

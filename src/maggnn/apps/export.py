@@ -6,9 +6,9 @@
 | aoti | .pt2 | `torch._inductor.aoti_load_package(path)`, in Python or C++; compiled for the machine's kind of CPU |
 | onnx | .onnx | onnxruntime |
 
-All take the same tensors by name and give the same answers; `exported_search` says which, and how ties are broken.
-What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for graphs of
-the kinds that the model was fitted to.
+All take the same tensors by name and give the same answers; `inference/export/search.py` says which, and how ties are
+broken. What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for
+graphs of the kinds that the model was fitted to.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
         inputs[name] = {"shape": shapes[name], "dtype": "float32" if floats else "int64", "what": WHAT[name]}
         if name in spec and spec[name].categories:
             inputs[name]["categories"] = list(spec[name].categories)
-    rows = "graphs" if search.level == "graph" else "nodes"
-    meaning = "probabilities of the classes" if search.task == "classification" else "values in the targets' own units"
+    rows = "graphs" if model.predictor.level == "graph" else "nodes"
+    meaning = "probabilities of the classes" if model.task == "classification" else "values in the targets' own units"
     return {
         "inputs": inputs,
         "output": {"shape": [rows, model.num_outputs], "dtype": "float32", "what": meaning},
@@ -198,12 +198,27 @@ def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
     for name in ("onnx", "onnxruntime", "onnxscript"):  # torch asks for them later, in more words
         if importlib.util.find_spec(name) is None:
             raise InputError(f"--format onnx needs {name}: pip install 'maggnn[onnx]'")
-    with warnings.catch_warnings(), _silent("torch.onnx"):
+    with warnings.catch_warnings(), _silent("torch.onnx"), _silent("onnx_ir"):
         warnings.simplefilter("ignore")
-        converted = torch.onnx.export(program, (), dynamo=True, verbose=False, input_names=list(description["inputs"]))
+        converted = torch.onnx.export(
+            program, (), dynamo=True, verbose=False, input_names=list(description["inputs"]),
+            custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},
+        )  # fmt: skip
     assert converted is not None, "an exported program becomes an ONNX program"
     converted.model.metadata_props[DESCRIPTION] = json.dumps(description)
     return converted.model_proto.SerializeToString()
+
+
+def _stable_sort(values: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
+    """Sorting for ONNX, which torch does not translate: the first of as many as there are, the earlier of equals first.
+
+    Shapes:
+        values: tensors of an ONNX graph, as are both results, the sorted values and where they stood.
+    """
+    from onnxscript import opset18  # pyright: ignore[reportMissingImports]
+
+    size = opset18.Shape(values, start=dim, end=dim + 1 if dim != -1 else None)
+    return opset18.TopK(values, size, axis=dim, largest=int(descending), sorted=1)
 
 
 @contextlib.contextmanager

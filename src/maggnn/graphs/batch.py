@@ -204,6 +204,30 @@ def shapes_of(record: Any) -> list[str]:
     return [f"edges={record.edge_index.shape[1]}", *optional, f"device={record.device}"]
 
 
+def values_known(values: Tensor) -> bool:
+    """Whether looking at values is free: a GPU would have to be waited for, and a program being traced has none yet."""
+    return values.device.type == "cpu" and not torch.compiler.is_exporting()
+
+
+def largest(counts: Tensor) -> int:
+    """The largest of counts [B], at least 2: a size that only values tell, so a GPU is waited for.
+
+    An exported program learns it when it runs; compilers treat the sizes 0 and 1 as cases of their own.
+    """
+    most = counts.max().clamp(min=2).item()
+    torch._check(most >= 2)
+    return most  # pyright: ignore[reportReturnType] (a whole number, or the symbol of one)
+
+
+def sum_rows(values: Tensor, owner: Tensor, count: int) -> Tensor:
+    """The sum of each owner's rows, [rows, ...] -> [count, ...].
+
+    Not `index_add`, whose ONNX form adds without waiting for other threads.
+    """
+    index = owner.reshape(-1, *[1] * (values.ndim - 1)).expand_as(values)
+    return values.new_zeros(count, *values.shape[1:]).scatter_add(0, index, values)
+
+
 def offsets_of(counts: Tensor) -> Tensor:
     """Where each owner's rows start, [owners + 1]."""
     return torch.nn.functional.pad(counts.cumsum(0), (1, 0))

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, largest, sum_rows
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.structure import adjacency, either_way, like_sized
 
@@ -39,35 +39,35 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     for chunk in like_sized(packed.num_edges, lambda count: max(count, largest) * largest, packed.device):
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
-        _, graph, place = _places(batch)
+        graph, place = _places(batch)
         rings[starts[graph] + place] = _search(batch)
     return replace(packed, rings=rings)
 
 
-def _places(graphs: GraphBatch) -> tuple[int, Tensor, Tensor]:
-    """L, and of each edge its graph and its number there, [E] both; rows of padding come after a graph's own."""
+def _places(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+    """Of each edge its graph and its number there, [E] both; rows of padding come after a graph's own."""
     graph = graphs.node_graph[graphs.edge_index[1]]
     before = graphs.edge_offsets[graphs.first_node]  # [B]
-    place = torch.arange(len(graph), device=graphs.device) - before[graph]
-    return int(place.max()) + 1 if len(place) else 0, graph, place
+    return graph, torch.arange(graph.shape[0], device=graphs.device) - before[graph]
 
 
 def _search(graphs: GraphBatch) -> Tensor:
     """Breadth first from each edge's source, all edges at once, until its target is met by another way, [E]."""
-    most, graph, place = _places(graphs)
-    if not most:
-        return torch.zeros(0, dtype=torch.long, device=graphs.device)
+    graph, place = _places(graphs)
+    if not torch.compiler.is_exporting() and not len(graph):
+        return torch.zeros_like(graph)
+    count, size = graphs.num_graphs, graphs.max_num_nodes
+    most = largest(sum_rows(torch.ones_like(graph), graph, count))
     joined = either_way(adjacency(graphs))  # [B, V, V]
-    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)
-    source, target = local[graphs.edge_index]  # [E]
-    met = torch.zeros(graphs.num_graphs, most, graphs.max_num_nodes, device=graphs.device)  # [B, L, V]
-    met[graph, place, source] = 1.0
+    source, target = graphs.local_id.clamp(max=size - 1)[graphs.edge_index].unbind()  # [E]
+    row = (graph * most + place) * size  # where an edge's nodes begin in [B, L, V]
+    at_source, at_target = row + source, row + target
+    met = sum_rows(torch.ones_like(row, dtype=joined.dtype), at_source, count * most * size)
     ring = torch.zeros_like(graph)
-    for size in range(2, LARGEST + 1):  # after `size - 1` steps
-        ways = met @ joined
-        ways[graph, place, target] -= met[graph, place, source]  # not along the edge itself
-        closed = ways[graph, place, target] > 0
-        ring = torch.where(closed & (ring == 0), size, ring)
-        met = ((ways + met) > 0).float()
+    for length in range(2, LARGEST + 1):  # after `length - 1` steps
+        ways = (met.reshape(count, most, size) @ joined).flatten()
+        ways.scatter_add_(0, at_target, -met[at_source])  # not along the edge itself
+        ring = torch.where((ways[at_target] > 0) & (ring == 0), length, ring)
+        met = ((ways + met) > 0).to(joined.dtype)
     ring = torch.where(source == target, 0, ring)  # a self-loop is no ring
     return (ring - 2).clamp(min=0)

@@ -17,7 +17,7 @@ from itertools import islice, pairwise
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, sum_rows
 from maggnn.graphs.packed import PackedGraphs
 
 CENTRALITY_TERMS = 12
@@ -36,13 +36,18 @@ CELLS_IN_CACHE = 100_000
 FARTHEST = 12
 """Distances that are counted one by one; farther nodes count as this far."""
 
+SQUARINGS = 10
+"""In exported programs: enough for paths of up to 11 * 2^10 edges."""
+
 WALKS = 1 + FARTHEST
 """The first column of return probabilities: centrality and the counts of distances come before."""
 
 
 def random_walk(graphs: GraphBatch, steps: int) -> Tensor:
     """The probability that a walk is back where it began after 2, 3, ..., steps + 1 steps, [N, steps]."""
-    return node_structure(graphs, steps)[:, WALKS : WALKS + steps]
+    if _is_stored(graphs, steps):
+        return node_structure(graphs, steps)[:, WALKS : WALKS + steps]
+    return graphs.derived(f"walks {steps}", lambda: _at_nodes(graphs, _returns(adjacency(graphs), steps)))
 
 
 def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
@@ -50,12 +55,21 @@ def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
 
     Nodes that no path leads to are not counted, and which way an edge goes does not matter.
     """
-    return node_structure(graphs, steps)[:, 1 : WALKS + steps]
+    if _is_stored(graphs, steps):
+        return node_structure(graphs, steps)[:, 1 : WALKS + steps]
+
+    def make() -> Tensor:
+        edges = adjacency(graphs)
+        return _at_nodes(graphs, [*_counts(either_way(edges)), *_returns(edges, steps)])
+
+    return graphs.derived(f"distances and walks {steps}", make)
 
 
 def centrality(graphs: GraphBatch) -> Tensor:
     """Subgraph centrality of each node, [N]: closed walks through it, short ones counting most."""
-    return node_structure(graphs, 0)[:, 0]
+    if _is_stored(graphs, 0):
+        return node_structure(graphs, 0)[:, 0]
+    return graphs.derived("centrality", lambda: _at_nodes(graphs, [_centrality(adjacency(graphs))]))[:, 0]
 
 
 def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
@@ -72,28 +86,45 @@ def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
 
 def node_structure(graphs: GraphBatch, steps: int) -> Tensor:
     """All columns of each node's structure, [N, WALKS + steps] or more."""
-    if graphs.structure is not None and graphs.structure.shape[1] >= WALKS + steps:
+    if graphs.structure is not None and _is_stored(graphs, steps):
         return graphs.structure
     return graphs.derived(f"structure {steps}", lambda: _from_powers(graphs, steps))
+
+
+def _is_stored(graphs: GraphBatch, steps: int) -> bool:
+    return graphs.structure is not None and graphs.structure.shape[1] >= WALKS + steps
 
 
 def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
     """Centrality, then the counts of distances, then the return probabilities, [N, WALKS + steps]."""
     edges = adjacency(graphs)  # [B, V, V]
-    degree = edges.sum(dim=2, keepdim=True).clamp(min=1)
-    exponential = torch.ones(edges.shape[:2], dtype=torch.float64, device=graphs.device)  # the term of s = 0
+    return _at_nodes(graphs, [_centrality(edges), *_counts(either_way(edges)), *_returns(edges, steps)])
+
+
+def _at_nodes(graphs: GraphBatch, columns: list[Tensor]) -> Tensor:
+    """Tables [B, V] as columns of the nodes, [N, columns]."""
+    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)  # of padding: any node
+    return torch.stack(columns, dim=-1)[graphs.node_graph, local]
+
+
+def _centrality(edges: Tensor) -> Tensor:
+    """Subgraph centrality from dense edges [B, V, V], in double precision and then rounded: [B, V]."""
+    total = torch.ones(edges.shape[:2], dtype=torch.float64, device=edges.device)  # the term of s = 0
     exact = term = edges.double()
     for s in range(1, CENTRALITY_TERMS + 1):
-        exponential = exponential + term.diagonal(dim1=1, dim2=2)
+        total = total + term.diagonal(dim1=1, dim2=2)
         term = term @ exact / (s + 1)
-    exponential = exponential.round(decimals=DECIMALS).float()
-    walk = power = edges / degree
-    columns = [exponential, *_counts(either_way(edges))]
+    return ((total * 10**DECIMALS).round() / 10**DECIMALS).float()
+
+
+def _returns(edges: Tensor, steps: int) -> list[Tensor]:
+    """Probabilities that a walk is back after 2, 3, ..., steps + 1 steps, `steps` tables [B, V]."""
+    walk = power = edges / edges.sum(dim=2, keepdim=True).clamp(min=1)
+    columns = []
     for _ in range(steps):
         power = power @ walk
         columns.append(power.diagonal(dim1=1, dim2=2))
-    table = torch.stack(columns, dim=-1)  # [B, V, WALKS + steps]
-    return table[graphs.node_graph, graphs.local_id.clamp(max=graphs.max_num_nodes - 1)]
+    return columns
 
 
 def _counts(edges: Tensor) -> list[Tensor]:
@@ -101,11 +132,18 @@ def _counts(edges: Tensor) -> list[Tensor]:
     columns, near = [], edges
     for closer, near in islice(pairwise(balls(edges)), FARTHEST - 1):
         columns.append((near - closer).sum(dim=2))
-    squarings = max(1, edges.shape[1].bit_length())  # until every path fits
     reached = near
-    for _ in range(squarings):
+    for _ in range(_squarings(edges.shape[1])):
         reached = ((reached @ reached) > 0).float()
     return [*columns, (reached - near).sum(dim=2)]
+
+
+def _squarings(size: int) -> int:
+    """How often to square what lies within FARTHEST - 1 steps until every path of a graph with `size` nodes fits.
+
+    A size that is a symbol, in a program that is being traced, is not known: then `SQUARINGS`.
+    """
+    return ((size - 1) // (FARTHEST - 1)).bit_length() if isinstance(size, int) else SQUARINGS
 
 
 def like_sized(sizes: Tensor, cells: Callable[[int], int], device: torch.device) -> Iterator[Tensor]:
@@ -140,14 +178,14 @@ def either_way(edges: Tensor) -> Tensor:
 
 def adjacency(graphs: GraphBatch) -> Tensor:
     """Dense, [B, V, V] as [target, source]; edges of padding add nothing."""
-    source, target = graphs.edge_index
-    shape = (graphs.num_graphs, graphs.max_num_nodes, graphs.max_num_nodes)
-    dense = torch.zeros(shape, device=graphs.device)
-    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)
-    weight = torch.ones(len(source), device=graphs.device)
+    source, target = graphs.edge_index[0], graphs.edge_index[1]
+    count, size = graphs.num_graphs, graphs.max_num_nodes
+    local = graphs.local_id.clamp(max=size - 1)
+    weight = torch.ones_like(source, dtype=torch.float32)
     if graphs.is_real is not None:
         weight = graphs.is_real[target].float()
-    return dense.index_put_((graphs.node_graph[target], local[target], local[source]), weight, accumulate=True)
+    cell = (graphs.node_graph[target] * size + local[target]) * size + local[source]
+    return sum_rows(weight, cell, count * size * size).reshape(count, size, size)
 
 
 def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:

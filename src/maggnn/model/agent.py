@@ -30,9 +30,9 @@ def best_move(
 ) -> tuple[Tensor, Move]:
     """Eq. 10 for each tuple; also the best Q-values [B, m]. Of ties one is drawn, or the first node and slot taken."""
     rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
-    choice = _argmax(rows, generator, ties)  # [B, m]
+    choice = best_index(rows, generator, ties)  # [B, m]
     best = rows.gather(-1, choice[..., None])[..., 0]
-    moved = _who_moves(state, actions, lambda: _argmax(best, generator, ties))
+    moved = _who_moves(state, actions, lambda: best_index(best, generator, ties))
     return best, _as_move(choice, q_table.shape[-1], moved)
 
 
@@ -76,13 +76,18 @@ def q_rows(q_table: Tensor, graphs: GraphBatch) -> Tensor:
     return graphs.padded(q_table, float("-inf")).transpose(1, 2).flatten(2)
 
 
+def is_best(values: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
+    """Which values are the largest along `dim`, or closer to it than `TIE`."""
+    return values >= values.amax(dim=dim, keepdim=True) - TIE
+
+
 def _as_move(choice: Tensor, tuple_order: int, moved: Tensor) -> Move:
     return Move(slot=choice % tuple_order, node=choice // tuple_order, moved=moved)
 
 
-def _argmax(values: Tensor, generator: torch.Generator | None, ties: Ties) -> Tensor:
+def best_index(values: Tensor, generator: torch.Generator | None = None, ties: Ties = "random") -> Tensor:
     """Index of the largest value along the last dimension; uniform over ties, or the first of them."""
-    tied = values >= values.amax(dim=-1, keepdim=True) - TIE
+    tied = is_best(values)
     if ties == "first":
         return tied.to(torch.uint8).argmax(dim=-1)  # of equals, argmax takes the first
     noise = torch.rand(values.shape, device=values.device, generator=generator)

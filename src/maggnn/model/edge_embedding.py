@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
@@ -57,7 +56,8 @@ class EdgeEmbedding(FeatureEmbedding):
         if self.bonds.empty or edge_attr is None:
             return rings[:, None]
         if edge_attr.is_floating_point():
-            return torch.cat([edge_attr, functional.one_hot(rings, NUM_CATEGORIES).to(edge_attr.dtype)], dim=1)
+            one_hot = rings[:, None] == torch.arange(NUM_CATEGORIES, device=rings.device)
+            return torch.cat([edge_attr, one_hot.to(edge_attr.dtype)], dim=1)
         return torch.cat([edge_attr.long(), rings[:, None]], dim=1)
 
 

@@ -6,7 +6,9 @@ PyG convolution works too, on copies laid side by side.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +19,21 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import FARTHEST, distances_and_walks, random_walk
 from maggnn.model.edge_embedding import EdgeEmbedding
-from maggnn.model.features import FeatureEmbedding, FeatureSpec
+from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.marking import make_marking
 from maggnn.model.normalise import Norm
 
+if TYPE_CHECKING:
+    from maggnn.graphs.packed import PackedGraphs
+    from maggnn.model.frozen_layers import FoldedLayer, Freezing, FrozenStart, Present
+
 
 class GINLayer(nn.Module):
     """h_v' = MLP((1 + eps) h_v + sum of h_u over neighbours u)   [Xu et al. 2019, eq. 4.1], normalised, then relu."""
+
+    relu = False
+    """Whether messages pass through relu."""
 
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__()
@@ -35,6 +44,7 @@ class GINLayer(nn.Module):
         self.second = nn.Linear(d, d, bias)
         self.last_norm = Norm(config.norm, d)
         self.residual, self.dropout = config.residual, config.dropout
+        self.edge_embedding: EdgeEmbedding | None = None
 
     def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         hidden = self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real)
@@ -47,14 +57,33 @@ class GINLayer(nn.Module):
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         return aggregate(h, 1 + self.eps, graphs)
 
+    def folded(self) -> FoldedLayer | None:
+        """The layer in evaluation, its norms in its weights; None with LayerNorm, which is no fixed map."""
+        from maggnn.model.frozen_layers import FoldedLayer
+
+        first, second = self.norm.folded(self.first), self.last_norm.folded(self.second)
+        if first is None or second is None:
+            return None
+        return FoldedLayer(*first, *second, 1 + self.eps, self.residual, self.relu, self.edge_embedding)
+
+    def frozen(self, how: Freezing) -> nn.Module:
+        """Its twin with folded norms; itself where they cannot be folded."""
+        from maggnn.model.frozen_layers import FrozenLayer
+
+        folded = self.folded()
+        return self if folded is None else FrozenLayer(folded, how.dtype)
+
 
 class GINELayer(GINLayer):
     """GIN with bonds: messages relu(h_u + e_uv)   [Hu et al. 2020]."""
 
+    relu = True
+
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__(config, edge_features)
         reads = config.rings or not edge_features.empty
-        self.edge_embedding = EdgeEmbedding(edge_features, config.rings, config.hidden) if reads else None
+        if reads:
+            self.edge_embedding = EdgeEmbedding(edge_features, config.rings, config.hidden)
 
     def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
         edges, kinds = self.edges(graphs)
@@ -63,6 +92,11 @@ class GINELayer(GINLayer):
     def edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
         """Edge embeddings and each edge's row of them: a few kinds of bond share theirs."""
         return (None, None) if self.edge_embedding is None else self.edge_embedding.rows(graphs)
+
+    def frozen(self, how: Freezing) -> nn.Module:
+        """Its twin with folded norms and a table of bonds; itself where bonds are floats, which have none."""
+        no_table = self.edge_embedding is not None and not self.edge_embedding.has_table
+        return self if no_table else super().frozen(how)
 
 
 class PygLayer(nn.Module):
@@ -125,7 +159,7 @@ class Encoder(AnyEncoder):
             raise InputError(
                 f"encoder.rings describes edges, which encoder.conv = {config.conv} does not read: use gine"
             )
-        self.node_embedding: nn.Module | None = None
+        self.node_embedding: FeatureEmbedding | FrozenFeatures | None = None
         if not node_features.empty:
             self.node_embedding = FeatureEmbedding(node_features, config.hidden)
         self.mark_embedding = make_marking(config, tuple_order)
@@ -159,20 +193,76 @@ class Encoder(AnyEncoder):
         return total if self.last is None else self.last(total)
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """h^(0) of G(v): Linear([x, X(v)]) as the sum of its blocks, [N, m, d]."""
-        config = self.config
-        parts = []
+        """h^(0) of G(v), [N, m, d]."""
+        nodes = marks = structure = None
         if self.node_embedding is not None:
-            parts.append(self.node_embedding(present(graphs.x, "x"))[:, None])  # [N, 1, d]
+            nodes = self.node_embedding(present(graphs.x, "x"))[:, None]  # [N, 1, d]
         if self.mark_embedding is not None:
-            parts.append(self.mark_embedding(graphs, tuples))
+            marks = self.mark_embedding(graphs, tuples)  # [N, m, d]
         if self.structure_norm is not None and self.structure_embedding is not None:
-            read = distances_and_walks if config.distances else random_walk
-            structure = read(graphs, config.random_walk).to(self.dtype)  # [N, S]
-            parts.append(self.structure_embedding(self.structure_norm(structure, graphs.num_real))[:, None])
-        if self.constant is not None:
-            parts.append(self.constant.expand(graphs.total_nodes, 1, -1))
-        return sum(parts[1:], parts[0]).expand(-1, tuples.shape[1], -1)
+            read = distances_and_walks if self.config.distances else random_walk
+            values = read(graphs, self.config.random_walk).to(self.dtype)  # [N, S]
+            structure = self.structure_embedding(self.structure_norm(values, graphs.num_real))[:, None]
+        return self._sum(nodes, marks, structure).expand(graphs.total_nodes, tuples.shape[1], -1)
+
+    def _sum(self, nodes: Tensor | None, marks: Tensor | None, structure: Tensor | None = None) -> Tensor:
+        """Linear([x, X(v)]) as the sum of its blocks, [..., d]; a learned constant where there is none."""
+        parts = [part for part in (nodes, marks, structure, self.constant) if part is not None]
+        return sum(parts[1:], parts[0])
+
+    def initial_table(self, atoms: Tensor | None) -> Tensor:
+        """h^(0) of each kind of atom in `atoms`, marked in each way, [atoms * ways, d]; ways count fastest.
+
+        In double precision; None: all nodes are alike.
+        """
+        nodes = None
+        if isinstance(self.node_embedding, FeatureEmbedding):
+            nodes = self.node_embedding.table()[atoms].double()[:, None]  # [atoms, 1, d]
+        marks = None if self.mark_embedding is None else self.mark_embedding.table()  # [ways, d]
+        return self._sum(nodes, marks).double().reshape(-1, self.config.hidden)
+
+    def present_kinds(self, graphs: PackedGraphs | GraphBatch | None) -> Present:
+        """Which of the atoms and bonds that can be listed occur in `graphs`; None: all may."""
+        from maggnn.model.frozen_layers import Present
+
+        layer = self.layers[0] if len(self.layers) else None
+        edges = layer.edge_embedding if isinstance(layer, GINLayer) else None
+        bonds = None if edges is None else edges.present(None if graphs is None else edges.of_set(graphs))
+        if not isinstance(self.node_embedding, FeatureEmbedding):
+            return Present(None, bonds)
+        return Present(self.node_embedding.present(None if graphs is None else graphs.x), bonds)
+
+    def frozen(self, how: Freezing) -> Encoder:
+        """This encoder (it is changed in place) with frozen layers, and with tables in place of the first."""
+        from maggnn.model.frozen_layers import FrozenLayer, frozen_twin
+
+        if not len(self.layers):  # features alone, of a baseline with layers of its own
+            return self
+        layers = [frozen_twin(layer, how) for layer in self.layers]
+        if isinstance(layers[0], FrozenLayer):
+            self.start = self._frozen_start(how)
+        if isinstance(self.node_embedding, FeatureEmbedding):
+            self.node_embedding = self.node_embedding.frozen(how)
+        self.layers = nn.ModuleList(layers)
+        return self
+
+    def _frozen_start(self, how: Freezing) -> FrozenStart | None:
+        """`initial` and the first layer from tables; None where floats are read or the tables would be too large."""
+        from maggnn.model.frozen_layers import MAX_ROWS, FrozenStart, Kinds
+
+        atoms, bonds = how.present.get(self) or self.present_kinds(None)
+        ways = 1 if self.mark_embedding is None else self.mark_embedding.num_kinds
+        reads_floats = self.structure_embedding is not None or (self.node_embedding is not None and atoms is None)
+        if reads_floats or ways is None or self.config.jk == "sum":  # jk reads h^(0) itself
+            return None
+        if ways * math.prod(len(kinds) for kinds in (atoms, bonds) if kinds is not None) > MAX_ROWS:
+            return None
+        layer, embedding = self.layers[0], self.node_embedding
+        assert isinstance(layer, GINLayer)
+        folded = layer.folded()
+        assert folded is not None
+        numbers = Kinds(embedding, atoms) if isinstance(embedding, FeatureEmbedding) and atoms is not None else None
+        return FrozenStart(folded, self.initial_table(atoms), self.mark_embedding, numbers, bonds, how.dtype)
 
 
 def _layer(config: EncoderConfig, edge_features: FeatureSpec) -> nn.Module:

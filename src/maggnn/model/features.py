@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from maggnn.errors import InputError
+from maggnn.graphs.batch import values_known
+
+if TYPE_CHECKING:
+    from maggnn.model.frozen_layers import Freezing
 
 MOST_COMBINATIONS = 4096
 """Of categories: beyond that there is no table of them."""
@@ -76,6 +80,11 @@ class FeatureEmbedding(nn.Module):
         """Combinations of categories that rows can have; None for floats."""
         return math.prod(self.spec.categories) if self.spec.categories else None
 
+    @property
+    def has_table(self) -> bool:
+        """Whether the combinations can be listed and are few enough for a table."""
+        return self.num_kinds is not None and self.num_kinds <= MOST_COMBINATIONS
+
     def kinds(self, values: Tensor) -> Tensor:
         """The combination that each row has, as one number, [rows]; the last column counts fastest."""
         _check_columns(values, self.spec)
@@ -97,10 +106,37 @@ class FeatureEmbedding(nn.Module):
             total = total + self._rows(column, self.combinations, one_hots[column])
         return total
 
+    def present(self, values: Tensor | None) -> Tensor | None:
+        """The combinations that occur in `values`, all where there are none to look at; None without a table."""
+        if not self.has_table:
+            return None
+        device = next(self.parameters()).device
+        return (
+            torch.arange(self.num_kinds or 1, device=device)
+            if values is None
+            else self.kinds(values).unique().to(device)
+        )
+
+    def frozen(self, how: Freezing) -> FeatureEmbedding | FrozenFeatures:
+        """Its twin, which looks rows up in one table; itself without a table."""
+        return FrozenFeatures(self) if self.has_table else self
+
     def _rows(self, column: int, values: Tensor, one_hot: Tensor | None = None) -> Tensor:
         embedding = self.embeddings[column]
         assert isinstance(embedding, nn.Embedding)
         return look_up(embedding.weight, values[:, column].long(), one_hot)
+
+
+class FrozenFeatures(nn.Module):
+    """Features as one look-up, where there are few enough combinations of categories."""
+
+    def __init__(self, embedding: FeatureEmbedding) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.table = nn.Parameter(embedding.table(), requires_grad=False)
+
+    def forward(self, values: Tensor) -> Tensor:
+        return self.table.index_select(0, self.embedding.kinds(values))
 
 
 def _combinations(counts: tuple[int, ...]) -> Tensor:
@@ -152,7 +188,7 @@ def _check_columns(values: Tensor, spec: FeatureSpec) -> None:
 
 def _check_range(values: Tensor, spec: FeatureSpec) -> None:
     """Whether every category is one the model knows; a GPU is not waited for."""
-    if values.device.type != "cpu" or not len(values):
+    if not values_known(values) or not len(values):
         return
     counts = torch.tensor(spec.categories)
     unknown = (values < 0) | (values >= counts)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch, Level, Task
+from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
 from maggnn.graphs.conversions import batch_from_pyg
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
@@ -152,12 +152,17 @@ class MagGNN(nn.Module):
         graphs: GraphBatch | Batch | Data,
         tuples: Tensor | None = None,
         generator: torch.Generator | None = None,
+        ties: Ties | None = None,
     ) -> Tensor:
-        """Search from `tuples` [B, m, k] (`starts` if not given) and answer in the targets' units, [rows, out]."""
+        """Search from `tuples` [B, m, k] (`starts` if not given) and answer in the targets' units, [rows, out].
+
+        Args:
+            ties: which of equally promising moves is made; by default as the property `ties` says.
+        """
         graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
-        states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None)
+        states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
         if self.agent.keep == "last":
             return self.restored(self.predictor(graphs, states[-1].tuples), graphs)
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
@@ -171,11 +176,13 @@ class MagGNN(nn.Module):
         epsilon: float = 0.0,
         generator: torch.Generator | None = None,
         answers: list[Tensor] | None = None,
+        ties: Ties | None = None,
     ) -> list[State]:
         """The t + 1 states of a search; epsilon = 1 walks at random.
 
         Args:
             answers: gathers the answer of each state that Q looks at; for networks that share their encoder.
+            ties: which of equally promising moves is made; by default as the property `ties` says.
         """
         if tuples is None:
             tuples = self.starts(graphs, generator)
@@ -183,7 +190,7 @@ class MagGNN(nn.Module):
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         scores = self.scores if answers is None else partial(self.scores, answers=answers)
-        return search(scores, start, moves, self.agent.actions, epsilon, generator, self.ties)
+        return search(scores, start, moves, self.agent.actions, epsilon, generator, ties or self.ties)
 
     @property
     def ties(self) -> Ties:
@@ -271,8 +278,7 @@ def _check_tuples(tuples: Tensor, graphs: GraphBatch, agent: AgentConfig) -> Non
         raise InputError(
             f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
         )
-    # Looking at values would make a GPU wait; on the CPU it is free.
-    if tuples.device.type == "cpu" and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
+    if values_known(tuples) and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
         raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")
 
 

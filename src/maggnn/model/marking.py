@@ -111,8 +111,11 @@ class DistanceMarking(Marking):
         return _one_hot(distances_from(graphs, tuples)).to(self.weight.dtype)
 
     def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        powers = (FARTHEST + 1) ** torch.arange(self.tuple_order, device=tuples.device)
-        return (distances_from(graphs, tuples) * powers).sum(dim=-1)
+        distances = distances_from(graphs, tuples).unbind(dim=-1)  # one of each slot, the first counts fastest
+        kinds = distances[-1]
+        for distance in distances[-2::-1]:
+            kinds = kinds * (FARTHEST + 1) + distance
+        return kinds
 
     def kind_values(self) -> Tensor:
         powers = (FARTHEST + 1) ** torch.arange(self.tuple_order)

@@ -8,10 +8,15 @@ counts alike.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
 from maggnn.model.kernels.reference import known_statistics
+
+if TYPE_CHECKING:
+    from maggnn.model.frozen_layers import Freezing
 
 MEMORY = 0.05
 """Weight of the newest batch in the running covariance."""
@@ -26,29 +31,78 @@ class Norm(nn.Module):
 
     def __init__(self, kind: str, hidden: int) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm1d(hidden) if kind == "batch" else nn.LayerNorm(hidden)
+        self.norm = BatchNorm(hidden) if kind == "batch" else LayerNorm(hidden)
 
     def forward(self, h: Tensor, num_real: Tensor | None = None) -> Tensor:
-        flat = h.reshape(-1, h.shape[-1])
-        if not self.training or not isinstance(self.norm, nn.BatchNorm1d):
-            return self.norm(flat).reshape(h.shape)
-        if num_real is None and len(flat) > 1:
-            return self.norm(flat).reshape(h.shape)
-        if h.device.type == "cuda":
-            return _gpu().norm_relu(flat, self.norm, _num_rows(h, num_real), relu=False).reshape(h.shape)
-        return _padded_batch_norm(flat, self.norm, _num_rows(h, num_real)).reshape(h.shape)
+        return self.norm(h, num_real)
 
     def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
         """The norm, relu and the sum with `residual`, which a GPU does in one kernel while training."""
-        if h.device.type == "cuda" and isinstance(self.norm, nn.BatchNorm1d):
+        return self.norm.relu(h, num_real, residual)
+
+    def folded(self, linear: nn.Linear) -> tuple[Tensor, Tensor] | None:
+        """Weight, as [in, out], and bias of `linear` followed by this norm in evaluation, as one linear map.
+
+        None for LayerNorm, which is no fixed map: it depends on its input.
+        """
+        return self.norm.folded(linear)
+
+
+class BatchNorm(nn.BatchNorm1d):
+    """BatchNorm over the rows of [rows, ..., d] that are no padding; parameters and buffers are torch's own."""
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] (torch calls h `input`)
+        self, h: Tensor, num_real: Tensor | None = None
+    ) -> Tensor:
+        flat = h.reshape(-1, h.shape[-1])
+        if not self.training or (num_real is None and len(flat) > 1):
+            return super().forward(flat).reshape(h.shape)
+        num_rows = _num_rows(h, num_real)
+        if h.device.type == "cuda":
+            return _gpu().norm_relu(flat, self, num_rows, relu=False).reshape(h.shape)
+        mean, variance = known_statistics(self, flat, num_rows)
+        return ((flat - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias).reshape(h.shape)
+
+    def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+        """See `Norm.relu`."""
+        if h.device.type == "cuda" and (self.training or not torch.is_grad_enabled()):
             flat = h.reshape(-1, h.shape[-1])
             rest = None if residual is None else residual.reshape(flat.shape)
             if self.training:
-                return _gpu().norm_relu(flat, self.norm, _num_rows(h, num_real), rest).reshape(h.shape)
-            if not torch.is_grad_enabled():
-                return _gpu().fixed_norm_relu(flat, self.norm, rest).reshape(h.shape)
-        out = self(h, num_real).relu()
-        return out if residual is None else residual + out
+                return _gpu().norm_relu(flat, self, _num_rows(h, num_real), rest).reshape(h.shape)
+            return _gpu().fixed_norm_relu(flat, self, rest).reshape(h.shape)
+        return _relu_and_sum(self(h, num_real), residual)
+
+    def folded(self, linear: nn.Linear) -> tuple[Tensor, Tensor]:
+        """norm(W z + b) = (s W) z + s (b - mean) + beta  with  s = gamma / sqrt(var + eps), in double precision."""
+        assert self.running_mean is not None and self.running_var is not None
+        scale = self.weight.double() / (self.running_var.double() + self.eps).sqrt()
+        shift = -self.running_mean.double()
+        if linear.bias is not None:
+            shift = shift + linear.bias.double()
+        weight = (linear.weight.double() * scale[:, None]).T.contiguous()
+        bias = scale * shift + self.bias.double()
+        return weight.to(linear.weight.dtype), bias.to(linear.weight.dtype)
+
+
+class LayerNorm(nn.LayerNorm):
+    """LayerNorm: each row by itself, so that padding does not matter."""
+
+    def forward(  # pyright: ignore[reportIncompatibleMethodOverride] (torch calls h `input`)
+        self, h: Tensor, num_real: Tensor | None = None
+    ) -> Tensor:
+        return super().forward(h)
+
+    def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
+        """See `Norm.relu`."""
+        return _relu_and_sum(self(h), residual)
+
+    def folded(self, linear: nn.Linear) -> None:
+        """See `Norm.folded`."""
+
+
+def _relu_and_sum(h: Tensor, residual: Tensor | None) -> Tensor:
+    return h.relu() if residual is None else residual + h.relu()
 
 
 def fix_statistics(network: nn.Module) -> None:
@@ -72,12 +126,6 @@ def _num_rows(h: Tensor, num_real: Tensor | None) -> Tensor:
     """Rows of [rows, ..., d], laid out as [rows * ..., d], that are no padding: one number on the device."""
     copies = h[0].numel() // h.shape[-1]
     return torch.full((), copies * len(h), device=h.device) if num_real is None else copies * num_real
-
-
-def _padded_batch_norm(h: Tensor, norm: nn.BatchNorm1d, num_rows: Tensor) -> Tensor:
-    """BatchNorm in training with padding after the first `num_rows` rows of [rows, d]."""
-    mean, variance = known_statistics(norm, h, num_rows)
-    return (h - mean) * (variance + norm.eps).rsqrt() * norm.weight + norm.bias
 
 
 class Whitening(nn.Module):
@@ -106,6 +154,27 @@ class Whitening(nn.Module):
         factor, _ = torch.linalg.cholesky_ex(covariance.double() + ridge)  # _ex does not wait for the device
         white = torch.linalg.solve_triangular(factor, x.T, upper=False).T
         return white.to(h.dtype).reshape(h.shape)
+
+    def frozen(self, how: Freezing) -> FrozenWhitening:
+        """Its twin, with the factor of the running covariance inverted once."""
+        return FrozenWhitening(self)
+
+
+class FrozenWhitening(nn.Module):
+    """Whitening by a fixed covariance, as a product with the inverse of its Cholesky factor."""
+
+    inverse: Tensor
+
+    def __init__(self, whitening: Whitening) -> None:
+        super().__init__()
+        covariance = whitening.covariance.double()
+        identity = torch.eye(len(covariance), dtype=torch.float64, device=covariance.device)
+        factor, _ = torch.linalg.cholesky_ex(covariance + whitening.ridge * identity)
+        self.standardise = whitening.standardise
+        self.register_buffer("inverse", torch.linalg.solve_triangular(factor, identity, upper=False))
+
+    def forward(self, h: Tensor, num_real: Tensor | None = None) -> Tensor:
+        return (self.standardise(h, num_real).double() @ self.inverse.T).to(h.dtype)
 
 
 def _covariance(x: Tensor, num_real: Tensor | None, copies: int) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.agent import TIE, best_move, q_rows
+from maggnn.model.agent import best_move, is_best, q_rows
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import Move, State
 from maggnn.theory.refinement import stable_colours
@@ -180,7 +180,7 @@ def _without_ties(q_table: Tensor, state: State) -> Tensor:
     """The Q-table [N, m, k] with all but one kind of each tuple's best moves ruled out."""
     graphs, (_, num_tuples, order) = state.graphs, state.tuples.shape
     rows = q_rows(q_table, graphs).unflatten(-1, (-1, order))  # [B, m, V, k]
-    best = rows >= rows.amax(dim=(2, 3), keepdim=True) - TIE
+    best = is_best(rows, dim=(2, 3))
     slot = best.any(dim=2).int().argmax(dim=-1)[:, :, None, None]  # the first slot with a best move
     best &= torch.arange(order, device=best.device) == slot
     together = state.tuples.reshape(graphs.num_graphs, 1, num_tuples * order)

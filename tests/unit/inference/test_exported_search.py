@@ -13,17 +13,14 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.rings import edge_rings
-from maggnn.graphs.structure import distances_and_walks
-from maggnn.inference.export.networks import Familiar
-from maggnn.inference.export.search import ExportedSearch
-from maggnn.inference.export.structure import batch_of, with_structure
+from maggnn.graphs.rings import edge_rings, with_rings
+from maggnn.graphs.structure import centrality, distances_and_walks, with_structure
+from maggnn.inference.export.search import ExportedSearch, Familiar, batch_of_inputs
 from maggnn.model.agent import TIE, q_rows
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN, kept_answers
 from maggnn.model.normalise import Norm
 from maggnn.model.state import Move, State
-from maggnn.model.tuples import central_tuples
 
 ATOMS, BONDS = FeatureSpec(categories=(4, 3)), FeatureSpec(categories=(3, 2))
 GRAPHS = [
@@ -101,6 +98,8 @@ SETTINGS = {
     "cautious": ({}, {}, {"caution": 0.05, "num_moves": 3}, {}),
     "plain": ({}, {}, {"tuple_order": 0, "num_moves": 0}, {}),
     "no features": ({}, {}, {"start": "central"}, {"node_features": FeatureSpec(), "edge_features": FeatureSpec()}),
+    "distance marks": ({"marking": "distance", "conv": "gine"}, {}, {"start": "central"}, {}),
+    "distance marks, no tables": ({"marking": "distance", "norm": "layer"}, {}, {}, {}),
 }
 
 
@@ -125,13 +124,28 @@ def given_inputs(search: ExportedSearch, graphs: GraphBatch, tuples: torch.Tenso
     return {name: known[name] if name in known else getattr(graphs, name) for name in search.inputs}
 
 
+def in_any_order(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The edges of each graph in another order."""
+    graph = inputs["node_graph"][inputs["edge_index"][1]]
+    order = torch.randperm(len(graph), generator=torch.Generator().manual_seed(0))
+    order = order[graph[order].argsort(stable=True)]
+    changed = {"edge_index": inputs["edge_index"][:, order]}
+    if "edge_attr" in inputs:
+        changed["edge_attr"] = inputs["edge_attr"][order]
+    return inputs | changed
+
+
+@pytest.mark.parametrize("is_exporting", [False, True], ids=["kernels", "plain"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_answers_are_the_models(name):
+def test_answers_are_the_models(name, is_exporting, monkeypatch):
+    """As the module runs by itself, and as it runs while it is traced."""
     model, graphs = made(name), batch(packed_graphs())
     tuples = model.starts(graphs, torch.Generator().manual_seed(1))
-    search = ExportedSearch(model)
-    answers = search(**given_inputs(search, graphs, tuples))
-    torch.testing.assert_close(answers, expected(model, graphs, tuples), rtol=1e-5, atol=1e-5)
+    search, wanted = ExportedSearch(model), expected(model, graphs, tuples)
+    inputs = given_inputs(search, graphs, tuples)
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: is_exporting)
+    for tensors in (inputs, in_any_order(inputs)):
+        torch.testing.assert_close(search(**tensors), wanted, rtol=1e-5, atol=1e-5)
 
 
 @settings(max_examples=25, deadline=None)
@@ -140,17 +154,13 @@ def test_answers_are_the_models(name):
         st.tuples(st.integers(1, 12), st.floats(0, 0.6), st.integers(0, 10_000)), min_size=1, max_size=4
     )
 )  # fmt: skip
-def test_structure_and_rings_are_those_of_the_package(sizes):
+def test_structure_and_rings_are_those_of_the_set(sizes):
     packed = pack_networkx([nx.gnp_random_graph(n, p, seed) for n, p, seed in sizes])
-    graphs = batch(packed)
-    found = with_structure(batch_of(graphs.edge_index, graphs.node_graph, graphs.num_nodes), True, True, 6, True)
-    assert found.distances is not None and found.walks is not None and found.rank is not None
-    torch.testing.assert_close(torch.cat([found.distances, found.walks], dim=1), distances_and_walks(graphs, 6))
-    assert torch.equal(found.rings, edge_rings(graphs))
-    most = graphs.max_num_nodes
-    ranked = central_tuples(graphs, 1, most)[:, 0]  # begins again where a graph has fewer nodes
-    place = found.rank + graphs.node_graph * most
-    assert torch.equal(ranked.flatten()[place], graphs.local_id)
+    stored = batch(with_rings(with_structure(packed, 6)))
+    found = batch_of_inputs(stored.edge_index, stored.node_graph, stored.num_nodes)
+    torch.testing.assert_close(distances_and_walks(found, 6), distances_and_walks(stored, 6))
+    assert torch.equal(edge_rings(found), edge_rings(stored))
+    assert torch.equal(centrality(found), centrality(stored))
 
 
 def test_categories_that_training_never_saw_become_the_commonest():

@@ -9,10 +9,13 @@ from builders import packed_edges, random_edges, seeded
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.inference.frozen import FrozenLayer, frozen
+from maggnn.inference.frozen import frozen
+from maggnn.model.encoder import GINELayer
 from maggnn.model.features import FeatureSpec
+from maggnn.model.frozen_layers import Freezing, FrozenLayer
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.marking import BinaryMarking
+from maggnn.model.normalise import Whitening
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 
@@ -168,3 +171,29 @@ def test_a_marking_without_a_table_is_never_taken_for_binary():
         encoder.mark_embedding = HiddenMarking(encoder.config, 2).double()
     answering = check(model, packed[torch.arange(4)])
     assert answering.predictor.encoder.start is None
+
+
+class LouderLayer(GINELayer):
+    """A layer that computes something else than its parent does."""
+
+    def aggregate(self, h, graphs):
+        return 2 * super().aggregate(h, graphs)
+
+
+def test_a_subclass_of_a_layer_is_not_taken_for_its_parent():
+    packed = make_packed([4, 1, 7, 3])
+    model = make_model(packed)
+    for layer in model.predictor.encoder.layers:
+        layer.__class__ = LouderLayer
+    answering = check(model, packed[torch.arange(4)])
+    assert all(isinstance(layer, LouderLayer) for layer in answering.predictor.encoder.layers)
+    assert all(isinstance(layer, FrozenLayer) for layer in answering.q_network.encoder.layers)
+
+
+@torch.no_grad()
+def test_whitening_is_inverted_once():
+    whitening = Whitening(4, ridge=1e-5).double()
+    rows = torch.randn(50, 4, generator=torch.Generator().manual_seed(0)).double()
+    whitening.train()(rows @ torch.triu(torch.ones(4, 4)).double())
+    twin = whitening.eval().frozen(Freezing(torch.float64))
+    torch.testing.assert_close(twin(rows), whitening(rows))

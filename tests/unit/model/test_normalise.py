@@ -183,3 +183,21 @@ def test_one_row_among_padding_leaves_the_statistics_finite():
     h = padded_rows(torch.randn(1, 3, generator=seeded()))
     assert norm(h, torch.tensor(1)).isfinite().all()
     assert norm.norm.running_mean.isfinite().all() and norm.norm.running_var.isfinite().all()
+
+
+def test_a_folded_norm_is_the_linear_map_followed_by_the_norm():
+    norm, linear = Norm("batch", 3).double().train(), torch.nn.Linear(5, 3).double()
+    rows = torch.randn(40, 5, generator=seeded()).double()
+    for _ in range(3):
+        norm(linear(rows))
+    norm.eval()
+    folded = norm.folded(linear)
+    assert folded is not None
+    torch.testing.assert_close(rows @ folded[0] + folded[1], norm(linear(rows)))
+    assert Norm("layer", 3).folded(linear) is None
+
+
+def test_weights_have_the_names_of_torchs_own_norm():
+    """Models that were saved before load."""
+    names = {f"norm.{name}" for name in torch.nn.BatchNorm1d(3).state_dict()}
+    assert Norm("batch", 3).state_dict().keys() == names

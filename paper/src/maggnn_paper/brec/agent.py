@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.model.agent import TIE
+from maggnn.model.agent import best_index
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.tuples import all_tuples
 from maggnn.training.schedules import epsilon, learning_rate
@@ -70,9 +70,7 @@ def best_moves(q_table: Tensor, graphs: Pairs, tuples: Tensor, generator: torch.
     order = tuples.shape[-1]
     is_node = graphs.is_node[:, None, :, None, None]
     rows = q_table.masked_fill(~is_node, float("-inf")).transpose(2, 3).flatten(3)  # [P, G, S, n k]
-    ties = rows >= rows.amax(dim=-1, keepdim=True) - TIE
-    noise = torch.rand(rows.shape, generator=generator, device=rows.device)
-    choice = noise.masked_fill(~ties, -1.0).argmax(dim=-1, keepdim=True)
+    choice = best_index(rows, generator)[..., None]
     return tuples.scatter(-1, choice % order, choice // order)
 
 

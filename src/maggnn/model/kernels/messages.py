@@ -1,11 +1,12 @@
-"""The public face of the kernels: the device of `h` chooses, never the caller."""
+"""The public face of the kernels: the device of `h` chooses, never the caller; `torch.export` gets plain torch."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
-from maggnn.model.kernels import cpu
+from maggnn.model.kernels import cpu, reference
 
 
 def aggregate(
@@ -52,6 +53,8 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
 
 
 def _kernels(h: Tensor):  # noqa: ANN202 (a module)
+    if torch.compiler.is_exporting():
+        return reference
     if h.device.type != "cuda":
         return cpu
     from maggnn.model.kernels import gpu  # needs Triton, which only GPU builds of torch bring

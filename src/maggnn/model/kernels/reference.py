@@ -1,34 +1,54 @@
-"""What the kernels compute, in plain torch and differentiated by autograd: slow, obvious, any dtype and device."""
+"""What the kernels compute, in plain torch and differentiated by autograd: slow, obvious, any dtype and device.
+
+Exported programs run these.
+"""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, sum_rows
 
 
 def aggregate(
     h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
 ) -> Tensor:
     """scale h_v plus the sum of the messages that arrive at v, [N, m, d]."""
-    source, target = graphs.edge_index
+    source, target = graphs.edge_index[0], graphs.edge_index[1]
     messages = h[source]  # [E, m, d]
     if edges is not None:
         messages = messages + (edges if kinds is None else edges[kinds])[:, None]
-    if relu:
-        messages = messages.relu()
-    # Padded edges are no edges: they lie past the last offset.
-    is_edge = torch.arange(len(source), device=h.device) < graphs.edge_offsets[-1]
-    messages = torch.where(is_edge[:, None, None], messages, 0)
-    return scale * h + torch.zeros_like(h).index_add(0, target, messages)
+    return scale * h + _arriving(messages.relu() if relu else messages, target, graphs)
+
+
+def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
+    """relu(own[kind of v] + sum of what its neighbours send), [N, m, d]."""
+    source, target = graphs.edge_index[0], graphs.edge_index[1]
+    row = kinds[source]  # [E, m]
+    if bonds is not None:
+        row = row * (sent.shape[0] // own.shape[0]) + bonds[:, None]
+    return (own[kinds] + _arriving(sent[row], target, graphs)).relu()
+
+
+def _arriving(messages: Tensor, target: Tensor, graphs: GraphBatch) -> Tensor:
+    """The sum of the messages [E, m, d] that arrive at each node, [N, m, d]."""
+    if graphs.padding:  # padded edges are no edges: they lie past the last offset
+        is_edge = torch.arange(len(target), device=target.device) < graphs.edge_offsets[-1]
+        messages = torch.where(is_edge[:, None, None], messages, 0)
+    return sum_rows(messages, target, graphs.total_nodes)
+
+
+def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """relu(rows @ weight + bias)."""
+    return torch.addmm(bias, rows, weight).relu()
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """Sum of each graph's rows, [N, ...] -> [B, ...]."""
     if graphs.is_real is not None:
         h = torch.where(graphs.is_real.reshape(-1, *[1] * (h.ndim - 1)), h, 0)
-    return h.new_zeros(graphs.num_graphs, *h.shape[1:]).index_add(0, graphs.node_graph, h)
+    return sum_rows(h, graphs.node_graph, graphs.num_graphs)
 
 
 def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:

@@ -238,3 +238,23 @@ def test_statistics_look_at_the_first_rows_only():
     mean, variance = reference.batch_statistics(padded, torch.tensor(20))
     torch.testing.assert_close(mean, h.mean(0))
     torch.testing.assert_close(variance, h.var(0, correction=0))
+
+
+@pytest.mark.parametrize("with_bonds", [False, True])
+@pytest.mark.parametrize("graphs", CASES)
+def test_plain_tables_and_products_are_those_of_the_cpu(graphs, with_bonds):
+    """What exported programs run in place of the kernels of frozen layers."""
+    generator = torch.Generator().manual_seed(0)
+    own, sent = torch.randn(4, 3, generator=generator), torch.randn(4 * 2 if with_bonds else 4, 3, generator=generator)
+    kinds = torch.randint(4, (graphs.total_nodes, 2), generator=generator)
+    bonds = torch.randint(2, (graphs.edge_index.shape[1],), generator=generator) if with_bonds else None
+    given = (own, sent, kinds, graphs, bonds)
+    torch.testing.assert_close(reference.sum_kinds(*given), cpu.sum_kinds(*given))
+    weight, bias = torch.randn(3, 5, generator=generator), torch.randn(5, generator=generator)
+    torch.testing.assert_close(reference.product_relu(own, weight, bias), cpu.product_relu(own, weight, bias))
+
+
+def test_plain_kernels_are_chosen_while_a_program_is_traced(monkeypatch):
+    assert messages._kernels(torch.zeros(1)) is cpu
+    monkeypatch.setattr(torch.compiler, "is_exporting", lambda: True)
+    assert messages._kernels(torch.zeros(1)) is reference

@@ -45,7 +45,7 @@ def test_pack_says_what_it_kept_and_what_it_left_out(folder, run_command):
     with np.load(folder / "out" / "my.npz", allow_pickle=False) as arrays:
         assert arrays["y"].tolist() == [0.5, 0.25, 2.5, 1.5] and arrays["num_nodes"].tolist() == [3, 3, 2, 1]
         assert [arrays[part].tolist() for part in ("train", "val", "test")] == [[0, 3], [2], [1]]
-        assert arrays["target_names"].tolist() == ["logP"] and str(arrays["features"]) == "ogb"
+        assert arrays["target_names"].tolist() == ["logP"] and str(arrays["features"]) == "mol"
     with (folder / "out" / "my.errors.csv").open(newline="") as file:
         assert list(csv.reader(file)) == [
             ["row", "smiles", "reason"],

@@ -242,7 +242,7 @@ def data_pack(
     smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
     target: Annotated[list[str], typer.Option(help="a column of targets; may be given again", metavar="COL")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
-    features: Annotated[str, typer.Option(help="ogb, zinc or qm9")] = "ogb",
+    features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
     split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
     seed: Annotated[int, typer.Option(help="seed of the split, where no column gives it")] = 0,
     workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,

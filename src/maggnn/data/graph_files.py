@@ -28,7 +28,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_graph6, pack_networkx, pack_pyg
 from maggnn.graphs.packed import PackedGraphs
 
-FEATURES = "ogb"
+FEATURES = "mol"
 
 
 def read_graphs(source: str) -> PackedGraphs:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from maggnn.data.molecules.atom_features import feature_set
+from maggnn.data.molecules.atom_features import DEFAULT, feature_set
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.packing import pack
 from maggnn.data.sources import read_packed
@@ -30,13 +30,13 @@ INPUTS = ("auto", "smiles", "graph6")
 ACCEPTED = "SMILES or graph6 strings, NetworkX graphs, PyG graphs, PackedGraphs or the path of a packed .npz file"
 
 
-def packed_inputs(X: Any, inputs: str = "auto", features: str = "ogb") -> tuple[PackedGraphs, Source]:
+def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tuple[PackedGraphs, Source]:
     """The graphs of X without targets, and whether they came as SMILES.
 
     Args:
         X: a sequence of one kind of graph, or a whole set.
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
-        features: what atoms and bonds of SMILES become: "ogb", "zinc" or "qm9".
+        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
     """
     if inputs not in INPUTS:
         raise InputError(f"inputs is {inputs!r}, must be {', '.join(INPUTS)}")

@@ -31,7 +31,7 @@ def test_a_table_becomes_arrays(alkanes):
     assert (packed.num_rows, packed.errors, packed.shared) == (30, [], [])
     assert arrays["num_nodes"].tolist() == list(range(1, 31))
     assert arrays["y"].dtype == np.float32 and arrays["y"].tolist() == [number / 2 for number in range(30)]
-    assert arrays["target_names"].tolist() == ["logP"] and arrays["features"].item() == "ogb"
+    assert arrays["target_names"].tolist() == ["logP"] and arrays["features"].item() == "mol"
     assert arrays["target_names"].dtype.kind == arrays["features"].dtype.kind == "U"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from maggnn.data.molecules import smiles as molecules
 from maggnn.data.molecules.atom_features import FEATURE_SETS, ZINC_TYPES
-from maggnn.data.molecules.smiles import Molecule, RowError, featurise, featurise_all
+from maggnn.data.molecules.smiles import Molecule, RowError, featurise, featurise_all, parsed, written_numbers
 from maggnn.errors import InputError
 
 PACKED = {"zinc12k": "zinc", "zinc_full": "zinc", "qm9": "qm9", "molhiv": "ogb"}
@@ -27,7 +27,8 @@ def different_from_packed(root: Path, name: str, count: int | None) -> list[int]
     first_edge = np.concatenate([[0], np.cumsum(packed["num_edges"], dtype=np.int64)])
     ids = np.linspace(0, len(smiles) - 1, count or len(smiles)).astype(int)
     different = []
-    for i, made in zip(ids, featurise_all((smiles[i] for i in ids), PACKED[name]), strict=True):
+    for i in ids:
+        made = featurise(smiles[i], PACKED[name], "written")
         nodes, edges = slice(*first_node[i : i + 2]), slice(*first_edge[i : i + 2])
         is_equal = isinstance(made, Molecule) and (
             np.array_equal(made.x, packed["x"][nodes])
@@ -55,7 +56,7 @@ def test_features_equal_the_packed_ones_at_length(packed_data, name, count):
 
 
 def test_ogb_columns_of_acetate():
-    made = featurise("CC(=O)[O-]", "ogb")
+    made = featurise("CC(=O)[O-]", "ogb", "written")
     # element - 1, chirality, degree, charge + 5, hydrogens, radicals, hybridisation, aromatic, in a ring
     assert made.x.tolist() == [
         [5, 0, 4, 5, 3, 0, 2, 0, 0],
@@ -68,25 +69,25 @@ def test_ogb_columns_of_acetate():
 
 
 def test_ogb_knows_chirality_stereo_and_what_is_in_no_list():
-    assert featurise("C[C@H](N)O", "ogb").x[1, 1] != featurise("C[C@@H](N)O", "ogb").x[1, 1]
-    assert featurise(r"C/C=C\C", "ogb").edge_attr[1].tolist() == [1, 1, 0]
-    assert featurise("C/C=C/C", "ogb").edge_attr[1].tolist() == [1, 2, 0]
-    assert featurise("*C", "ogb").x[0, 0] == 118
-    assert featurise("C$C", "ogb").edge_attr[0, 0] == 4
+    assert featurise("C[C@H](N)O", "ogb", "written").x[1, 1] != featurise("C[C@@H](N)O", "ogb", "written").x[1, 1]
+    assert featurise(r"C/C=C\C", "ogb", "written").edge_attr[1].tolist() == [1, 1, 0]
+    assert featurise("C/C=C/C", "ogb", "written").edge_attr[1].tolist() == [1, 2, 0]
+    assert featurise("*C", "ogb", "written").x[0, 0] == 118
+    assert featurise("C$C", "ogb", "written").edge_attr[0, 0] == 4
 
 
 def test_zinc_types_count_only_hydrogens_in_brackets():
-    names = [ZINC_TYPES[number] for number in featurise("C[C@H](O)c1c[nH]c([NH2+]C)n1", "zinc").x[:, 0]]
+    names = [ZINC_TYPES[number] for number in featurise("C[C@H](O)c1c[nH]c([NH2+]C)n1", "zinc", "written").x[:, 0]]
     assert names == ["C", "C H1", "O", "C", "C", "N", "C", "N H2 +", "C", "N"]
 
 
 def test_zinc_bonds_are_kekule():
-    orders = featurise("c1ccccc1C#N", "zinc").edge_attr[:, 0]
+    orders = featurise("c1ccccc1C#N", "zinc", "written").edge_attr[:, 0]
     assert sorted(orders) == [1, 1, 1, 1, 2, 2, 2, 3]
 
 
 def test_qm9_has_hydrogens_and_both_kinds_of_bond():
-    made = featurise("c1cc[nH]c1", "qm9")
+    made = featurise("c1cc[nH]c1", "qm9", "written")
     heavy, hydrogens = made.x[:5], made.x[5:]
     assert heavy.tolist() == [[1, 6, 1, 0, 1, 0, 1]] * 3 + [[2, 7, 1, 0, 1, 0, 1]] + [[1, 6, 1, 0, 1, 0, 1]]
     assert hydrogens.tolist() == [[0, 1, 0, 0, 0, 0, 0]] * 5
@@ -103,7 +104,7 @@ def test_single_atoms_are_graphs_without_edges(features):
 
 
 def test_all_fragments_of_a_salt_are_kept():
-    made = featurise("CC(=O)[O-].[Na+]", "ogb")
+    made = featurise("CC(=O)[O-].[Na+]", "ogb", "written")
     assert made.x[:, 0].tolist() == [5, 5, 7, 7, 10] and made.edge_index.max() == 3
 
 
@@ -193,3 +194,47 @@ def test_a_stream_needs_known_features_and_a_worker():
         featurise_all([], "qm8")
     with pytest.raises(InputError, match="at least one"):
         featurise_all([], "ogb", workers=0)
+
+
+SPELLED = [
+    "CC(=O)Oc1ccccc1C(=O)O", "C[C@H](N)C(=O)O", "C[C@@H](N)C(=O)O", r"F/C=C/Cl", r"F/C=C\Cl", "c1ccc2[nH]ccc2c1",
+    "C[C@]12CC[C@H]3[C@@H](CC[C@H]4CC(=O)CC[C@]34C)[C@@H]1CC[C@@H]2O", "[Na+].CC(=O)[O-]", "C1CC2CCC1C2", "[13CH3]C",
+    "OC[C@H]1O[C@@H](O)[C@H](O)[C@@H]1O", "N[C@@H](Cc1ccccc1)C(=O)N[C@@H](CO)C(=O)O", "C[S@](=O)c1ccccc1",
+    "Cn1cnc2c1c(=O)n(C)c(=O)n2C",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("features", ["mol", "zinc", "qm9"])
+@pytest.mark.parametrize("smiles", SPELLED)
+def test_a_molecule_has_one_graph_however_it_is_written(smiles, features):
+    from rdkit import Chem
+
+    try:
+        made = featurise(smiles, features)
+    except InputError:
+        pytest.skip(f"{features} does not know an atom of {smiles}")
+    mol = Chem.MolFromSmiles(smiles)
+    for seed in range(20):
+        (spelled,) = Chem.MolToRandomSmilesVect(mol, 1, randomSeed=seed + 1)
+        again = featurise(spelled, features)
+        assert np.array_equal(made.x, again.x) and bonds_of(made) == bonds_of(again), spelled
+
+
+def bonds_of(molecule):
+    rows = zip(np.sort(molecule.edge_index.T, axis=1).tolist(), molecule.edge_attr.tolist(), strict=True)
+    return sorted((*ends, *kind) for ends, kind in rows)
+
+
+def test_mirror_images_differ_and_have_cip_labels():
+    right, left = (featurise(smiles, "mol") for smiles in ("C[C@H](N)O", "C[C@@H](N)O"))
+    assert {right.x[:, 1].max(), left.x[:, 1].max()} == {1, 2}
+    assert featurise("CC(N)O", "mol").x[:, 1].max() == 0
+
+
+@pytest.mark.parametrize("smiles", ["OCC", "C(C)O", "[O-]C(=O)c1ccccc1", "F"])
+def test_atoms_keep_the_numbers_they_are_written_with(smiles):
+    ordered, written = parsed(smiles), parsed(smiles, "written")
+    numbers = written_numbers(smiles)
+    assert sorted(numbers) == list(range(written.GetNumAtoms()))
+    for node, number in enumerate(numbers):
+        assert ordered.GetAtomWithIdx(node).GetSymbol() == written.GetAtomWithIdx(number).GetSymbol()

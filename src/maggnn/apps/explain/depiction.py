@@ -6,13 +6,14 @@ Atoms and bonds are read off the first columns of the features.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from maggnn.apps.draw.layouts import positions
 from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.data.molecules.atom_features import OGB_LAST_ELEMENT, QM9_ELEMENTS, ZINC_TYPES
+from maggnn.data.molecules.smiles import written_numbers
 from maggnn.graphs.packed import PackedGraphs
 
 FEATURES_OF_SETS = {
@@ -25,7 +26,8 @@ FEATURES_OF_SETS = {
 """The feature sets of the data sets of molecules."""
 
 AROMATIC = 1.5
-ORDERS = {"ogb": (1.0, 2.0, 3.0, AROMATIC), "zinc": (1.0, 1.0, 2.0, 3.0), "qm9": (1.0, 2.0, 3.0)}
+OGB_ORDERS = (1.0, 2.0, 3.0, AROMATIC)
+ORDERS = {"mol": OGB_ORDERS, "ogb": OGB_ORDERS, "zinc": (1.0, 1.0, 2.0, 3.0), "qm9": (1.0, 2.0, 3.0)}
 """The order of a bond by its first column; ZINC's numbers begin with 1, and what is not here is drawn as single."""
 
 UNKNOWN = "?"
@@ -42,19 +44,22 @@ class Depicted:
         edges: each once, with the order of its bond (1 where there are no bonds).
         labels: of the atoms; empty for graphs that are no molecules.
         roots: the nodes that a rooted graph is about.
+        numbers: what people call each node: an atom's number in the SMILES as it was written; empty: the node's own.
     """
 
     positions: list[tuple[float, float]]
     edges: list[tuple[int, int, float]]
     labels: list[str]
     roots: list[int]
+    numbers: list[int] = field(default_factory=list)
 
     def node_name(self, node: int) -> str:
         """As C7, or 7 where nodes have no elements; without hydrogens, whose number would run into the node's."""
+        number = self.numbers[node] if self.numbers else node
         if not self.labels:
-            return str(node)
+            return str(number)
         found = ELEMENT.match(self.labels[node])
-        return f"{found[0] if found else UNKNOWN}{node}"
+        return f"{found[0] if found else UNKNOWN}{number}"
 
 
 def depicted(
@@ -80,7 +85,14 @@ def depicted(
         edges=[(u, v, order) for (u, v), order in sorted(edges.items()) if u != v],
         labels=labels,
         roots=[] if single.roots is None else single.roots[0].tolist(),
+        numbers=[] if smiles is None else _numbers(smiles, len(single.in_degree)),
     )
+
+
+def _numbers(smiles: str, num_nodes: int) -> list[int]:
+    """The number of each atom in the SMILES; hydrogens that the graph has and the SMILES has not come after."""
+    written = written_numbers(smiles)
+    return [*written, *range(len(written), num_nodes)]
 
 
 def atom_labels(features: str, x: Tensor) -> list[str]:

@@ -55,7 +55,7 @@ class _MagEstimator(BaseEstimator):
         steps: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         validation: float = 0.1,
-        features: str = "ogb",
+        features: str = "mol",
         inputs: str = "auto",
         num_tuples: int | None = None,
         num_moves: int | None = None,
@@ -160,7 +160,7 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
         random_state: seeds the weights, the split and the marks.
         validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
-        features: what atoms and bonds of SMILES become: "ogb", "zinc" or "qm9".
+        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples, num_moves: marked copies of a graph, and moves of their marks; None leaves them to `own_config`.
         verbose: show progress.

@@ -54,7 +54,7 @@ class Facts:
     """What a model was fitted to.
 
     Attributes:
-        source: SMILES, from which `features` ("ogb") are made, or graphs as they are.
+        source: SMILES, from which `features` ("mol") are made, or graphs as they are.
         smiles_column: of the table; empty where there was none.
         targets: names of the columns to predict, one an output of a regression, one in all for classes.
         classes: what the outputs of a classifier stand for, in their order; empty for numbers.

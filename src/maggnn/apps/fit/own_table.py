@@ -24,7 +24,7 @@ from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.training.metrics import Metric
 
-FEATURES = "ogb"
+FEATURES = "mol"
 TaskChoice = Literal["auto", "classification", "regression"]
 
 MOST_LABELS = 100

@@ -188,6 +188,7 @@ class Gallery:
             "edges": drawn.edges,
             "labels": drawn.labels or None,
             "roots": drawn.roots,
+            "numbers": drawn.numbers or None,
             "target": None if alone.y is None else alone.y[0].reshape(-1).tolist(),
         }
 

@@ -1,4 +1,4 @@
-"""What an atom and a bond become: the three feature sets that molecules of the benchmarks come in.
+"""What an atom and a bond become: the feature sets of the benchmarks, and `mol` for molecules of one's own.
 
 Each set is a function from an RDKit molecule to rows of small integers, one row an atom and one a bond; `FEATURE_SETS`
 is the table of them. Columns and their order are those of the packed files, so that a molecule of your own can be put
@@ -37,17 +37,29 @@ OGB_BOND = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 OGB_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")
 OGB_LAST_ELEMENT, OGB_MOST_NEIGHBOURS, OGB_MOST_CHARGE, OGB_MOST_HYDROGENS, OGB_MOST_RADICALS = 118, 10, 5, 8, 4
 
+_ELEMENT = {number: number - 1 for number in range(1, OGB_LAST_ELEMENT + 1)}
+_NEIGHBOURS = {count: count for count in range(OGB_MOST_NEIGHBOURS + 1)}
+_CHARGE = {charge: charge + OGB_MOST_CHARGE for charge in range(-OGB_MOST_CHARGE, OGB_MOST_CHARGE + 1)}
+_HYDROGENS = {count: count for count in range(OGB_MOST_HYDROGENS + 1)}
+_RADICALS = {count: count for count in range(OGB_MOST_RADICALS + 1)}
+
+CIP = {"R": 1, "S": 2}
+"""Labels of Cahn, Ingold and Prelog."""
+
+DEFAULT = "mol"
+"""The feature set of molecules of one's own."""
+
 
 @dataclass(frozen=True)
 class FeatureSet:
     """One way to describe molecules.
 
     Attributes:
-        describe: atoms and bonds of a sanitised molecule, which it may change.
+        describe: atoms and bonds of a sanitised molecule, which it may change, and of the SMILES it was read from.
         node_columns, edge_columns: how many numbers an atom and a bond get.
     """
 
-    describe: Callable[[Mol], tuple[Rows, Rows]]
+    describe: Callable[[Mol, str], tuple[Rows, Rows]]
     node_columns: int
     edge_columns: int
 
@@ -59,32 +71,64 @@ def feature_set(name: str) -> FeatureSet:
     raise InputError(f"no features {name!r}{did_you_mean(name, FEATURE_SETS)}")
 
 
-def _ogb(mol: Mol) -> tuple[Rows, Rows]:
-    """Nine numbers an atom and three a bond, bonds in RDKit's order."""
-    return [_ogb_atom(atom) for atom in mol.GetAtoms()], [_ogb_bond(bond) for bond in mol.GetBonds()]
+# Reading an enum of RDKit's takes longer than all other columns of an atom together. A SMILES without @ has no chiral
+# atom, and one without / and \\ no bond with a configuration: nothing is asked for then.
 
 
-def _ogb_atom(atom: Atom) -> tuple[int, ...]:
+def _ogb(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
+    """Nine numbers for each atom and three for each bond, bonds in RDKit's order.
+
+    The chiral tag of an atom depends on the order in which its neighbours are written.
+    """
+    return _ogb_atoms(mol, smiles, lambda atom: _chirality(atom.GetChiralTag())), _ogb_bonds(mol, smiles)
+
+
+def _mol(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
+    """OGB's columns with the CIP label (R or S) in place of the chiral tag: the same however a SMILES is written."""
+    return _ogb_atoms(mol, smiles, _cip_label), _ogb_bonds(mol, smiles)
+
+
+def _ogb_atoms(mol: Mol, smiles: str, chirality: Callable[[Atom], int]) -> Rows:
+    if "@" in smiles:
+        return [_ogb_atom(atom, chirality(atom)) for atom in mol.GetAtoms()]
+    return [_ogb_atom(atom, 0) for atom in mol.GetAtoms()]
+
+
+def _cip_label(atom: Atom) -> int:
+    """0 without stereochemistry, 1 for R, 2 for S, 3 where RDKit has no label."""
+    if not _chirality(atom.GetChiralTag()):
+        return 0
+    return CIP.get(atom.GetProp("_CIPCode"), 3) if atom.HasProp("_CIPCode") else 3
+
+
+def _ogb_atom(atom: Atom, chirality: int) -> tuple[int, ...]:
+    """Dictionaries in place of functions: a table of a million molecules asks for 200 million such numbers."""
     return (
-        _within(atom.GetAtomicNum() - 1, OGB_LAST_ELEMENT - 1),
-        _chirality(atom.GetChiralTag()),
-        _within(atom.GetTotalDegree(), OGB_MOST_NEIGHBOURS),
-        _within(atom.GetFormalCharge() + OGB_MOST_CHARGE, 2 * OGB_MOST_CHARGE),
-        _within(atom.GetTotalNumHs(), OGB_MOST_HYDROGENS),
-        _within(atom.GetNumRadicalElectrons(), OGB_MOST_RADICALS),
+        _ELEMENT.get(atom.GetAtomicNum(), OGB_LAST_ELEMENT),
+        chirality,
+        _NEIGHBOURS.get(atom.GetTotalDegree(), OGB_MOST_NEIGHBOURS + 1),
+        _CHARGE.get(atom.GetFormalCharge(), 2 * OGB_MOST_CHARGE + 1),
+        _HYDROGENS.get(atom.GetTotalNumHs(), OGB_MOST_HYDROGENS + 1),
+        _RADICALS.get(atom.GetNumRadicalElectrons(), OGB_MOST_RADICALS + 1),
         _hybridisation(atom.GetHybridization()),
-        int(atom.GetIsAromatic()),
-        int(atom.IsInRing()),
+        1 if atom.GetIsAromatic() else 0,
+        1 if atom.IsInRing() else 0,
     )
 
 
-def _ogb_bond(bond: Bond) -> tuple[int, ...]:
+def _ogb_bonds(mol: Mol, smiles: str) -> Rows:
+    if "/" in smiles or "\\" in smiles:
+        return [_ogb_bond(bond, _stereo(bond.GetStereo())) for bond in mol.GetBonds()]
+    return [_ogb_bond(bond, 0) for bond in mol.GetBonds()]
+
+
+def _ogb_bond(bond: Bond, stereo: int) -> tuple[int, ...]:
     return (
         bond.GetBeginAtomIdx(),
         bond.GetEndAtomIdx(),
         _bond_type(bond.GetBondType()),
-        _stereo(bond.GetStereo()),
-        int(bond.GetIsConjugated()),
+        stereo,
+        1 if bond.GetIsConjugated() else 0,
     )
 
 
@@ -112,16 +156,11 @@ def _stereo(value: Any) -> int:
     return _position(str(value), OGB_STEREO)
 
 
-def _within(value: int, most: int) -> int:
-    """The value itself if it lies in 0..most, else the number after the last."""
-    return value if 0 <= value <= most else most + 1
-
-
 def _position(value: str, vocabulary: tuple[str, ...]) -> int:
     return vocabulary.index(value) if value in vocabulary else len(vocabulary)
 
 
-def _zinc(mol: Mol) -> tuple[Rows, Rows]:
+def _zinc(mol: Mol, _: str) -> tuple[Rows, Rows]:
     """The atom type alone, and the Kekulé bond: 1 single, 2 double, 3 triple."""
     atoms: Rows = [(_zinc_type(atom),) for atom in mol.GetAtoms()]
     return atoms, sorted(_kekule_bonds(mol))
@@ -146,7 +185,7 @@ def _sign(charge: int) -> str:
     return {0: "", 1: "+", -1: "-"}.get(charge, f"{charge:+d}")
 
 
-def _qm9(mol: Mol) -> tuple[Rows, Rows]:
+def _qm9(mol: Mol, _: str) -> tuple[Rows, Rows]:
     """With hydrogens: seven numbers an atom; a bond in its Kekulé form and as it is (3: aromatic)."""
     from rdkit import Chem
 
@@ -189,6 +228,7 @@ def _kekule_bond(bond: Bond) -> tuple[int, int, int]:
 
 
 FEATURE_SETS: dict[str, FeatureSet] = {
+    "mol": FeatureSet(_mol, node_columns=9, edge_columns=3),
     "ogb": FeatureSet(_ogb, node_columns=9, edge_columns=3),
     "zinc": FeatureSet(_zinc, node_columns=1, edge_columns=1),
     "qm9": FeatureSet(_qm9, node_columns=7, edge_columns=2),

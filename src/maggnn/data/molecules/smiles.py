@@ -15,11 +15,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from maggnn.data.molecules.atom_features import feature_set
+from maggnn.data.molecules.atom_features import FeatureSet, Rows, feature_set
 from maggnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ CHUNKS_AHEAD = 4
 
 MOST_ATOMS = 1000
 """Of a molecule: tables of all pairs of atoms make one of 3,000 take minutes, and it would hold up all others."""
+
+AtomOrder = Literal["canonical", "written"]
+"""Of a molecule's atoms: RDKit's canonical order, or that of the SMILES."""
 
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
@@ -64,11 +67,17 @@ class RowError:
     reason: str
 
 
-def featurise(smiles: str, features: str) -> Molecule:
-    """The molecule of a SMILES string with the features "ogb", "zinc" or "qm9"."""
+def featurise(smiles: str, features: str, order: AtomOrder = "canonical") -> Molecule:
+    """The molecule of a SMILES string.
+
+    Args:
+        features: "mol", "ogb", "zinc" or "qm9".
+        order: of the atoms. In RDKit's canonical order a molecule has the same graph, and so the same answer, however
+            its SMILES is written; benchmarks have their atoms in the order of their SMILES.
+    """
     feature_set(features)
     try:
-        return _featurised(smiles, features)
+        return _featurised(smiles, features, order=order)
     except InputError as error:
         raise InputError(f"SMILES {smiles!r}: {error}") from error
 
@@ -85,7 +94,7 @@ def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iter
 
     Args:
         lines: one SMILES each.
-        features: "ogb", "zinc" or "qm9".
+        features: "mol", "ogb", "zinc" or "qm9".
         workers: processes. They are spawned, so with more than one a script needs an `if __name__ == "__main__"`.
     """
     feature_set(features)
@@ -124,7 +133,7 @@ def _molecule_or_error(row: int, smiles: str, features: str, canonical: bool = T
         return RowError(row, smiles, str(error))
 
 
-def _featurised(smiles: str, features: str, canonical: bool = True) -> Molecule:
+def _featurised(smiles: str, features: str, canonical: bool = True, order: AtomOrder = "canonical") -> Molecule:
     """The molecule, or an `InputError` that gives the reason alone."""
     from rdkit import Chem
     from rdkit.rdBase import BlockLogs
@@ -132,9 +141,9 @@ def _featurised(smiles: str, features: str, canonical: bool = True) -> Molecule:
     chosen = feature_set(features)
     try:
         with BlockLogs():
-            mol = parsed(smiles.strip())
+            mol = parsed(smiles.strip(), order)
             name = Chem.MolToSmiles(mol) if canonical else ""
-            atoms, bonds = chosen.describe(mol)
+            atoms, bonds = _described(mol, smiles, chosen)
     except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
         raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
     bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
@@ -146,7 +155,15 @@ def _featurised(smiles: str, features: str, canonical: bool = True) -> Molecule:
     )
 
 
-def parsed(smiles: str) -> Mol:
+def _described(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
+    """Atoms and bonds; a message about one of them names it by its number in the SMILES as it is written."""
+    try:
+        return chosen.describe(mol, smiles)
+    except InputError:
+        return chosen.describe(parsed(smiles.strip(), "written"), smiles)
+
+
+def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     """A sanitised molecule, or an `InputError`."""
     from rdkit import Chem
 
@@ -157,7 +174,23 @@ def parsed(smiles: str) -> Mol:
         raise InputError("no atoms: the SMILES is empty")
     if mol.GetNumAtoms() > MOST_ATOMS:
         raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
-    return mol
+    return Chem.RenumberAtoms(mol, _canonical_order(mol)) if order == "canonical" else mol
+
+
+def written_numbers(smiles: str) -> list[int]:
+    """The number that each atom of `parsed(smiles)` has in the SMILES as it is written, counted from 0."""
+    return _canonical_order(parsed(smiles.strip(), "written"))
+
+
+def _canonical_order(mol: Mol) -> list[int]:
+    """The atoms in RDKit's canonical order; numbers of atom maps do not count."""
+    from rdkit import Chem
+
+    ranks = Chem.CanonicalRankAtoms(mol, includeAtomMaps=False)
+    order = [0] * len(ranks)
+    for atom, rank in enumerate(ranks):
+        order[rank] = atom
+    return order
 
 
 def _parsed_with_odd_valence(smiles: str) -> Mol:

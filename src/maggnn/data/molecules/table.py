@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
+from maggnn.data.molecules.atom_features import DEFAULT
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
 from maggnn.errors import InputError, did_you_mean
@@ -59,7 +60,7 @@ def read_table(
     path: Path,
     smiles_column: str,
     target_columns: Sequence[str],
-    features: str = "ogb",
+    features: str = DEFAULT,
     split_column: str | None = None,
     seed: int = 0,
     workers: int = 1,
@@ -77,7 +78,7 @@ def read_table(
     Args:
         path: the table.
         smiles_column, target_columns: names from its header.
-        features: "ogb", "zinc" or "qm9".
+        features: "mol", "ogb", "zinc" or "qm9".
         split_column: says train, val (or valid) or test; without it the split is random, 80/10/10.
         seed: of the random split.
         workers: processes that featurise.

@@ -72,23 +72,22 @@ def test_another_molecule_is_refused():
 
 
 def test_elements_and_bonds():
-    for features, expected in (("ogb", "CCBrN"), ("zinc", "CCBrN")):
+    for features in ("mol", "ogb", "zinc"):
         packed, _ = packed_inputs(["CC(Br)C#N"], "smiles", features)
-        assert "".join(atom_labels(features, packed.x)).replace("CCBrCN", "CCBrN") == expected
+        assert sorted(atom_labels(features, packed.x)) == ["Br", "C", "C", "C", "N"]
         assert sorted(bond_orders(features, packed.edge_attr)) == [1, 1, 1, 1, 1, 1, 3, 3]
     packed, _ = packed_inputs(["C=O"], "smiles", "qm9")
-    assert atom_labels("qm9", packed.x) == ["C", "O", "H", "H"]
+    assert sorted(atom_labels("qm9", packed.x)) == ["C", "H", "H", "O"]
     assert sorted(bond_orders("qm9", packed.edge_attr)) == [1, 1, 1, 1, 2, 2]
     packed, _ = packed_inputs(["c1ccccc1"])
     assert set(bond_orders("ogb", packed.edge_attr)) == {1.5}
     packed, _ = packed_inputs(["*C"])
-    assert atom_labels("ogb", packed.x)[0] == "?"
+    assert sorted(atom_labels("ogb", packed.x)) == ["?", "C"]
 
 
 def test_a_label_has_hydrogens_and_charge_a_name_has_the_element():
     packed, _ = packed_inputs(["CC[NH3+].[O-]C(Cl)=O"], "smiles", "zinc")
-    labels = atom_labels("zinc", packed.x)
-    assert labels == ["C", "C", "NH3+", "O-", "C", "Cl", "O"]
-    drawn = Depicted([], [], [*labels, "?"], [])
+    assert sorted(atom_labels("zinc", packed.x)) == sorted(["C", "C", "NH3+", "O-", "C", "Cl", "O"])
+    drawn = Depicted([], [], ["C", "C", "NH3+", "O-", "C", "Cl", "O", "?"], [])
     assert [drawn.node_name(node) for node in (2, 3, 5, 7)] == ["N2", "O3", "Cl5", "?7"]
     assert Depicted([], [], [], []).node_name(7) == "7"

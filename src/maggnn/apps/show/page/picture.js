@@ -116,7 +116,7 @@ export class Picture {
   words(node) {
     const label = this.graph.labels ? ` (${this.graph.labels[node]})` : "";
     const gain = this.gains?.[node];
-    return `node ${node}${label}` + (gain === null || gain === undefined ? "" : `: Q promises ${number(gain)}`);
+    return `node ${this.graph.numbers?.[node] ?? node}${label}` + (gain === null || gain === undefined ? "" : `: Q promises ${number(gain)}`);
   }
 
   // ---- dragging and zooming

@@ -125,6 +125,11 @@ export class Playing {
     await this.go(0);
   }
 
+  // The node that a number of the SMILES means: molecules have their atoms in canonical order.
+  nodeOf(number) {
+    return this.graph.numbers ? this.graph.numbers.indexOf(number) : number;
+  }
+
   async place(node) {
     if (!this.facts.k) return;
     const tuples = this.now.tuples.map((slots) => [...slots]);
@@ -204,7 +209,7 @@ export class Playing {
 
   moved() {
     if (!this.now.moved.length) return "The start.";
-    const parts = this.now.moved.map(([tuple, slot, node]) => `${this.nameOf(tuple, slot)} to node ${node}`);
+    const parts = this.now.moved.map(([tuple, slot, node]) => `${this.nameOf(tuple, slot)} to node ${this.graph.numbers?.[node] ?? node}`);
     const more = parts.length > 3 ? `, and ${parts.length - 3} more` : "";
     return `${this.now.byHand ? "You" : "The agent"} moved ${parts.slice(0, 3).join(", ")}${more}.`;
   }
@@ -236,7 +241,7 @@ export class Playing {
     on("forward", "click", () => this.go(this.here + 1));
     on("restart", "click", () => this.start(false));
     on("random", "click", () => this.start(true));
-    on("place-form", "submit", () => this.place(Number(byId("node").value)));
+    on("place-form", "submit", () => this.place(this.nodeOf(Number(byId("node").value))));
     on("add", "submit", () => this.add());
     on("previous-graph", "click", () => this.turn(-1));
     on("next-graph", "click", () => this.turn(1));

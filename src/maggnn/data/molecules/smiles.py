@@ -34,6 +34,9 @@ CHUNKS_AHEAD = 4
 MOST_ATOMS = 1000
 """Of a molecule: tables of all pairs of atoms make one of 3,000 take minutes, and it would hold up all others."""
 
+MOST_CHARACTERS = 50 * MOST_ATOMS
+"""Of a SMILES: more than so many atoms can need."""
+
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
 
@@ -150,6 +153,8 @@ def parsed(smiles: str) -> Mol:
     """A sanitised molecule, or an `InputError`."""
     from rdkit import Chem
 
+    if len(smiles) > MOST_CHARACTERS:
+        raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)

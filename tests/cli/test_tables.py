@@ -5,6 +5,7 @@ import json
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 RINGS = ["C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1"]
@@ -137,3 +138,20 @@ def test_a_part_with_one_class_is_refused_with_what_to_do(called, tmp_path, comm
         line = called(*COMMANDS[command], *split, cwd=tmp_path).mistake()
         assert "has only one class of 'y', '0'" in line and advice in line and "--split column:NAME" in line
     assert not (tmp_path / "new").exists()
+
+
+def test_large_targets_with_small_differences_are_learned(called, tmp_path):
+    """Rings differ by 2 from chains around 1e9, where float32 has steps of 64."""
+    lines = [f"{'C' * (1 + n % 12)}{'c1ccccc1' if n % 2 else ''},{1_000_000_000 + 2 * (n % 2)}.5" for n in range(80)]
+    (tmp_path / "t.csv").write_text(table(lines))
+    fit = ("fit", "t.csv", *COLUMNS, "--steps", "60", "-o", "model", "--json")
+    result = json.loads(called(*fit, cwd=tmp_path).output().splitlines()[-1])
+    assert next(iter(result["test_scores"].values()))["value"] < 1
+    called(*COMMANDS["predict"], cwd=tmp_path).output()
+    with (tmp_path / "new.csv").open(newline="") as file:
+        errors = [abs(float(row["predicted_y"]) - float(row["y"])) for row in csv.DictReader(file)]
+    assert sum(errors) / len(errors) < 1
+    assert json.loads(called(*COMMANDS["evaluate"], "--json", cwd=tmp_path).output())["mae"] < 1
+    called(*COMMANDS["pack"], cwd=tmp_path).output()
+    with np.load(tmp_path / "new.npz") as arrays:
+        assert set(arrays["y"].tolist()) == {1e9 + 0.5, 1e9 + 2.5}

@@ -24,6 +24,7 @@ from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import NUM_CATEGORIES as RING_CATEGORIES
 from maggnn.graphs.rings import with_rings
+from maggnn.graphs.rounding import short_floats
 
 ZINC_MAX_PARAMETERS = 500_000
 """The budget of the benchmark (Dwivedi et al. 2023)."""
@@ -54,7 +55,7 @@ def load_own(path: Path) -> Dataset:
     _check_parts(extra, len(graphs), path)
     names = tuple(str(name) for name in extra["target_names"]) if "target_names" in extra else None
     if graphs.y.is_floating_point():
-        y = graphs.y.float().reshape(len(graphs.y), -1)
+        y = short_floats(graphs.y.reshape(len(graphs.y), -1))
         graphs = replace(graphs, y=y)
         return Dataset(
             str(path), graphs, "regression", y.shape[1], official_split, metric="mae", target_names=names, extra=extra

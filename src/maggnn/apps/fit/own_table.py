@@ -94,7 +94,7 @@ def graphs_of(arrays: Arrays) -> PackedGraphs:
     tensors = {name: torch.from_numpy(arrays[name]) for name in GRAPH_ARRAYS if name in arrays}
     wide = {name: value if value.is_floating_point() else value.long() for name, value in tensors.items()}
     if "y" in wide and wide["y"].is_floating_point():
-        wide["y"] = wide["y"].float().reshape(len(wide["y"]), -1)
+        wide["y"] = wide["y"].reshape(len(wide["y"]), -1)
     return PackedGraphs.build(**wide, level="graph", undirected_once=True)  # pyright: ignore[reportArgumentType]
 
 

@@ -170,7 +170,7 @@ def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:
     """A Parquet type: of the input, or of a name for one."""
-    return {None: arrow.string(), "number": arrow.float32()}.get(kind, kind)
+    return {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64()}.get(kind, kind)
 
 
 def _parquet(path: Path) -> tuple[Any, Any]:

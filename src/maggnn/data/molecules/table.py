@@ -19,6 +19,7 @@ from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
 from maggnn.errors import InputError
+from maggnn.graphs.rounding import short_floats
 
 PARTS = ("train", "val", "test")
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
@@ -95,7 +96,7 @@ def read_table(
         parts = _random_parts(len(y), seed)
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
-    arrays |= smallest({"y": y, **ids})
+    arrays |= smallest(ids) | {"y": _stored(y)}
     arrays |= {"target_names": np.array(list(columns.targets)), "features": np.array(features)}
     errors = sorted(reading.errors, key=lambda error: error.row)
     return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical, kind)
@@ -207,6 +208,11 @@ def _random_parts(count: int, seed: int) -> list[str]:
     dealt = ["val"] * held_out + ["test"] * held_out + ["train"] * (count - 2 * held_out)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
     return [dealt[place] for place in order]
+
+
+def _stored(y: np.ndarray) -> np.ndarray:
+    """Classes in the smallest type, numbers as float32 unless that would lose their differences."""
+    return short_floats(torch.from_numpy(y)).numpy() if y.dtype.kind == "f" else smallest({"y": y})["y"]
 
 
 def _y(targets: np.ndarray, kind: TargetKind) -> np.ndarray:

@@ -30,7 +30,7 @@ PACK = ("data", "pack", "mine.csv", "--smiles", "smiles", "--target", "logP", "-
 
 def test_pack_says_what_it_kept_and_what_it_left_out(folder, run_command):
     code, out, err = run_command("maggnn", *PACK, "--workers", "2", "-o", "out/my.npz", cwd=folder)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "mine.csv: column 'logP' is taken for numbers: it holds 4 different ones\n")
     lines = out.splitlines()
     assert [line.split() for line in lines[:8]] == [
         ["rows", "6"], ["kept", "4"], ["train", "2"], ["val", "1"], ["test", "1"], ["task", "regression"],
@@ -94,7 +94,7 @@ def test_get_writes_under_the_data_root(folder, run_command):
 
 MISTAKES = {
     "column": ([*PACK[:4], "smile", *PACK[5:], "-o", "my.npz"], ["mine.csv", "'smile'", "did you mean 'smiles'?"]),
-    "all bad": ([*PACK[:6], "smiles", "-o", "my.npz"], ["none of the 6 rows", "row 2", "'CCO', not a number"]),
+    "all bad": ([*PACK[:6], "smiles", "-o", "my.npz"], ["'smiles' is both the SMILES and a target"]),
     "archive": (["data", "get", "molhiv"], ["num-node-list.csv.gz", "hiv.zip"]),
 }
 

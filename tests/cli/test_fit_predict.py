@@ -151,7 +151,7 @@ def test_odd_tables_keep_every_row_and_cell(folder, called):
         ("[U]CC", "strange"),
     ]  # fmt: skip
     assert [bool(row["predicted_y"]) for row in rows] == [True, True, True, False, False, False, True]
-    assert rows[4]["reason"] == "3 columns where the header has 2" and "no atoms" in rows[5]["reason"]
+    assert rows[4]["reason"] == "line 8 has 3 cells where the header has 2" and "no atoms" in rows[5]["reason"]
     assert "training never saw" in rows[6]["reason"]
 
 
@@ -211,7 +211,7 @@ MISTAKES = {
     "words as numbers": (
         ("fit", "mine.csv", *TO[:3], "kind", "--task", "regression", *TO[4:]), ["'kind'", "not a number"]),
     "all rows broken": (("fit", "broken.csv", *TO), ["broken.csv", "none of the 2 rows", "row 2", "not a SMILES"]),
-    "NaN": (("fit", "nan.csv", *TO), ["nan.csv", "'nan', not a number"]),
+    "NaN": (("fit", "nan.csv", *TO), ["nan.csv", "none of the 2 rows", "'y' is missing (nan)"]),
     "only one class": (("fit", "mine.csv", *TO[:3], "one", *TO[4:]), ["'one'", "only one class", "'same'"]),
     "too many classes": (
         ("fit", "mine.csv", *TO[:3], "id", "--task", "classification", *TO[4:]), ["'id'", "102 classes"]),

@@ -246,13 +246,15 @@ def data_pack(
     split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
     seed: Annotated[int, typer.Option(help="seed of the split, where no column gives it")] = 0,
     workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
-    regression: Annotated[bool, typer.Option("--regression", help="whole numbers are numbers, not classes")] = False,
+    task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
+    regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a table of molecules of your own into a packed file; rows that cannot be used go to a file beside it."""
     from maggnn.apps.fit.packing import pack_table
 
-    result = pack_table(table, smiles, target, out, features, split, seed, workers, regression)
+    task = "regression" if regression else task
+    result = pack_table(table, smiles, target, out, features, split, seed, workers, task)
     if as_json:
         print(json.dumps(result))
         return

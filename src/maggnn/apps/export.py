@@ -116,9 +116,10 @@ def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
             inputs[name]["categories"] = list(spec[name].categories)
     rows = "graphs" if model.predictor.level == "graph" else "nodes"
     meaning = "probabilities of the classes" if model.task == "classification" else "values in the targets' own units"
+    answers = "float32" if model.targets is None else str(model.targets.mean.dtype).removeprefix("torch.")
     return {
         "inputs": inputs,
-        "output": {"shape": [rows, model.num_outputs], "dtype": "float32", "what": meaning},
+        "output": {"shape": [rows, model.num_outputs], "dtype": answers, "what": meaning},
         "search": {
             "num_tuples": agent.num_tuples,
             "tuple_order": agent.tuple_order,

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.data.dataset import Dataset, DatasetEntry, Fact
+from maggnn.data.dataset import Dataset, DatasetEntry, Fact, Metric
 from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
 from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
@@ -24,6 +24,7 @@ from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import NUM_CATEGORIES as RING_CATEGORIES
 from maggnn.graphs.rings import with_rings
+from maggnn.graphs.rounding import short_floats
 
 ZINC_MAX_PARAMETERS = 500_000
 """The budget of the benchmark (Dwivedi et al. 2023)."""
@@ -54,7 +55,7 @@ def load_own(path: Path) -> Dataset:
     _check_parts(extra, len(graphs), path)
     names = tuple(str(name) for name in extra["target_names"]) if "target_names" in extra else None
     if graphs.y.is_floating_point():
-        y = graphs.y.float().reshape(len(graphs.y), -1)
+        y = short_floats(graphs.y.reshape(len(graphs.y), -1))
         graphs = replace(graphs, y=y)
         return Dataset(
             str(path), graphs, "regression", y.shape[1], official_split, metric="mae", target_names=names, extra=extra
@@ -62,12 +63,28 @@ def load_own(path: Path) -> Dataset:
     if graphs.y.ndim > 1 and graphs.y.shape[1] > 1:
         raise InputError(f"{path}: y has {graphs.y.shape[1]} columns of classes: one is possible")
     classes = graphs.y.reshape(-1)
-    graphs, count = replace(graphs, y=classes), int(classes.max()) + 1
-    # An area under the curve needs both classes wherever it is measured.
-    judged = [classes[torch.from_numpy(extra[part])] for part in ("val", "test") if len(extra[part])]
-    both = all(len(part.unique()) == count for part in judged)
-    metric = "auroc" if count == 2 and both else "accuracy"
-    return Dataset(str(path), graphs, "classification", count, official_split, metric=metric, extra=extra)
+    labels = tuple(str(name) for name in extra["class_names"]) if "class_names" in extra else None
+    count = int(classes.max()) + 1 if labels is None else len(labels)
+    _check_classes(path, classes, count, extra)
+    graphs, metric = replace(graphs, y=classes), metric_of_classes(count)
+    return Dataset(str(path), graphs, "classification", count, official_split, labels, metric=metric, extra=extra)
+
+
+def metric_of_classes(count: int) -> Metric:
+    """What classifiers are judged by: the number of classes alone decides, not how they fall into parts."""
+    return "auroc" if count == 2 else "accuracy"
+
+
+def _check_classes(path: Path, classes: Tensor, count: int, extra: Mapping[str, np.ndarray]) -> None:
+    if int(classes.max()) >= count:
+        raise InputError(f"{path}: y holds class {int(classes.max())}, but class_names has {count} names")
+    for part in PARTS:
+        found = classes[torch.from_numpy(extra[part])].unique().tolist()
+        if len(found) == 1:
+            raise InputError(
+                f"{path}: {part} has only one class, {found[0]}: split the graphs in another way "
+                "(maggnn data pack: --seed, or --split with a column)"
+            )
 
 
 def official_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:

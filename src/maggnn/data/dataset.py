@@ -18,6 +18,9 @@ from maggnn.graphs.packed import PackedGraphs
 Fact = tuple[str, bool]
 """Something known about a data set, in words, and whether it holds."""
 
+Metric = Literal["accuracy", "auroc", "mae"]
+"""What answers are judged by."""
+
 Origin = Literal["generated", "data root"]
 
 
@@ -41,7 +44,7 @@ class Dataset:
     num_outputs: int
     protocol: Callable[[Dataset, torch.Generator], list[Split]]
     class_names: tuple[str, ...] | None = None
-    metric: Literal["accuracy", "auroc", "mae"] = "accuracy"
+    metric: Metric = "accuracy"
     target_names: tuple[str, ...] | None = None
     max_parameters: int | None = None
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)

@@ -14,7 +14,6 @@ Atoms and bonds of SMILES get OGB's features, so molecules differ by more than t
 
 from __future__ import annotations
 
-import csv
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import torch
 
 from maggnn.data.inputs import pack_smiles
+from maggnn.data.molecules.rows import CsvTable, open_table
 from maggnn.data.registry import load
 from maggnn.data.sources import read_packed
 from maggnn.errors import InputError
@@ -67,12 +67,18 @@ def _read_smiles(path: Path) -> PackedGraphs:
 
 
 def _read_csv(path: Path) -> PackedGraphs:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        table = csv.DictReader(file)
-        column = next((name for name in table.fieldnames or () if name.lower() == "smiles"), None)
-        if column is None:
-            raise InputError(f"{path}: has no column 'smiles'")
-        return _pack_molecules(path, (row[column] or "" for row in table))
+    table = open_table(path)
+    column = next((place for place, name in enumerate(table.names) if name.lower() == "smiles"), None)
+    if column is None:
+        raise InputError(f"{path}: has no column 'smiles'")
+    return _pack_molecules(path, _column(table, column))
+
+
+def _column(table: CsvTable, place: int) -> Iterator[str]:
+    for record in table.records():
+        if record.reason:
+            raise InputError(f"{table.path}: {record.reason}")
+        yield record.cells[place]
 
 
 def _pack_molecules(path: Path, smiles: Iterator[str]) -> PackedGraphs:

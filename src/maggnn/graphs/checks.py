@@ -7,7 +7,8 @@ Shapes: G graphs, N nodes and E edges of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -36,6 +37,9 @@ def check_sizes(
     _check_rows("x", x, total_nodes)
     _check_rows("edge_attr", edge_attr, total_edges)
     _check_rows("y", y, total_nodes if level == "node" else len(num_nodes))
+    _check_values("x", x, lambda row: _owner(num_nodes, row))
+    _check_values("edge_attr", edge_attr, lambda row: _owner(num_edges, row))
+    _check_values("y", y, lambda row: _owner(num_nodes, row) if level == "node" else row)
 
 
 def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> None:
@@ -65,7 +69,10 @@ def check_batch(
     _check_rows("x", x, total)
     _check_rows("edge_attr", edge_attr, edge_index.shape[1])
     _check_rows("y", y, len(num_nodes), total)
+    _check_values("x", x, lambda row: _owner(num_nodes, row))
+    _check_values("y", y, lambda row: row if y is not None and len(y) == len(num_nodes) else _owner(num_nodes, row))
     edge_graph = owner_of(num_nodes, total)[edge_index[0].clamp(0, total - 1)]
+    _check_values("edge_attr", edge_attr, lambda row: int(edge_graph[row]))
     check_edges(edge_index - (num_nodes.cumsum(0) - num_nodes)[edge_graph], edge_graph, num_nodes)
 
 
@@ -108,12 +115,27 @@ def _check_nodes(num_nodes: Tensor) -> None:
 
 
 def _check_rows(name: str, value: Tensor | None, *allowed: int) -> None:
-    """As many rows as one of `allowed`, and finite numbers."""
+    """As many rows as one of `allowed`."""
     if value is None:
         return
     if value.ndim == 0 or len(value) not in allowed:
         expected = " or ".join(map(str, sorted(set(allowed))))
         raise InputError(f"{name} has shape {tuple(value.shape)}, expected {expected} rows")
-    if value.is_floating_point() and not bool(value.isfinite().all()):
-        row = int((~value.isfinite()).nonzero()[0][0])
-        raise InputError(f"{name} has a NaN or infinite value in row {row}: drop or repair that row")
+
+
+def _check_values(name: str, value: Tensor | None, graph_of: Callable[[int], int]) -> None:
+    """Finite numbers that float32, in which networks compute, can hold too."""
+    if value is None or not value.is_floating_point():
+        return
+    bad = ~value.float().isfinite()
+    if bool(bad.any()):
+        row, *columns = bad.nonzero()[0].tolist()
+        found = float(value[row, *columns])
+        what = f"{found:g}, which float32 cannot hold," if math.isfinite(found) else "a NaN or infinite value"
+        column = f", column {columns[0]}" if columns else ""
+        raise InputError(f"{name} has {what} in row {row}{column}, of graph {graph_of(row)}: drop or repair that row")
+
+
+def _owner(sizes: Tensor, row: int) -> int:
+    """The graph that a row belongs to, where each has so many."""
+    return int((sizes.cumsum(0) <= row).sum())

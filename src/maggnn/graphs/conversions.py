@@ -62,9 +62,10 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
 
 
 def pack_pyg(graphs: Sequence[Data]) -> PackedGraphs:
-    """Pack a list of PyG graphs. A field counts only if every graph has it.
+    """Pack a list of PyG graphs. `x` and `edge_attr` are in all graphs or in none; `y` counts if every graph has it.
 
-    `y` is one value or one row a graph, or one row a node (then in every graph).
+    A graph without edges needs no `edge_attr`. `y` is one value or one row a graph, or one row a node (then in every
+    graph).
     """
     num_nodes = [int(graph.num_nodes or 0) for graph in graphs]
     edges = [_pyg_edge_index(graph) for graph in graphs]
@@ -73,8 +74,8 @@ def pack_pyg(graphs: Sequence[Data]) -> PackedGraphs:
         num_nodes=torch.tensor(num_nodes, dtype=torch.long),
         num_edges=torch.tensor([edge_index.shape[1] for edge_index in edges], dtype=torch.long),
         edge_index=torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.long),
-        x=_concatenated("x", [graph.x for graph in graphs]),
-        edge_attr=_concatenated("edge_attr", [graph.edge_attr for graph in graphs]),
+        x=_concatenated("x", [graph.x for graph in graphs], num_nodes),
+        edge_attr=_concatenated("edge_attr", [graph.edge_attr for graph in graphs], [e.shape[1] for e in edges]),
         y=y,
         level=level,
     )
@@ -120,16 +121,21 @@ def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tens
         return None, "graph"
     rows = [torch.atleast_1d(torch.as_tensor(y)) for y in targets]
     level = level_of(rows, num_nodes)
-    return _concatenated("y", rows), level
+    return _concatenated("y", rows, [len(row) for row in rows]), level
 
 
-def _concatenated(name: str, values: Sequence[Tensor | None]) -> Tensor | None:
-    """All graphs' rows of one field, or None if a graph lacks it."""
+def _concatenated(name: str, values: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
+    """All graphs' rows of one field, of which each graph is to have so many; None if no graph has it."""
     present = [value for value in values if value is not None]
-    if len(present) < len(values) or not present:
+    if not present:
         return None
-    check_columns(name, present)
-    return torch.cat(present)
+    has = next(index for index, value in enumerate(values) if value is not None)
+    for index, (value, size) in enumerate(zip(values, sizes, strict=True)):
+        if value is None and size:
+            raise InputError(f"graph {index} has no {name}, but graph {has} has: give it to all graphs or to none")
+    rows = [present[0][:0] if value is None else value for value in values]
+    check_columns(name, rows)
+    return torch.cat(rows)
 
 
 # ---- NetworkX -------------------------------------------------------------------------------------------
@@ -138,8 +144,8 @@ def _concatenated(name: str, values: Sequence[Tensor | None]) -> Tensor | None:
 def pack_networkx(graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None = None) -> PackedGraphs:
     """Pack NetworkX graphs; nodes keep the order in which the graph lists them.
 
-    Node attribute `x` and edge attribute `edge_attr` (a number or a list) become features if every node or
-    edge of every graph has them. Edges of undirected graphs go both ways.
+    Node attribute `x` and edge attribute `edge_attr` (a number or a list) become features; all nodes or edges of all
+    graphs have them, or none. Edges of undirected graphs go both ways.
 
     Args:
         graphs: graphs of any kind, node names of any kind.
@@ -155,6 +161,8 @@ def pack_networkx(graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None =
         targets = _attribute("y", flat_nodes)
         level = "graph" if targets is None else "node"
     x, edge_attr = _attribute("x", flat_nodes), _attribute("edge_attr", [values for *_, values in flat_edges])
+    _check_everywhere("x", "node", node_data)
+    _check_everywhere("edge_attr", "edge", [[values for *_, values in part] for part in edges])
     ends = [(source, target) for source, target, _ in flat_edges]
     return PackedGraphs.build(
         num_nodes=torch.tensor([len(part) for part in node_data], dtype=torch.long),
@@ -200,6 +208,17 @@ def _networkx_edges(graph: nx.Graph) -> list[tuple[int, int, dict[str, Any]]]:
     if graph.is_directed():
         return edges
     return edges + [(v, u, values) for u, v, values in edges if u != v]
+
+
+def _check_everywhere(name: str, what: str, parts: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    """An attribute that all nodes or edges have, or none: of some alone it would be left out unseen."""
+    if not any(name in record for part in parts for record in part):
+        return
+    for graph, part in enumerate(parts):
+        if any(name not in record for record in part):
+            raise InputError(
+                f"graph {graph} has a {what} without {name!r}, which others have: give it to all or to none"
+            )
 
 
 def _attribute(name: str, records: Sequence[Mapping[str, Any]]) -> Tensor | None:

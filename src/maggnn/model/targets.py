@@ -8,20 +8,26 @@ a network that learns the rest needs no sum of twenty large numbers to be exact 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.rounding import short_floats
+from maggnn.model.kernels import reference
 from maggnn.model.kernels.messages import sum_nodes
 
-SMALLEST_STD = 1e-6
+SMALLEST_STD = {torch.float32: 1e-6, torch.float64: 1e-12}
 """In units of the largest target: below it a target is constant up to rounding and is left as it is."""
 
 
 class TargetScale(nn.Module):
     """The map between the two, fitted to training targets; before that the identity.
+
+    Where float32 cannot hold the targets' differences (1e9 and a little), the map and what it restores are in double.
 
     Shapes:
         mean, std: [out]; per_node: [categories, out]; outputs: [rows, out].
@@ -44,12 +50,15 @@ class TargetScale(nn.Module):
         if self.per_node is None:
             return restored
         added = self.per_node[_first_column(graphs)][:, None]  # [N, 1, out]
-        return restored + sum_nodes(added, graphs)[:, 0]
+        total = reference.sum_nodes if added.dtype == torch.float64 else sum_nodes
+        return restored + total(added, graphs)[:, 0]
 
     def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
         """Mean, spread and the nodes' shares from the targets of graphs `ids`, in double precision."""
         part = packed[ids]
         assert part.y is not None, "only graphs with targets can be fitted"
+        dtype = short_floats(part.y.reshape(len(part.y), -1)).dtype
+        self._become(dtype)
         y = part.y.reshape(len(part.y), -1).double()
         largest = y.abs().amax(dim=0)
         if self.per_node is not None:
@@ -59,7 +68,20 @@ class TargetScale(nn.Module):
             y = y - counts @ self.per_node.double()
         std = y.std(dim=0, correction=0)
         self.mean.copy_(y.mean(dim=0))
-        self.std.copy_(torch.where(std > SMALLEST_STD * largest, std, torch.ones_like(std)))
+        self.std.copy_(torch.where(std > SMALLEST_STD[dtype] * largest, std, torch.ones_like(std)))
+
+    def _become(self, dtype: torch.dtype) -> None:
+        """Hold the map's numbers in `dtype`."""
+        for name, value in self._buffers.items():
+            if value is not None and value.dtype != dtype:
+                setattr(self, name, value.to(dtype))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        """Loaded numbers keep their precision."""
+        mean = state_dict.get(f"{prefix}mean")
+        if isinstance(mean, Tensor) and mean.dtype in SMALLEST_STD:
+            self._become(mean.dtype)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def standardised(self, packed: PackedGraphs) -> Tensor:
         """The targets of a whole set as the networks learn them, [rows, out]."""

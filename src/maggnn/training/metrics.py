@@ -5,14 +5,11 @@ Shapes: answers [..., rows, out], y [rows, ...]; a score for each leading index.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
+from maggnn.data.dataset import Metric
 from maggnn.errors import InputError
-
-Metric = Literal["accuracy", "auroc", "mae"]
 
 
 def score(answers: Tensor, y: Tensor, metric: Metric) -> Tensor:

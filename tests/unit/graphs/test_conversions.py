@@ -111,22 +111,33 @@ def one(**fields):
     ("second", "message"),
     [
         (nothing(), "graph 1 has no nodes"),
-        (one(x=torch.tensor([[0.0], [float("nan")]])), "x has a NaN or infinite value in row 3"),
+        (one(x=torch.tensor([[0.0], [float("nan")]])), "x has a NaN or infinite value in row 3, column 0, of graph 1"),
+        (one(x=torch.tensor([[0.0], [-1e39]], dtype=torch.double)), "x has -1e.39, .* row 3, column 0, of graph 1"),
         (one(edge_index=torch.tensor([[0], [2]])), "edge"),
         (one(edge_index=torch.tensor([[-1], [1]])), "edge"),
-        (one(edge_index=torch.tensor([[0, 0], [1, 1]]), edge_attr=torch.tensor([1.0, float("inf")])), None),
     ],
 )
 def test_bad_pyg_graphs_are_named(second, message):
     graphs = [one(), second]
-    if message is None:  # a field that only one graph has is left out, so its values do not matter
-        assert pack_pyg(graphs).edge_attr is None
-        return
     with pytest.raises(InputError, match=message) as packed_error:
         pack_pyg(graphs)
     with pytest.raises(InputError, match=message) as batch_error:
         batch_from_pyg(Batch.from_data_list(graphs))
     assert "\n" not in str(packed_error.value) + str(batch_error.value)
+
+
+def test_a_field_that_some_graphs_lack_is_refused():
+    bare = Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)
+    with pytest.raises(InputError, match="graph 1 has no x, but graph 0 has: give it to all graphs or to none"):
+        pack_pyg([one(), bare])
+    with pytest.raises(InputError, match="graph 0 has no edge_attr, but graph 1 has"):
+        pack_pyg([one(), one(edge_attr=torch.ones(1, 2))])
+    without_edges = Data(x=torch.ones(3, 1))
+    assert pack_pyg([without_edges, one(edge_attr=torch.ones(1, 2))]).edge_attr.shape == (1, 2)
+    some = nx.path_graph(2)
+    some.nodes[0]["x"] = 1
+    with pytest.raises(InputError, match="graph 0 has a node without 'x'"):
+        pack_networkx([some])
 
 
 def test_bad_pyg_targets_and_columns_are_named():

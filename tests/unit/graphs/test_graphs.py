@@ -219,7 +219,11 @@ def test_a_cpu_has_room_for_what_is_there():
         ({"x": torch.zeros(3, 1)}, r"x has shape \(3, 1\), expected 4 rows"),
         (
             {"x": torch.tensor([[0.0], [0.0], [float("nan")], [0.0]])},
-            "x has a NaN or infinite value in row 2",
+            "x has a NaN or infinite value in row 2, column 0, of graph 0",
+        ),
+        (
+            {"edge_attr": torch.tensor([[0.0, 0.0], [0.0, 1e300]], dtype=torch.double)},
+            "1e.300.* row 1, column 1, of graph 0",
         ),
         ({"y": torch.zeros(4)}, r"y has shape \(4,\), expected 2 rows"),
         ({"y": torch.zeros(2), "level": "node"}, r"y has shape \(2,\), expected 4 rows"),

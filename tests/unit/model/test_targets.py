@@ -97,3 +97,28 @@ def test_composition_where_it_has_no_meaning():
         MagGNN(2, predictor=PredictorConfig(composition=True))
     with pytest.raises(InputError, match="integer categories"):
         MagGNN(1, predictor=PredictorConfig(composition=True), task="regression")
+
+
+@pytest.mark.parametrize("categories", [0, 3])
+def test_large_targets_with_small_differences_keep_them(categories):
+    differences = torch.tensor([[0.1], [0.2], [0.3], [-0.4], [0.5], [0.25]], dtype=torch.float64)
+    packed = make(1e9 + differences, sizes=(2,) * 6)
+    scale = TargetScale(1, categories)
+    scale.fit(packed, torch.arange(6))
+    standardised = scale.standardised(packed)
+    assert standardised.dtype == torch.float32
+    if not categories:
+        expected = (differences - differences.mean()) / differences.std(correction=0)
+        torch.testing.assert_close(standardised, expected.float(), atol=1e-5, rtol=1e-5)
+    restored = scale(standardised, packed[torch.arange(6)])
+    torch.testing.assert_close(restored - 1e9, differences, atol=1e-5, rtol=0)
+    loaded = TargetScale(1, categories)
+    loaded.load_state_dict(scale.state_dict())
+    assert torch.equal(loaded(standardised, packed[torch.arange(6)]), restored)
+
+
+def test_targets_that_float32_can_hold_stay_in_it():
+    packed = make(1000 + torch.randn(6, 1, dtype=torch.float64))
+    scale = TargetScale(1)
+    scale.fit(packed, torch.arange(6))
+    assert scale(scale.standardised(packed), packed[torch.arange(6)]).dtype == torch.float32

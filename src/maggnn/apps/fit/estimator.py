@@ -39,6 +39,7 @@ from maggnn.data.inputs import packed_inputs
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
+from maggnn.graphs.rounding import short_floats
 
 FEWEST_HELD_OUT = 20
 """Graphs that a validation part needs: fewer would choose among weights by chance."""
@@ -227,7 +228,7 @@ class MagRegressor(RegressorMixin, _MagEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Train on graphs X and numbers y, [n] or [n, targets]."""
         numbers = _numbers(y, type(self).__name__)
-        self._fit(X, torch.from_numpy(numbers.reshape(len(numbers), -1)).float(), "regression")
+        self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression")
         self.one_dimensional_ = numbers.ndim == 1
         return self
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.intervals import judge
 from maggnn.apps.fit.own_table import graphs_of, packed_table
+from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.errors import InputError
 from maggnn.training.metrics import Metric
 
@@ -24,7 +25,8 @@ def evaluate_table(
     targets = tuple(targets) or facts.targets
     if len(targets) != len(facts.targets):
         raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
-    packed = packed_table(table, smiles or facts.smiles_column, targets, facts.classes, workers)
+    kind = TargetKind(facts.classes) if facts.classes else target_kind(table, targets, "regression")
+    packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers)
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
     metric = cast("Metric", facts.metric)

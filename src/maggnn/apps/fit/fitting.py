@@ -20,6 +20,7 @@ from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, fit_model, own_con
 from maggnn.apps.fit.intervals import Judged, judge
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
+from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.molecules.table import PARTS
 from maggnn.data.packing import Arrays
@@ -54,6 +55,8 @@ def fit_table(
     if given is not None:
         config = _given_config(given, config, steps)
     _make_folder(out)
+    if own.table.target.guessed:
+        tell(f"{table}: {own.table.target.why}")
     facts = _facts(own, smiles, targets)
     fitted = fit_model(own.dataset, facts, config, _training_folder(out, own.table.arrays, config), quiet=False)
     test, seconds = _tested(fitted, own, seed, workers)
@@ -61,7 +64,7 @@ def fit_table(
     fitted.save(out)
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
-        time.monotonic() - began,
+        time.monotonic() - began, own.table.target.why, own.balance,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
     for done in out.glob("training-*"):  # checkpoints are of no use any more, curves are
@@ -165,7 +168,9 @@ def _result(
         "metric": facts.metric,
         "rows": origin.num_rows,
         "left_out": origin.num_left_out,
+        "target": origin.target,
         **facts.rows,
+        "balance": origin.balance,
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },

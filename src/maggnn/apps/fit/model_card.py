@@ -33,7 +33,12 @@ class Test:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the data came from, and what became of it."""
+    """Where the data came from, and what became of it.
+
+    Attributes:
+        target: what the target column was taken for, and why.
+        balance: how many molecules of each class each part has; empty for numbers.
+    """
 
     table: str
     split: str
@@ -41,6 +46,8 @@ class Origin:
     num_left_out: int
     num_shared: int
     seconds: float
+    target: str
+    balance: Mapping[str, Mapping[str, int]]
 
 
 def verdict(judged: Mapping[str, Judged], metric: str) -> str:
@@ -99,11 +106,13 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         "## Data",
         "",
         f"- Table: `{origin.table}`, {origin.num_rows} rows, SMILES in column `{facts.smiles_column}`.",
+        f"- Target: {origin.target}.",
         f"- Left out: {origin.num_left_out} rows" + (f", listed in `{LEFT_OUT}`." if origin.num_left_out else "."),
         f"- Split: {origin.split}: " + ", ".join(f"{part} {count}" for part, count in facts.rows.items()) + ".",
     ]
     if origin.num_shared:
         lines.append(f"- Beware: {origin.num_shared} molecules are in more than one part, so the test is too kind.")
+    lines += _balance(origin.balance)
     lines += ["", "## Test", "", f"| method | {UNITS[facts.metric]} (95 % interval) |", "|---|---|"]
     lines += [f"| {name} | {with_interval(judged, facts.metric)} |" for name, judged in test.judged.items()]
     lines += ["", verdict(test.judged, facts.metric), ""]
@@ -119,6 +128,18 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _balance(balance: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """How the classes fall into the parts: a row a class, with its count and its share of each part."""
+    if not balance:
+        return []
+    totals = {part: sum(counts.values()) for part, counts in balance.items()}
+    lines = ["", f"| class | {' | '.join(balance)} |", f"|---|{'---|' * len(balance)}"]
+    for label in next(iter(balance.values())):
+        cells = [f"{counts[label]} ({100 * counts[label] / totals[part]:.1f} %)" for part, counts in balance.items()]
+        lines.append(f"| {label.replace('|', '/')} | {' | '.join(cells)} |")
+    return lines
 
 
 def _listed(names: Sequence[str]) -> str:

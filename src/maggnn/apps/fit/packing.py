@@ -7,16 +7,21 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from maggnn.apps.terminal import tell
 from maggnn.data.molecules.smiles import RowError
 from maggnn.data.molecules.table import PARTS, count_lines, read_table
+from maggnn.data.molecules.target_column import target_kind
 from maggnn.data.packing import DuplicateWarning, check_name, save_packed
 from maggnn.training.progress import Progress
 
 ERRORS_SHOWN = 10
+SMILES_SHOWN = 100
 
 
 def pack_table(
@@ -28,26 +33,36 @@ def pack_table(
     split: str | None,
     seed: int,
     workers: int,
-    regression: bool,
+    task: str = "auto",
 ) -> dict[str, Any]:
     """Pack `table` into `out`, all rows left out into `<out>.errors.csv`, and return what there is to say."""
     check_name(out)
+    kind = target_kind(table, targets, task)
     with warnings.catch_warnings(), shown(count_lines(table) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # said in the result
-        packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, regression)
-    save_packed(out, packed.arrays)
+        packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, kind)
+    labels = {"class_names": np.array(kind.classes)} if kind.classes else {}
+    save_packed(out, packed.arrays | labels)
     write_errors(out.with_suffix(".errors.csv"), packed.errors)
+    if kind.guessed:
+        tell(f"{table}: {kind.why}")
     return {
         "file": str(out),
         "rows": packed.num_rows,
         "kept": len(packed.arrays["num_nodes"]),
         **{part: len(packed.arrays[part]) for part in PARTS},
-        "task": "classification" if packed.arrays["y"].dtype.kind in "iu" else "regression",
+        "task": kind.task,
+        "target": kind.why,
         "errors": len(packed.errors),
-        "first_errors": [asdict(error) for error in packed.errors[:ERRORS_SHOWN]],
+        "first_errors": [asdict(_short(error)) for error in packed.errors[:ERRORS_SHOWN]],
         "shared": len(packed.shared),
         "first_shared": packed.shared[0] if packed.shared else None,
     }
+
+
+def _short(error: RowError) -> RowError:
+    """With as much of the SMILES as fits on a line."""
+    return error if len(error.smiles) <= SMILES_SHOWN else replace(error, smiles=f"{error.smiles[:SMILES_SHOWN]}...")
 
 
 @contextmanager

@@ -120,7 +120,7 @@ def _make_parts(
     names = [*source.names, *answer_names(fitted.facts)]
     numbers = len(fitted.facts.classes) or len(fitted.facts.targets)
     labels = [None] if fitted.facts.classes else []
-    types = [*source.types, *labels, *["number"] * numbers, None]
+    types = [*source.types, *labels, *[_number_type(fitted)] * numbers, None]
     with ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent) as pool:
         try:
             for number, chunk, future in _ahead(fitted.facts, source, parts, pool, AHEAD * workers):
@@ -136,6 +136,12 @@ def _make_parts(
         finally:
             pool.shutdown(cancel_futures=True)
     return counts
+
+
+def _number_type(fitted: FittedModel) -> str:
+    """Answers are as exact as the targets were."""
+    scale = fitted.model.targets
+    return "double" if scale is not None and scale.mean.dtype == torch.float64 else "number"
 
 
 def _ahead(facts: Facts, source: Source, parts: Parts, pool: ProcessPoolExecutor, most: int) -> Iterator[Work]:

@@ -12,7 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from maggnn.data.molecules.table import column_place, count_lines
+from maggnn.data.molecules.rows import check_names, column_place, open_table
+from maggnn.data.molecules.table import count_lines
 from maggnn.errors import InputError
 
 READABLE = (".csv", ".smi", ".parquet")
@@ -67,8 +68,10 @@ def open_source(path: Path, smiles: str) -> Source:
         return Source(path, ["smiles", "name"], [None, None], 0, count_lines(path))
     if path.suffix == ".parquet":
         return _open_parquet(path, smiles)
-    names = _csv_header(path)
-    return Source(path, names, [None] * len(names), column_place(path, names, smiles), count_lines(path) - 1)
+    table = open_table(path)
+    place = table.place(smiles)
+    # All rows are read once before the first is answered: a mistake in the last ends nothing half-way.
+    return Source(path, table.names, [None] * len(table.names), place, table.count())
 
 
 def check_writable_name(path: Path) -> None:
@@ -118,31 +121,13 @@ def _csv_line(cells: Sequence[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def _csv_header(path: Path) -> list[str]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            return next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
-
-
 def _csv_chunks(source: Source, size: int) -> Iterator[Chunk]:
     width = len(source.names)
-    try:
-        with source.path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            next(reader)
-            records = (record for record in reader if record)  # an empty line is no row
-            while block := list(islice(records, size)):
-                reasons = [
-                    "" if len(record) == width else f"{len(record)} columns where the header has {width}"
-                    for record in block
-                ]
-                rows = [(record + [""] * width)[:width] for record in block]
-                columns = [list(column) for column in zip(*rows, strict=True)]
-                yield Chunk(columns, columns[source.place], reasons)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{source.path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+    records = open_table(source.path).records()
+    while block := list(islice(records, size)):
+        rows = [(record.cells + [""] * width)[:width] for record in block]
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        yield Chunk(columns, columns[source.place], [record.reason for record in block])
 
 
 def _smi_chunks(source: Source, size: int) -> Iterator[Chunk]:
@@ -164,6 +149,7 @@ def _open_parquet(path: Path, smiles: str) -> Source:
             schema, num_rows = file.schema_arrow, file.metadata.num_rows
     except (OSError, arrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    check_names(path, schema.names)
     place = column_place(path, schema.names, smiles)
     if not (arrow.types.is_string(schema.types[place]) or arrow.types.is_large_string(schema.types[place])):
         raise InputError(f"{path}: column {smiles!r} holds {schema.types[place]}, not text")
@@ -184,7 +170,7 @@ def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:
     """A Parquet type: of the input, or of a name for one."""
-    return {None: arrow.string(), "number": arrow.float32()}.get(kind, kind)
+    return {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64()}.get(kind, kind)
 
 
 def _parquet(path: Path) -> tuple[Any, Any]:

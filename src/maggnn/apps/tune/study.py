@@ -66,12 +66,14 @@ class Problem:
         base: the config to start from.
         own_table: whether it came from a table of one's own.
         digest: of the data, so that a folder is never continued with other data.
+        note: what there is to say before the first trial.
     """
 
     dataset: Dataset
     base: Config
     own_table: bool
     digest: str
+    note: str = ""
 
     @property
     def maximises(self) -> bool:
@@ -90,7 +92,8 @@ def table_problem(
     """A table, as `maggnn fit` reads it."""
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
     base = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
-    return _prepared(Problem(own.dataset, base, True, data_digest(own.table.arrays, base)))
+    note = f"{table}: {own.table.target.why}" if own.table.target.guessed else ""
+    return _prepared(Problem(own.dataset, base, True, data_digest(own.table.arrays, base), note))
 
 
 def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps: int | None) -> Problem:
@@ -163,6 +166,8 @@ def tune(
         raise InputError(f"--minutes is {minutes:g}: give more than 0")
     with tuning_folder.only_here(folder), _any_agent():
         study = _study(problem, folder, tell)
+        if problem.note:
+            tell(problem.note)
         began = time.monotonic()
         until = None if minutes is None else began + 60 * minutes
         while _num_finished(study) < trials and (until is None or time.monotonic() < until):

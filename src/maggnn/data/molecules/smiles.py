@@ -37,6 +37,9 @@ MOST_ATOMS = 1000
 AtomOrder = Literal["canonical", "written"]
 """Of a molecule's atoms: RDKit's canonical order, or that of the SMILES."""
 
+MOST_CHARACTERS = 50 * MOST_ATOMS
+"""Of a SMILES: more than so many atoms can need."""
+
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
 
@@ -167,6 +170,8 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     """A sanitised molecule, or an `InputError`."""
     from rdkit import Chem
 
+    if len(smiles) > MOST_CHARACTERS:
+        raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)

@@ -1,26 +1,26 @@
-"""A CSV table of SMILES and targets becomes a packed set: read in a stream, bad rows reported, split three ways."""
+"""A CSV table of SMILES and targets becomes a packed set: read in a stream, bad rows reported, split three ways.
+
+How rows are read is said in `rows`, what targets mean in `target_column`.
+"""
 
 from __future__ import annotations
 
-import csv
-import math
-import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from maggnn.data.molecules.atom_features import DEFAULT
+from maggnn.data.molecules.rows import CsvTable, Record, open_table
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
+from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
-from maggnn.errors import InputError, did_you_mean
-
-if TYPE_CHECKING:
-    from _csv import Reader
+from maggnn.errors import InputError
+from maggnn.graphs.rounding import short_floats
 
 PARTS = ("train", "val", "test")
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
@@ -29,12 +29,8 @@ PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 HELD_OUT = 0.1
 """Share of the molecules that val and test get each where the table does not say."""
 
-MOST_CLASSES = 20
-"""Whole numbers beyond that many are taken for numbers."""
-
-LARGEST = float(np.finfo(np.float32).max)
-
-_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?")
+Deal = Callable[[Sequence[str], np.ndarray | None], list[str]]
+"""The part of each molecule, from their canonical SMILES and their classes [G] (None for numbers)."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,7 @@ class PackedTable:
         num_rows: how many rows the table has.
         shared: canonical SMILES of molecules in more than one part of the split.
         canonical: canonical SMILES of the molecules that are packed, in their order.
+        target: what the targets were taken for.
     """
 
     arrays: Arrays
@@ -54,6 +51,7 @@ class PackedTable:
     num_rows: int
     shared: list[str]
     canonical: list[str]
+    target: TargetKind
 
 
 def read_table(
@@ -65,15 +63,13 @@ def read_table(
     seed: int = 0,
     workers: int = 1,
     on_row: Callable[[int], None] | None = None,
-    regression: bool = False,
-    classes: Sequence[str] | None = None,
-    deal: Callable[[Sequence[str]], list[str]] | None = None,
+    task: str | TargetKind = "auto",
+    deal: Deal | None = None,
 ) -> PackedTable:
     """Featurise and pack a CSV table with a header.
 
-    A single column of the whole numbers 0, 1, ..., up to 19 holds classes and is stored as integers; anything else, and
-    everything where `regression` says so, is numbers to predict, stored as float32. One column gives y [G], several
-    [G, columns]. Molecules in more than one part of the split cause a `DuplicateWarning`.
+    Classes are stored as integers, the places of their labels in `target.classes`, numbers as floats. One column gives
+    y [G], several [G, columns]. Molecules in more than one part of the split cause a `DuplicateWarning`.
 
     Args:
         path: the table.
@@ -83,65 +79,28 @@ def read_table(
         seed: of the random split.
         workers: processes that featurise.
         on_row: told the number of rows dealt with.
-        regression: whole numbers are numbers too, not classes.
-        classes: the target column holds these labels, as `label_of` writes them; y is the place of each among them.
-        deal: the part of each molecule from their canonical SMILES, instead of a random split.
+        task: "auto", "classification" or "regression" (see `target_kind`), or what the targets are known to be.
+        deal: instead of a random split.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            columns = _columns(path, reader, smiles_column, target_columns, split_column)
-            reading = _Reading(path, reader, replace(columns, classes=None if classes is None else tuple(classes)))
-            stream = featurise_all(reading.smiles(), features, workers)
-            arrays = pack(reading.molecules(stream, on_row or (lambda _: None)))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+    table = open_table(path)
+    columns = _columns(table, smiles_column, target_columns, split_column)
+    kind = task if isinstance(task, TargetKind) else target_kind(path, target_columns, task)
+    reading = _Reading(table, columns, kind)
+    stream = featurise_all(reading.smiles(), features, workers)
+    arrays = pack(reading.molecules(stream, on_row or (lambda _: None)))
+    y = _y(np.array(reading.targets), kind)
     if split_column is not None:
         parts = reading.parts
+    elif deal is not None:
+        parts = deal(reading.canonical, y if kind.classes else None)
     else:
-        parts = _random_parts(len(reading.targets), seed) if deal is None else deal(reading.canonical)
+        parts = _random_parts(len(y), seed)
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
-    arrays |= smallest({"y": _y(np.array(reading.targets), regression, classes is not None), **ids})
-    arrays |= {"target_names": np.array(list(reading.columns.targets)), "features": np.array(features)}
+    arrays |= smallest(ids) | {"y": _stored(y)}
+    arrays |= {"target_names": np.array(list(columns.targets)), "features": np.array(features)}
     errors = sorted(reading.errors, key=lambda error: error.row)
-    return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical)
-
-
-def column_labels(path: Path, column: str) -> Counter[str]:
-    """How often each label stands in a column of a CSV table, without those that are missing."""
-    found: Counter[str] = Counter()
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file)
-            place = column_place(path, next(reader, []), column)
-            found.update(label_of(record[place]) for record in reader if place < len(record))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
-    del found[""]
-    return found
-
-
-def label_of(text: str) -> str:
-    """A class label as it is compared: without blanks around it, and 1.0 is 1."""
-    label = text.strip()
-    return str(int(float(label))) if _WHOLE.fullmatch(label) else label
-
-
-def column_place(path: Path, header: Sequence[str], name: str) -> int:
-    """Where a column stands in a header."""
-    if not header:
-        raise InputError(f"{path}: the table has no header")
-    if name in header:
-        return list(header).index(name)
-    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
-    if other is not None:
-        raise InputError(f"{path}: no column {name!r}: columns seem to be separated by {other!r}, commas are needed")
-    raise InputError(f"{path}: no column {name!r}{did_you_mean(name, header)}")
+    return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical, kind)
 
 
 def count_lines(path: Path) -> int:
@@ -160,14 +119,13 @@ class _Columns:
     smiles: int
     targets: dict[str, int]
     split: int | None
-    classes: tuple[str, ...] | None = None
 
 
 class _Reading:
     """The rows of a table on their way: those sent to be featurised wait in `sent` for their molecule."""
 
-    def __init__(self, path: Path, reader: Reader, columns: _Columns) -> None:
-        self.path, self.reader, self.columns = path, reader, columns
+    def __init__(self, table: CsvTable, columns: _Columns, kind: TargetKind) -> None:
+        self.table, self.columns, self.kind = table, columns, kind
         self.num_rows = 0
         self.errors: list[RowError] = []
         self.sent: deque[_Row] = deque()
@@ -177,15 +135,13 @@ class _Reading:
 
     def smiles(self) -> Iterator[str]:
         """The SMILES of every row whose other columns are fit for use."""
-        for record in self.reader:
-            if not record:  # an empty line
-                continue
+        for record in self.table.records():
             self.num_rows += 1
             try:
-                row = _row(record, self.reader.line_num, self.columns)
+                row = _row(record, self.columns, self.kind)
             except InputError as error:
-                smiles = record[self.columns.smiles] if self.columns.smiles < len(record) else ""
-                self.errors.append(RowError(self.reader.line_num, smiles, str(error)))
+                smiles = record.cells[self.columns.smiles] if self.columns.smiles < len(record.cells) else ""
+                self.errors.append(RowError(record.line, smiles, str(error)))
             else:
                 self.sent.append(row)
                 yield row.smiles
@@ -203,7 +159,7 @@ class _Reading:
                 yield result
             on_row(len(self.targets) + len(self.errors))
         if not self.targets:
-            raise InputError(f"{self.path}: {self._why_nothing()}")
+            raise InputError(f"{self.table.path}: {self._why_nothing()}")
 
     def _why_nothing(self) -> str:
         if not self.errors:
@@ -219,47 +175,25 @@ class _Row(NamedTuple):
     part: str
 
 
-def _columns(
-    path: Path, reader: Reader, smiles_column: str, target_columns: Sequence[str], split_column: str | None
-) -> _Columns:
-    header = next(reader, [])
-    if header and not target_columns:
-        raise InputError(f"{path}: name at least one target column")
+def _columns(table: CsvTable, smiles_column: str, target_columns: Sequence[str], split_column: str | None) -> _Columns:
+    if not target_columns:
+        raise InputError(f"{table.path}: name at least one target column")
+    if smiles_column in target_columns:
+        raise InputError(f"{table.path}: column {smiles_column!r} is both the SMILES and a target")
     return _Columns(
-        smiles=column_place(path, header, smiles_column),
-        targets={name: column_place(path, header, name) for name in target_columns},
-        split=None if split_column is None else column_place(path, header, split_column),
+        smiles=table.place(smiles_column),
+        targets={name: table.place(name) for name in target_columns},
+        split=None if split_column is None else table.place(split_column),
     )
 
 
-def _row(record: list[str], line: int, columns: _Columns) -> _Row:
-    needed = max(columns.smiles, *columns.targets.values(), columns.split or 0) + 1
-    if len(record) < needed:
-        raise InputError(f"{len(record)} columns where {needed} are needed")
-    targets = tuple(_target(name, record[place], columns.classes) for name, place in columns.targets.items())
-    part = "" if columns.split is None else _part(record[columns.split])
-    return _Row(line, record[columns.smiles], targets, part)
-
-
-def _target(name: str, text: str, classes: tuple[str, ...] | None) -> float:
-    if not text.strip():
-        raise InputError(f"target {name!r} is missing")
-    if classes is not None:
-        return _class(name, text, classes)
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not abs(value) <= LARGEST:  # neither is NaN
-        raise InputError(f"target {name!r} is {text!r}, not a number")
-    return value
-
-
-def _class(name: str, text: str, classes: tuple[str, ...]) -> float:
-    label = label_of(text)
-    if label not in classes:
-        raise InputError(f"target {name!r} is {text!r}, not one of the classes {', '.join(classes[:MOST_CLASSES])}")
-    return float(classes.index(label))
+def _row(record: Record, columns: _Columns, kind: TargetKind) -> _Row:
+    if record.reason:
+        raise InputError(record.reason)
+    cells = record.cells
+    targets = tuple(kind.value(name, cells[place]) for name, place in columns.targets.items())
+    part = "" if columns.split is None else _part(cells[columns.split])
+    return _Row(record.line, cells[columns.smiles], targets, part)
 
 
 def _part(text: str) -> str:
@@ -277,13 +211,13 @@ def _random_parts(count: int, seed: int) -> list[str]:
     return [dealt[place] for place in order]
 
 
-def _y(targets: np.ndarray, regression: bool, classes: bool) -> np.ndarray:
+def _stored(y: np.ndarray) -> np.ndarray:
+    """Classes in the smallest type, numbers as float32 unless that would lose their differences."""
+    return short_floats(torch.from_numpy(y)).numpy() if y.dtype.kind == "f" else smallest({"y": y})["y"]
+
+
+def _y(targets: np.ndarray, kind: TargetKind) -> np.ndarray:
     """Targets [G, columns] as y: one column loses its axis, classes become integers."""
-    if classes:
+    if kind.classes:
         return targets[:, 0].astype(np.int64)
-    if targets.shape[1] > 1:
-        return targets
-    y = targets[:, 0]
-    found = np.unique(y)
-    are_classes = len(found) > 1 and len(found) <= MOST_CLASSES and (found == np.arange(len(found))).all()
-    return y.astype(np.int64) if are_classes and not regression else y
+    return targets if targets.shape[1] > 1 else targets[:, 0]

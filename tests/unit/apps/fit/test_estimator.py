@@ -435,3 +435,22 @@ def test_a_model_of_graphs_takes_no_strings_for_molecules():
     model = MagClassifier(steps=2, random_state=0).fit(graphs, [0, 1] * 6)
     with pytest.raises(InputError, match="graphs without atoms: for graph6 strings, set inputs='graph6'"):
         model.predict(["CC"])
+
+
+def test_large_targets_with_small_differences_are_learned():
+    graphs = [nx.cycle_graph(3 + n % 9) if n % 2 else nx.path_graph(3 + n % 9) for n in range(60)]
+    y = 1e9 + 2.0 * (np.arange(60) % 2)
+    model = MagRegressor(steps=60).fit(graphs, y)
+    assert np.abs(model.predict(graphs) - y).mean() < 0.8
+    nx.set_node_attributes(graphs[0], 1.0, "x")
+    with pytest.raises(InputError, match="graph 1 has a node without 'x'"):
+        MagRegressor(steps=2).fit(graphs, y)
+
+
+def test_features_beyond_float32_are_refused_with_graph_and_column():
+    graphs = [nx.path_graph(3 + n % 4) for n in range(20)]
+    for graph in graphs:
+        nx.set_node_attributes(graph, {node: [0.5, 1.5] for node in graph}, "x")
+    graphs[7].nodes[1]["x"] = [0.5, 1e300]
+    with pytest.raises(InputError, match="column 1, of graph 7"):
+        MagRegressor(steps=2).fit(graphs, np.arange(20.0))

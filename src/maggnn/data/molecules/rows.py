@@ -1,0 +1,115 @@
+"""The rows of a CSV table, read by one set of rules wherever the package reads one.
+
+    text        UTF-8, with or without a byte order mark; cells are separated by commas
+    header      the first row; no two columns have the same name
+    a row       has as many cells as the header; one that has more or fewer is left out, with its line
+    quotes      a cell that begins with a quote ends with one; a quote that never closes ends the reading, with its line
+    a cell      has at most 1,000,000 characters
+    empty lines are no rows
+
+Lines are counted from 1, the header's; a row whose cells run over several lines has the number of its first.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from maggnn.errors import InputError, did_you_mean
+
+MOST_CHARACTERS = 1_000_000
+"""Of a cell: far more than a molecule needs, and few enough to find a quote that never closes."""
+
+
+class Record(NamedTuple):
+    """A row: the line that it begins on, its cells, and why it cannot be used (empty where it can)."""
+
+    line: int
+    cells: list[str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A table with a header that has been read; rows are read when they are asked for."""
+
+    path: Path
+    names: list[str]
+
+    def place(self, name: str) -> int:
+        """Where a column stands."""
+        return column_place(self.path, self.names, name)
+
+    def records(self) -> Iterator[Record]:
+        """All rows in their order."""
+        width = len(self.names)
+        rows = _rows(self.path)
+        next(rows, None)
+        for line, cells in rows:
+            ragged = f"line {line} has {len(cells)} cells where the header has {width}"
+            yield Record(line, cells, "" if len(cells) == width else ragged)
+
+    def count(self) -> int:
+        """How many rows there are, once all of them have been read without finding a mistake in the file."""
+        return sum(1 for _ in self.records())
+
+
+def open_table(path: Path) -> CsvTable:
+    """The table at `path`, whose header is in order."""
+    _, names = next(_rows(path), (1, []))
+    if not names:
+        raise InputError(f"{path}: the table has no header")
+    check_names(path, names)
+    return CsvTable(path, names)
+
+
+def check_names(path: Path, names: Sequence[str]) -> None:
+    """No two columns with one name, of which a reader would take either; columns without a name may be many."""
+    for name, count in Counter(names).items():
+        if name and count > 1:
+            raise InputError(f"{path}: {count} columns are called {name!r}: give each a name of its own")
+
+
+def column_place(path: Path, header: Sequence[str], name: str) -> int:
+    """Where a column stands in a header."""
+    if name in header:
+        return list(header).index(name)
+    other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
+    if other is not None:
+        raise InputError(f"{path}: no column {name!r}: columns seem to be separated by {other!r}, commas are needed")
+    raise InputError(f"{path}: no column {name!r}{did_you_mean(name, header)}")
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Every row, the header too, with the line that it begins on."""
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
+    begins = 1
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file, strict=True)
+            for cells in reader:
+                if cells:
+                    yield begins, cells
+                begins = reader.line_num + 1
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except csv.Error as error:
+        raise InputError(f"{path}: line {begins}: {_in_words(error)}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+
+
+def _in_words(error: csv.Error) -> str:
+    """What is wrong with the row that could not be read."""
+    text = str(error)
+    if "unexpected end" in text:
+        return "a quote opens in this row and never closes"
+    if "field larger" in text:
+        return f"a cell of more than {MOST_CHARACTERS:,} characters, or a quote that opens in this row and never closes"
+    if "expected after" in text:
+        return "text follows a closing quote: the quote before it never closes, or one within a cell is not doubled"
+    return f"cannot be read as CSV ({text})"

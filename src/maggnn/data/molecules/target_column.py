@@ -1,0 +1,302 @@
+"""What a target column holds: numbers to predict or classes, by rules that every command shares.
+
+    missing     an empty cell, and NA, N/A, n.a., NaN, null, None, nil, ?, <NA>, #N/A, #NA in any case; such rows are
+                left out
+    truth       true/false, t/f, yes/no, y/n in any case and 1/0 are two classes, however they are mixed
+    numbers     with a decimal point, within float32's range; 1.0 is the class 1
+
+`target_kind` looks at the whole column. Left to itself ("auto") it takes for classes what is truth values, the whole
+numbers 0, 1, ... (at most 20 of them) or text, and for numbers what is numbers. It stops, with the choice to make,
+where a column can be read in two ways: few whole numbers that do not start at 0, numbers mixed with text, labels that
+differ only in case, decimal commas, dates.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+
+from maggnn.data.molecules.rows import open_table
+from maggnn.errors import InputError
+
+TaskChoice = Literal["auto", "classification", "regression"]
+
+MISSING = frozenset({"", "na", "n/a", "n.a.", "nan", "-nan", "null", "none", "nil", "?", "<na>", "#n/a", "#na"})
+"""What says that a value is missing, in lower case."""
+
+TRUTH = {"false": 0, "f": 0, "no": 0, "n": 0, "0": 0, "true": 1, "t": 1, "yes": 1, "y": 1, "1": 1}
+"""Truth values, in lower case."""
+
+MOST_CLASSES = 20
+"""Whole numbers beyond that many are taken for numbers."""
+
+MOST_LABELS = 100
+"""More classes than that are taken for a mistake."""
+
+LARGEST = float(np.finfo(np.float32).max)
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*(,[0-9]+)+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+_DATE = re.compile(r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([ T].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{4}|[0-9]{2})")
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """What the targets are.
+
+    Attributes:
+        classes: their labels in order; empty for numbers.
+        why: what they were taken for, and why, in one line.
+        guessed: whether nobody said what they are.
+    """
+
+    classes: tuple[str, ...] = ()
+    why: str = ""
+    guessed: bool = False
+
+    @property
+    def task(self) -> Literal["classification", "regression"]:
+        return "classification" if self.classes else "regression"
+
+    def value(self, name: str, text: str) -> float:
+        """A cell of column `name` as a number: its own, or the place of its class."""
+        if is_missing(text):
+            raise InputError(f"target {name!r} is missing" + (f" ({text.strip()})" if text.strip() else ""))
+        if self.classes:
+            return float(self._place(name, text))
+        value = as_number(text)
+        if value is None or abs(value) > LARGEST:
+            raise InputError(f"target {name!r} is {_short(text)!r}, not a number")
+        return value
+
+    def _place(self, name: str, text: str) -> int:
+        label = label_of(text)
+        if label in self.classes:
+            return self.classes.index(label)
+        truth = TRUTH.get(label.casefold())
+        if truth is not None and _are_truth(self.classes):
+            return truth
+        listed = ", ".join(self.classes[:MOST_CLASSES])
+        raise InputError(f"target {name!r} is {_short(text)!r}, not one of the classes {listed}")
+
+
+@dataclass
+class _Column:
+    """The values of a column that are not missing, how often each occurs, and on which line first."""
+
+    where: str
+    counts: Counter[str] = field(default_factory=Counter)
+    lines: dict[str, int] = field(default_factory=dict)
+    num_missing: int = 0
+
+    def add(self, text: str, line: int) -> None:
+        if is_missing(text):
+            self.num_missing += 1
+            return
+        label = label_of(text)
+        self.counts[label] += 1
+        self.lines.setdefault(label, line)
+
+    def example(self, labels: Iterable[str]) -> str:
+        """The first of some values, and where it stands."""
+        first = min(labels, key=self.lines.__getitem__)
+        return f"{_short(first)!r} in line {self.lines[first]}"
+
+
+def is_missing(text: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return text.strip().casefold() in MISSING
+
+
+def as_number(text: str) -> float | None:
+    """A finite number in the usual notation; Python alone would read 1_000 and infinity as well."""
+    text = text.strip()
+    value = float(text) if _NUMBER.fullmatch(text) else math.inf
+    return value if math.isfinite(value) else None
+
+
+def label_of(text: str) -> str:
+    """A class label as it is compared: without blanks around it, and 1.0 is 1."""
+    label = text.strip()
+    return str(int(float(label))) if _WHOLE.fullmatch(label) else label
+
+
+def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> TargetKind:
+    """What the target columns of a table hold, or an `InputError` with the choice to make.
+
+    Args:
+        task: "classification" and "regression" say it; "auto" looks at the values.
+    """
+    if task not in get_args(TaskChoice):
+        raise InputError(f"--task is {task!r}: give {', '.join(get_args(TaskChoice))}")
+    _check_named(path, targets)
+    if len(targets) > 1 and task == "classification":
+        raise InputError(f"{path}: {len(targets)} target columns of classes: one is possible")
+    columns = _read_columns(path, targets)
+    if task == "classification":
+        return TargetKind(_classes(columns[0]), f"column {targets[0]!r} holds classes, as --task says")
+    for column in columns:
+        _check_notation(column)
+    if task == "regression":
+        return TargetKind((), f"{_named(targets)} numbers, as --task says")
+    if len(columns) > 1:
+        for column in columns:
+            _check_all_numbers(column)
+        return TargetKind((), f"{_named(targets)} taken for numbers: only one column can hold classes", guessed=True)
+    return _guessed(columns[0])
+
+
+def _check_named(path: Path, targets: Sequence[str]) -> None:
+    if not targets:
+        raise InputError(f"{path}: name at least one target column")
+    repeated = [name for name, count in Counter(targets).items() if count > 1]
+    if repeated:
+        raise InputError(f"{path}: target {repeated[0]!r} is given twice")
+
+
+def _named(targets: Sequence[str]) -> str:
+    names = ", ".join(map(repr, targets))
+    return f"column {names} holds" if len(targets) == 1 else f"columns {names} hold"
+
+
+def _read_columns(path: Path, targets: Sequence[str]) -> list[_Column]:
+    table = open_table(path)
+    places = [table.place(name) for name in targets]
+    columns = [_Column(f"{path}: column {name!r}") for name in targets]
+    for record in table.records():
+        if not record.reason:
+            for column, place in zip(columns, places, strict=True):
+                column.add(record.cells[place], record.line)
+    return columns
+
+
+def _guessed(column: _Column) -> TargetKind:
+    """Classes or numbers, by what the column holds."""
+    name, found = column.where.partition(": ")[2], column.counts
+    if not found:  # the rows say why
+        return TargetKind((), f"{name} holds no value", guessed=True)
+    if _all_truth(found) and not (len(found) == 1 and all(map(_WHOLE.fullmatch, found))):
+        classes = _classes(column)
+        why = f"{name} is taken for classes: its values are {' and '.join(classes)}{_other(found)}"
+        return TargetKind(classes, why, guessed=True)
+    numbers = {label for label in found if as_number(label) is not None}
+    if not numbers:
+        _check_case(column)
+        classes = _classes(column)
+        why = f"{name} is taken for classes: it holds {len(classes)} labels and no number"
+        return TargetKind(classes, why, guessed=True)
+    _check_all_numbers(column)
+    if _count_from_zero(found):
+        why = f"{name} is taken for classes: its values are the whole numbers 0 to {len(found) - 1}{_other(found)}"
+        return TargetKind(_classes(column), why, guessed=True)
+    _check_not_codes(column)
+    return TargetKind((), f"{name} is taken for numbers: it holds {len(found)} different ones", guessed=True)
+
+
+def _other(found: Counter[str]) -> str:
+    """How to have numbers instead, where the labels are numbers."""
+    return " (--task regression takes them for numbers)" if all(map(_WHOLE.fullmatch, found)) else ""
+
+
+def _check_notation(column: _Column) -> None:
+    """Numbers that are written as they are not read here: left alone they would be classes, or no values."""
+    commas = [label for label in column.counts if _DECIMAL_COMMA.fullmatch(label)]
+    if commas:
+        raise InputError(
+            f"{column.where} holds numbers with commas ({column.example(commas)}): write a decimal point and no "
+            "thousands separators, or give --task classification if they are labels"
+        )
+    dates = [label for label in column.counts if _DATE.fullmatch(label)]
+    if dates:
+        raise InputError(
+            f"{column.where} holds dates ({column.example(dates)}): write them as numbers, such as days since the "
+            "first, or give --task classification if they are labels"
+        )
+
+
+def _check_all_numbers(column: _Column) -> None:
+    texts = [label for label in column.counts if as_number(label) is None]
+    if texts:
+        count = sum(column.counts[label] for label in texts)
+        raise InputError(
+            f"{column.where} mixes numbers with text ({count} of {column.counts.total()} values are no numbers, the "
+            f"first is {column.example(texts)}): give --task regression to leave these rows out, --task classification "
+            "to take every value for a label, or write NA where a value is missing"
+        )
+
+
+def _check_not_codes(column: _Column) -> None:
+    """Few whole numbers that come again and again may be codes of classes or counts."""
+    found = column.counts
+    few = 1 < len(found) <= MOST_CLASSES and found.total() >= 2 * len(found)
+    if few and all(_WHOLE.fullmatch(label) for label in found):
+        listed = ", ".join(sorted(found, key=_order))
+        raise InputError(
+            f"{column.where} holds few whole numbers ({listed}), which may be classes or numbers: give --task "
+            "classification or --task regression"
+        )
+
+
+def _check_case(column: _Column) -> None:
+    seen: dict[str, str] = {}
+    for label in column.counts:
+        other = seen.setdefault(label.casefold(), label)
+        if other != label:
+            raise InputError(
+                f"{column.where} has labels that differ only in case ({_short(other)!r}, {column.example([label])}): "
+                "write them alike, or give --task classification if they are different classes"
+            )
+
+
+def _classes(column: _Column) -> tuple[str, ...]:
+    """The labels in order; truth values under one pair of names."""
+    found = column.counts
+    if not found:
+        raise InputError(f"{column.where} holds no value: all cells are missing")
+    labels = _truth_names(found) if _all_truth(found) else tuple(sorted(found, key=_order))
+    if len(labels) == 1:
+        raise InputError(f"{column.where} has only one class, {labels[0]!r}: nothing to learn")
+    if len(labels) > MOST_LABELS:
+        raise InputError(f"{column.where} has {len(labels)} classes, at most {MOST_LABELS} are possible")
+    return labels
+
+
+def _all_truth(labels: Iterable[str]) -> bool:
+    return all(label.casefold() in TRUTH for label in labels)
+
+
+def _are_truth(classes: Sequence[str]) -> bool:
+    """Whether classes are one false and one true, in this order."""
+    return [TRUTH.get(label.casefold()) for label in classes] == [0, 1]
+
+
+def _truth_names(found: Iterable[str]) -> tuple[str, ...]:
+    """The names of the truth values that occur: the column's own where it has one of each, else false and true."""
+    labels = {label.casefold() for label in found}
+    if len(labels) == 2 and _are_truth(sorted(labels, key=TRUTH.__getitem__)):
+        return tuple(sorted(labels, key=TRUTH.__getitem__))
+    values = sorted({TRUTH[label] for label in labels})
+    return tuple(labels) if len(labels) == 1 else tuple(("false", "true")[value] for value in values)
+
+
+def _count_from_zero(found: Counter[str]) -> bool:
+    return 1 < len(found) <= MOST_CLASSES and set(found) == {str(number) for number in range(len(found))}
+
+
+def _order(label: str) -> tuple[float, str]:
+    """Numbers in their order, then texts in theirs."""
+    value = as_number(label)
+    return (math.inf if value is None else value, label)
+
+
+def _short(text: str) -> str:
+    """A cell as a message shows it."""
+    return text if len(text) <= 40 else f"{text[:40]}..."

@@ -1,0 +1,157 @@
+"""Damaged and ambiguous tables: fit, evaluate, tune, predict and data pack accept and refuse the same ones."""
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+RINGS = ["C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1"]
+COLUMNS = ("--smiles", "smiles", "--target", "y", "--workers", "1")
+COMMANDS = {
+    "fit": ("fit", "t.csv", *COLUMNS, "--steps", "2", "-o", "new"),
+    "tune": ("tune", "t.csv", *COLUMNS, "--steps", "2", "--trials", "1", "-o", "new"),
+    "pack": ("data", "pack", "t.csv", *COLUMNS, "-o", "new.npz"),
+    "predict": ("predict", "model", "t.csv", "-o", "new.csv", "--workers", "1"),
+    "evaluate": ("evaluate", "model", "t.csv", "--workers", "1"),
+}
+
+
+def rows(count: int = 60) -> list[str]:
+    return [f"{'C' * (1 + number % 9)}{RINGS[number % 8]},{number}.5" for number in range(count)]
+
+
+def table(lines: list[str], header: str = "smiles,y") -> str:
+    return "\n".join([header, *lines]) + "\n"
+
+
+@pytest.fixture
+def called(call_command):
+    return partial(call_command, "maggnn")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, run_command) -> Path:
+    """A model of numbers."""
+    folder = tmp_path_factory.mktemp("tables")
+    (folder / "good.csv").write_text(table(rows()))
+    run_command("maggnn", "fit", "good.csv", *COLUMNS, "--steps", "2", "-o", "model", cwd=folder).output()
+    return folder
+
+
+OPENED = [*rows()[:10], '"CCC,1.5', *rows()[11:]]
+REFUSED = {
+    "a quote that never closes": (table(OPENED), "line 12: a quote opens in this row and never closes"),
+    "a quote that closes later": (table([*OPENED, '"CCC",2.5']), "line 12: text follows a closing quote"),
+    "two columns of one name": (table([f"{row},1" for row in rows()], "smiles,y,y"), "2 columns are called 'y'"),
+    "semicolons": (table([row.replace(",", ";") for row in rows()], "smiles;y"), "separated by ';'"),
+    "an endless cell": (table([*rows(), f"{'C' * 1_100_000},1.5"]), "line 62: a cell of more than 1,000,000"),
+    "no header": ("", "the table has no header"),
+    "no rows": ("smiles,y\n", "no rows"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
+def test_all_commands_refuse_the_same_tables(folder, called, command, text, message):
+    (folder / "t.csv").write_text(text)
+    line = called(*COMMANDS[command], cwd=folder).mistake()
+    assert "t.csv" in line and message in line and len(line) < 400
+    assert not list(folder.glob("new*"))
+
+
+def test_all_commands_leave_the_same_rows_out(folder, called, tmp_path):
+    lines = [*rows(), "CCC", "CCC,1.5,2.5", f"{'C' * 200_000},1.5"]
+    (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbf" + table(lines).encode())
+    (tmp_path / "model").symlink_to(folder / "model")
+    expected = {
+        "62": "line 62 has 1 cells where the header has 2",
+        "63": "line 63 has 3 cells where the header has 2",
+        "64": "a SMILES of 200000 characters: at most 50000 are possible",
+    }
+    csv.field_size_limit(1_000_000)
+    assert json.loads(called(*COMMANDS["fit"], "--json", cwd=tmp_path).output().splitlines()[-1])["left_out"] == 3
+    assert json.loads(called(*COMMANDS["evaluate"], "--json", cwd=tmp_path).output())["left_out"] == 3
+    assert all(len(line) < 300 for line in called(*COMMANDS["pack"], cwd=tmp_path).output().splitlines())
+    for name in ("new/left_out.csv", "new.errors.csv"):
+        with (tmp_path / name).open(newline="") as file:
+            assert {row["row"]: row["reason"] for row in csv.DictReader(file)} == expected
+    called(*COMMANDS["predict"], cwd=tmp_path).output()
+    with (tmp_path / "new.csv").open(newline="") as file:
+        assert [row["reason"] for row in csv.DictReader(file)][60:] == list(expected.values())
+
+
+AMBIGUOUS = {
+    "decimal commas": ([f'"{n},5"' for n in range(60)], "numbers with commas ('0,5' in line 2)"),
+    "dates": ([f"2024-01-{1 + n % 28:02}" for n in range(60)], "dates ('2024-01-01' in line 2)"),
+    "numbers and text": (["high", *(f"{n}.5" for n in range(59))], "'high' in line 2"),
+    "codes or counts": ([str(1 + n % 2) for n in range(60)], "give --task classification or --task regression"),
+}
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "pack"])
+@pytest.mark.parametrize(("values", "message"), AMBIGUOUS.values(), ids=AMBIGUOUS)
+def test_ambiguous_targets_stop_with_the_choice(folder, called, command, values, message):
+    smiles = [row.partition(",")[0] for row in rows()]
+    (folder / "t.csv").write_text(table([f"{each},{value}" for each, value in zip(smiles, values, strict=True)]))
+    assert message in called(*COMMANDS[command], cwd=folder).mistake()
+    assert not list(folder.glob("new*"))
+
+
+@pytest.mark.parametrize("command", ["fit", "tune", "pack"])
+def test_what_the_target_was_taken_for_is_said(called, tmp_path, command):
+    values = ["NA", "TRUE", "no", *["yes", "False", "1", "0"] * 15]
+    lines = [f"{row.partition(',')[0]},{value}" for row, value in zip(rows(63), values, strict=True)]
+    (tmp_path / "t.csv").write_text(table(lines))
+    code, _, err = called(*COMMANDS[command], cwd=tmp_path)
+    assert code == 0, err
+    (said,) = [line for line in err.splitlines() if "taken for" in line]
+    assert said == "t.csv: column 'y' is taken for classes: its values are false and true"
+    if command == "fit":
+        card = (tmp_path / "new" / "README.md").read_text()
+        assert "- Target: column 'y' is taken for classes: its values are false and true." in card
+        assert "| class | train | val | test |" in card and "| false | " in card and "| true | " in card
+
+
+SCAFFOLD = ("--split", "scaffold")
+
+
+def test_a_scaffold_split_of_a_file_sorted_by_class(called, tmp_path):
+    pairs = [f"{left}{'C' * n}{right}" for left in RINGS for right in RINGS for n in (0, 1)]
+    lines = [f"{smiles},{'inactive' if place < 64 else 'active'}" for place, smiles in enumerate(pairs)]
+    (tmp_path / "t.csv").write_text(table(lines))
+    result = json.loads(called(*COMMANDS["fit"], *SCAFFOLD, "--json", cwd=tmp_path).output().splitlines()[-1])
+    assert result["metric"] == "auroc" and abs(result["train"] - 102) < 8
+    for part in ("train", "val", "test"):
+        assert sum(result["balance"][part].values()) == result[part] and min(result["balance"][part].values()) >= 3
+    card = (tmp_path / "new" / "README.md").read_text()
+    assert f"| active | {result['balance']['train']['active']} (" in card and "seed 0" in card
+
+
+@pytest.mark.parametrize("command", ["fit", "tune"])
+def test_a_part_with_one_class_is_refused_with_what_to_do(called, tmp_path, command):
+    lines = [f"{row.partition(',')[0]},{int(number == 0)}" for number, row in enumerate(rows())]
+    (tmp_path / "t.csv").write_text(table(lines))
+    for split, advice in ((SCAFFOLD, "another --seed, --split random, or"), ((), "another --seed, or")):
+        line = called(*COMMANDS[command], *split, cwd=tmp_path).mistake()
+        assert "has only one class of 'y', '0'" in line and advice in line and "--split column:NAME" in line
+    assert not (tmp_path / "new").exists()
+
+
+def test_large_targets_with_small_differences_are_learned(called, tmp_path):
+    """Rings differ by 2 from chains around 1e9, where float32 has steps of 64."""
+    lines = [f"{'C' * (1 + n % 12)}{'c1ccccc1' if n % 2 else ''},{1_000_000_000 + 2 * (n % 2)}.5" for n in range(80)]
+    (tmp_path / "t.csv").write_text(table(lines))
+    fit = ("fit", "t.csv", *COLUMNS, "--steps", "60", "-o", "model", "--json")
+    result = json.loads(called(*fit, cwd=tmp_path).output().splitlines()[-1])
+    assert next(iter(result["test_scores"].values()))["value"] < 1
+    called(*COMMANDS["predict"], cwd=tmp_path).output()
+    with (tmp_path / "new.csv").open(newline="") as file:
+        errors = [abs(float(row["predicted_y"]) - float(row["y"])) for row in csv.DictReader(file)]
+    assert sum(errors) / len(errors) < 1
+    assert json.loads(called(*COMMANDS["evaluate"], "--json", cwd=tmp_path).output())["mae"] < 1
+    called(*COMMANDS["pack"], cwd=tmp_path).output()
+    with np.load(tmp_path / "new.npz") as arrays:
+        assert set(arrays["y"].tolist()) == {1e9 + 0.5, 1e9 + 2.5}

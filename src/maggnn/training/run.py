@@ -103,6 +103,7 @@ def _trained(
         position, seconds = resume_run(folder, paradigm, validation, averages, config)
     if not quiet:
         print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
+        _say_unread_edges(paradigm.model, config)
     log, progress = Log(folder, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)
     try:
@@ -121,6 +122,13 @@ def _trained(
 def count_parameters(module: nn.Module) -> int:
     """Weights of a whole model: of predictor and agent together."""
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _say_unread_edges(model: MagGNN, config: Config) -> None:
+    """One line where the data set has features of edges and the convolution leaves them out."""
+    if model.reads_declared and not model.edge_features.empty and not config.encoder.reads_edges:
+        what = f"the edge features of {config.data.name} are left out"
+        print(f"{what}: encoder.conv = {config.encoder.conv} does not read them, gine does", file=sys.stderr)
 
 
 def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:

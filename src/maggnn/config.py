@@ -71,6 +71,11 @@ class EncoderConfig:
     c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2); of binary marking", experimental=True)
     c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2); of binary marking", experimental=True)
 
+    @property
+    def reads_edges(self) -> bool:
+        """Whether the convolution reads features of edges."""
+        return self.conv == "gine"
+
 
 @dataclass(frozen=True)
 class PredictorConfig:

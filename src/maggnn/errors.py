@@ -11,6 +11,19 @@ class InputError(ValueError):
     """A user's mistake: one line that says what was wrong, where, and what to do. The command line exits with 2."""
 
 
+class DivergenceError(InputError):
+    """Training came apart: a loss, or what was learned from it, is no finite number (`diverged` makes one)."""
+
+
+class DamagedError(InputError):
+    """A file is cut short or otherwise not as it was written."""
+
+
+def diverged(what: str) -> DivergenceError:
+    """The error for training that came apart, with what to do."""
+    return DivergenceError(f"training diverged: {what}; lower training.learning_rate")
+
+
 EXTRAS = {
     "rdkit": "chem",
     "sklearn": "sklearn",

@@ -17,6 +17,7 @@ from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.intervals import Judged
 from maggnn.apps.fit.model_card import verdict
 from maggnn.apps.fit.own_table import graphs_of
+from maggnn.apps.fit.row_files import Chunk
 
 FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1")
 
@@ -315,3 +316,45 @@ def test_overwrite_replaces(mistaken, called):
     arguments = ("predict", "numbers", "mine.csv", "-o", "old.csv", "--workers", "1", "--overwrite")
     called(*arguments, cwd=mistaken).output()
     assert len(read(mistaken / "old.csv")) == 102
+
+
+def test_a_score_that_is_no_number_is_never_the_best():
+    draws = np.full(10, np.nan)
+    good = {"forest": Judged(1.0, np.ones(10)), "boosting": Judged(2.0, np.full(10, 2.0))}
+    said = verdict({"mine": Judged(float("nan"), draws), **good}, "mae")
+    assert said.startswith("Best here: forest, ahead of boosting") and "Not ranked: mine" in said
+    assert verdict({"forest": good["forest"], "mine": Judged(float("inf"), draws)}, "mae").startswith(
+        "Best here: forest"
+    )
+    assert verdict({"mine": Judged(float("nan"), draws)}, "mae").startswith("Not ranked: mine")
+
+
+@pytest.mark.parametrize("name", ["numbers", "words"])
+def test_an_answer_that_is_no_number_is_no_prediction(folder, monkeypatch, name):
+    fitted = FittedModel.load(folder / name)
+    predict = FittedModel.predict
+
+    def spoiled(self, *arguments, **options):
+        answers = predict(self, *arguments, **options)
+        answers[1] = float("nan")
+        return answers
+
+    monkeypatch.setattr(FittedModel, "predict", spoiled)
+    smiles = ["CCO", "CCC", "C(", "CO"]
+    chunk = Chunk([smiles], smiles, [""] * 4)
+    columns, without = predicting.answered(fitted, chunk, featurised_chunk(smiles, "ogb"), 0)
+    assert without == 2 and columns[-1] == ["", predicting.NOT_FINITE, "not a SMILES string", ""]
+    for column in columns[:-1]:
+        assert [cell is None for cell in column] == [False, True, True, False]
+
+
+def test_a_fit_that_diverges_says_so_and_leaves_no_model(folder, called):
+    settings = folder / "wild.toml"
+    settings.write_text(
+        '[encoder]\nconv = "gine"\n[agent]\ntuple_order = 0\nnum_tuples = 1\nnum_moves = 0\n'
+        "[training]\nagent_steps = 0\nlearning_rate = 1e30\nvalidate_every = 5\n"
+    )
+    ended = called(*FIT, "--target", "y", "-o", "wild", "--config", settings, cwd=folder)
+    last = ended.err.strip().splitlines()[-1]
+    assert (ended.code, ended.out) == (2, "") and last.startswith("maggnn: training diverged: ")
+    assert "lower training.learning_rate" in last and not (folder / "wild" / "fitted.json").exists()

@@ -114,3 +114,37 @@ def test_training_without_room_says_so(folder, started):
     code, err = ended(started("train", "tiny.toml", "-o", "run", cwd=folder, largest_file=10_000))
     assert code == 2 and "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("maggnn: run/")
+
+
+def waited_for(path: Path, process: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert process.poll() is None, "it ended before"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("command", ["fit", "train", "tune", "predict"])
+def test_two_at_one_place(folder, started, command):
+    """The second ends with one line that names the first, which goes on; killed, the first blocks nobody."""
+    (folder / "slow.toml").write_text(
+        '[data]\nname = "shrikhande_rook"\n[training]\npredictor_steps = 900000\nagent_steps = 0\nbatch_size = 2\n'
+    )
+    rest, lock = {
+        "fit": (("mine.csv", *TABLE, "--steps", "900000", "-o", "two"), "two/fit.lock"),
+        "train": (("slow.toml", "-o", "two_runs"), "two_runs/run.lock"),
+        "tune": (("mine.csv", *TABLE, "--steps", "900000", "-o", "two_studies"), "two_studies/study.lock"),
+        "predict": (("whole", "long.csv", "-o", "two.csv", "--workers", "1"), ".two.csv.lock"),
+    }[command]
+    first = started(command, *rest, cwd=folder)
+    waited_for(folder / lock, first)
+    time.sleep(0.1)
+    first.send_signal(signal.SIGSTOP)  # predictions may be quick
+    try:
+        second = started(command, *rest, cwd=folder)
+        code, err = ended(second)
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.communicate()
+    assert code == 2 and f"(process {first.pid})" in err.strip().splitlines()[-1] and "Traceback" not in err
+    if command == "predict":
+        code, err = ended(started(command, *rest, cwd=folder))
+        assert code == 0 and not (folder / lock).exists(), err

@@ -37,13 +37,15 @@ PROGRAM = """
 import json, sys
 from pathlib import Path
 from maggnn.config import from_dict
+from maggnn.training import run
 from maggnn.training.run import train
+run.SECONDS_BETWEEN_CHECKPOINTS = float(sys.argv[3])
 train(from_dict(json.loads(sys.argv[1]), "test"), Path(sys.argv[2]), quiet=True)
 """
 
 
-def start(folder):
-    command = [sys.executable, "-c", PROGRAM, configs.to_json(CONFIG), str(folder)]
+def start(folder, config=CONFIG, seconds=30.0):
+    command = [sys.executable, "-c", PROGRAM, configs.to_json(config), str(folder), str(seconds)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
@@ -52,9 +54,9 @@ def position(folder):
     return tuple(checkpoint.load(path)[1]["position"]) if path.exists() else (0, 0)
 
 
-def kill_after(folder, phase):
+def kill_after(folder, phase, **options):
     """Run until a checkpoint lies well inside `phase`, then kill without warning."""
-    process, deadline = start(folder), time.monotonic() + 60
+    process, deadline = start(folder, **options), time.monotonic() + 60
     while position(folder) < (phase, 75):
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline
@@ -100,3 +102,53 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     with pytest.raises(InputError, match="truncated or damaged"):
         train(CONFIG, tmp_path, quiet=True)
     assert (tmp_path / "checkpoint.safetensors").read_bytes() == b"not a checkpoint"
+
+
+def same_models(first, second):
+    expected, facts = checkpoint.load(first / "model.safetensors")
+    weights, other_facts = checkpoint.load(second / "model.safetensors")
+    same = weights.keys() == expected.keys() and facts == other_facts
+    return same and all(torch.equal(value, expected[name]) for name, value in weights.items())
+
+
+def test_checkpoints_by_time_resume_exactly(tmp_path):
+    """They lie between two lines of the log, whose averages go on too."""
+    config = CONFIG.replaced(runtime={"checkpoint_every": 9_000, "log_every": 9})
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    train(config, straight, quiet=True)
+    kill_after(broken, phase=0, config=config, seconds=0.0)
+    train(config, broken, quiet=True)
+    assert same_models(straight, broken) and read_log(straight) == read_log(broken)
+
+
+def test_a_truncated_checkpoint_falls_back_to_the_one_before(tmp_path, capsys):
+    straight, broken = tmp_path / "straight", tmp_path / "broken"
+    train(CONFIG, straight, quiet=True)
+    kill_after(broken, phase=0)
+    newest, previous = (broken / name for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"))
+    older = checkpoint.load(previous)[1]["position"]
+    assert tuple(older) < position(broken)
+    newest.write_bytes(newest.read_bytes()[:-100])
+    train(CONFIG, broken, quiet=True)
+    assert "going on from the one before" in capsys.readouterr().err
+    assert same_models(straight, broken) and read_log(straight) == read_log(broken)
+    newest.unlink()  # killed while the newest took the place of the one before
+    train(CONFIG, broken, quiet=True)
+    assert same_models(straight, broken)
+
+
+def test_a_second_run_in_the_folder_is_told_of_the_first(tmp_path):
+    config = CONFIG.replaced(training={"predictor_steps": 100_000})
+    process, deadline = start(tmp_path, config), time.monotonic() + 60
+    while not (tmp_path / "checkpoint.safetensors").exists():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    with pytest.raises(InputError, match=rf"another run is at work there \(process {process.pid}\)"):
+        train(config, tmp_path, quiet=True)
+    assert process.poll() is None
+    process.kill()  # its lock goes with it
+    process.communicate()
+    short = CONFIG.replaced(training={"predictor_steps": 100_001})
+    with pytest.raises(InputError, match="other settings"):
+        train(short, tmp_path, quiet=True)
+    assert not (tmp_path / "run.lock").exists()

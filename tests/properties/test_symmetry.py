@@ -59,6 +59,7 @@ def make_model(parts, conv="gin", level="graph", readout=None, **agent):
         predictor=PredictorConfig(**(readout or {})),
         agent=AgentConfig(**agent),
         level=level,
+        without_edges=True,
     ).eval()
 
 

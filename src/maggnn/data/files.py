@@ -11,6 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 from maggnn.errors import InputError
 
@@ -41,27 +42,64 @@ def check_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock file `path`, which is made where it is missing, until the block ends or the process does.
+    """Hold the lock file `path` until the block ends, which removes it, or the process does, however it dies.
 
-    Where the system has no such locks (Windows), nobody is kept out.
+    The file says which process holds it. Where the system has no such locks (Windows, some network file systems),
+    nobody is kept out.
 
     Args:
-        busy: what to say where another process holds it; None waits for that process.
+        busy: what to say where another process holds it; its number is added. None waits for that process.
     """
-    with _writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+b")
-    with file:
-        try:
-            import fcntl
-        except ImportError:
-            yield
-            return
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))
-        except OSError:
-            raise InputError(busy or f"{path}: cannot be locked") from None
+    file = _held(path, busy)
+    try:
         yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)  # while it is held: who has it open finds another file there, or none
+        file.close()
+
+
+def _held(path: Path, busy: str | None) -> IO[bytes]:
+    """The open lock file, locked, with the number of this process in it."""
+    while True:
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = path.open("a+b")
+        try:
+            _lock(file, wait=busy is None)
+        except BlockingIOError:
+            file.seek(0)
+            owner = file.read(20).decode("ascii", "replace").strip()
+            file.close()
+            raise InputError(f"{busy} (process {owner})" if owner else str(busy)) from None
+        if _is(file, path):
+            file.truncate(0)
+            with contextlib.suppress(OSError):  # without room there is no number
+                file.write(f"{os.getpid()}\n".encode())
+                file.flush()
+            return file
+        file.close()  # its owner has removed it meanwhile
+
+
+def _lock(file: IO[bytes], wait: bool) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks
+        return
+
+
+def _is(file: IO[bytes], path: Path) -> bool:
+    """Whether `path` still names the open file."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager

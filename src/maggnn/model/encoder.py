@@ -155,7 +155,7 @@ class Encoder(AnyEncoder):
         self, config: EncoderConfig, tuple_order: int, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(config, tuple_order)
-        if config.rings and config.conv != "gine":
+        if config.rings and not config.reads_edges:
             raise InputError(
                 f"encoder.rings describes edges, which encoder.conv = {config.conv} does not read: use gine"
             )

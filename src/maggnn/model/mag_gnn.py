@@ -77,6 +77,10 @@ class MagGNN(nn.Module):
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
         g_p: what the predictor reads in place of an MPNN over marked copies: a rival method (`named_encoders`).
+        without_edges: allow `edge_features` that `encoder.conv` does not read, for a control that leaves them out.
+
+    Features that nothing reads are refused: `edge_features` here, `x` and `edge_attr` in `forward`. What a `g_p` reads
+    is its own affair. A config names its convolution beside its data set, so `from_config` allows gin on bonds.
     """
 
     def __init__(
@@ -92,12 +96,19 @@ class MagGNN(nn.Module):
         num_roots: int = 0,
         travelling: AgentShape | None = None,
         g_p: AnyEncoder | None = None,
+        without_edges: bool = False,
     ) -> None:
         super().__init__()
         for section in (encoder, predictor, agent):
             check_section(section)
         if agent.keep == "confident" and task != "classification":
             raise InputError("agent.keep = confident needs a classifier; use last for regression")
+        if g_p is None and not edge_features.empty and not encoder.reads_edges and not without_edges:
+            raise InputError(
+                f"edge_features are given, but encoder.conv = {encoder.conv} does not read them: "
+                "set conv='gine' in EncoderConfig, or leave edge_features out"
+            )
+        self.reads_declared = g_p is None  # and nothing else: another encoder may read what it likes
         self.num_outputs = num_outputs
         self.node_features, self.edge_features = node_features, edge_features
         self.task: Task = task
@@ -139,6 +150,7 @@ class MagGNN(nn.Module):
             num_roots=data.num_roots,
             travelling=travelling,
             g_p=make_encoder(config.rival, config.encoder, data.node_features, data.edge_features),
+            without_edges=True,
         )
 
     @property
@@ -160,6 +172,7 @@ class MagGNN(nn.Module):
             ties: which of equally promising moves is made; by default as the property `ties` says.
         """
         graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
+        self._check_features(graphs)
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
@@ -167,6 +180,21 @@ class MagGNN(nn.Module):
             return self.restored(self.predictor(graphs, states[-1].tuples), graphs)
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
+
+    def _check_features(self, graphs: GraphBatch) -> None:
+        """Refuse features that the model was not made for: it would answer as if they were not there."""
+        if not self.reads_declared:
+            return
+        if self.node_features.empty and graphs.x is not None and graphs.x.numel():
+            raise InputError(
+                "these graphs have x, which this model does not read: "
+                "make it with node_features=FeatureSpec.of(x), or leave x out"
+            )
+        if self.edge_features.empty and graphs.edge_attr is not None and graphs.edge_attr.numel():
+            raise InputError(
+                "these graphs have edge_attr, which this model does not read: make it with "
+                "edge_features=FeatureSpec.of(edge_attr) and EncoderConfig(conv='gine'), or leave edge_attr out"
+            )
 
     def walk(
         self,

@@ -7,17 +7,19 @@ way, in a file of its own.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.config import Config, EncoderConfig
-from maggnn.errors import InputError
+from maggnn.errors import DamagedError, InputError, diverged
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import DataShape, MagGNN
 from maggnn.model.q_network import AgentShape
@@ -26,12 +28,18 @@ FORMAT = "maggnn/2"
 """Changes when the names or shapes of weights do."""
 
 
-def save(path: Path, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-    """Write tensors and JSON facts to `path`, all or nothing."""
+def save(
+    path: Path, tensors: dict[str, Tensor], facts: dict[str, Any], before_rename: Callable[[], None] = lambda: None
+) -> None:
+    """Write tensors and JSON facts to `path`, all or nothing.
+
+    Args:
+        before_rename: is called when the new file is complete and the old one, if any, still has its name.
+    """
     from maggnn.data.files import whole_file  # who only reads models does not need it
 
     metadata = {"format": FORMAT, "facts": json.dumps(facts)}
-    with whole_file(path) as waiting:
+    with whole_file(path, check=lambda _: before_rename()) as waiting:
         try:
             save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, waiting, metadata)
         except SafetensorError as error:  # a full disk, for one
@@ -57,11 +65,21 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, SafetensorError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: truncated or damaged ({error})") from error
+        raise DamagedError(f"{path}: truncated or damaged ({error})") from error
+
+
+def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
+    """Refuse weights that are no finite numbers; a GPU is waited for once."""
+    floats = {name: value for name, value in weights.items() if value.is_floating_point()}
+    finite = torch.stack([value.isfinite().all() for value in floats.values()]).tolist() if floats else []
+    for name, good in zip(floats, finite, strict=True):
+        if not good:
+            raise diverged(f"{name} is not finite at {where}")
 
 
 def save_model(path: Path, model: MagGNN, config: Config) -> None:
-    """Weights and everything needed to build the module again."""
+    """Weights, which have to be finite, and everything needed to build the module again."""
+    check_finite(model.state_dict(), f"the end, so {path} is not written")
     facts = {"config": configs.to_dict(config), "model": model_facts(model)}
     save(path, model.state_dict(), facts)
 

@@ -1,64 +1,109 @@
 """The state of a run in its folder: everything that a later process needs to go on as if nothing had happened.
 
-It lies in a file of its own beside the model, which it does not replace: `model.safetensors` is written when training
-has ended.
+    checkpoint.safetensors            the newest
+    checkpoint.previous.safetensors   the one before, read where the newest is damaged
+
+They lie beside the model, which they do not replace: `model.safetensors` is written when training has ended.
 """
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from maggnn import config as configs
 from maggnn.config import Config
-from maggnn.errors import InputError
+from maggnn.data.files import locked
+from maggnn.errors import DamagedError, InputError
 from maggnn.model import saving
 from maggnn.training.paradigms import Paradigm
+from maggnn.training.progress import Averages
 from maggnn.training.validation import Validation
 
-FILE = "checkpoint.safetensors"
+FILE, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+LOCK = "run.lock"
 
 Position = tuple[int, int]
 """The phase that is running, and its next step."""
+
+
+def only_here(folder: Path) -> AbstractContextManager[None]:
+    """Make the folder if need be, and keep a second run out of it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot make the run folder ({error})") from None
+    return locked(folder / LOCK, f"{folder}: another run is at work there")
 
 
 def save_run(
     folder: Path,
     paradigm: Paradigm,
     validation: Validation,
+    averages: Averages,
     config: Config,
     position: Position,
     seconds: dict[str, float],
 ) -> None:
-    """Write the state of a run.
+    """Write the state of a run, whose weights have to be finite, and keep the one before.
 
     Args:
         seconds: wall time of each phase so far.
     """
+    path = folder / FILE
+    saving.check_finite(paradigm.model.state_dict(), f"step {position[1]}, so {path} is not written")
     facts = {
         "config": configs.to_dict(config),
         "position": position,
         "counters": paradigm.counters(),
         "validation": validation.facts(),
+        "averages": averages.facts(),
         "seconds": seconds,
     }
-    saving.save(folder / FILE, paradigm.tensors() | validation.tensors(), facts)
+    tensors = paradigm.tensors() | validation.tensors() | averages.tensors()
+    saving.save(path, tensors, facts, before_rename=lambda: _keep_previous(folder))
+
+
+def _keep_previous(folder: Path) -> None:
+    """The newest becomes the one before, now that another is complete; killed right here, a run has that one."""
+    if (folder / FILE).exists():
+        (folder / FILE).replace(folder / PREVIOUS)
 
 
 def resume_run(
-    folder: Path, paradigm: Paradigm, validation: Validation, config: Config
+    folder: Path, paradigm: Paradigm, validation: Validation, averages: Averages, config: Config
 ) -> tuple[Position, dict[str, float]]:
     """Load the folder's checkpoint if there is one: where to go on, and the seconds spent so far."""
-    path = folder / FILE
-    if not path.exists():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{folder}: cannot make the run folder ({error})") from None
+    found = _newest(folder)
+    if found is None:
         return (0, 0), {}
-    tensors, facts = saving.load(path)
-    if configs.from_dict(facts["config"], origin=str(path)) != config:  # a setting newer than the run has its default
+    tensors, facts = found
+    if configs.from_dict(facts["config"], origin=str(folder / FILE)) != config:  # a newer setting has its default
         raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
     paradigm.load(tensors, facts["counters"])
     validation.load(tensors, facts["validation"])
+    averages.load(tensors, facts.get("averages", {}))
     phase, step = facts["position"]
     return (phase, step), facts["seconds"]
+
+
+def _newest(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The newest checkpoint that can be read; None where there is none at all."""
+    path, previous = folder / FILE, folder / PREVIOUS
+    if not path.exists() and not previous.exists():
+        return None
+    try:
+        if path.exists():
+            return saving.load(path)
+    except DamagedError as error:
+        if not previous.exists():
+            raise
+        print(f"{error}: going on from the one before", file=sys.stderr)
+    found = saving.load(previous)
+    try:
+        previous.replace(path)  # the damaged one must not take its place when the next is written
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+    return found

@@ -13,12 +13,14 @@ from maggnn.errors import InputError
 
 
 def score(answers: Tensor, y: Tensor, metric: Metric) -> Tensor:
-    """The metric of probabilities [..., rows, classes] or values [..., rows, out], [...]."""
+    """The metric of probabilities [..., rows, classes] or values [..., rows, out], [...].
+
+    NaN where an answer is no finite number: the likeliest class of such a row would be the first one.
+    """
     if metric == "mae":
         return absolute_errors(answers, y).mean(dim=-1)
-    if metric == "accuracy":
-        return 100 * (answers.argmax(dim=-1) == y).double().mean(dim=-1)
-    return 100 * auroc(answers[..., 1], y)
+    right = (answers.argmax(dim=-1) == y).double().mean(dim=-1) if metric == "accuracy" else auroc(answers[..., 1], y)
+    return torch.where(answers.isfinite().all(dim=-1).all(dim=-1), 100 * right, torch.nan)
 
 
 def absolute_errors(answers: Tensor, y: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -81,6 +82,44 @@ def _rich_bar() -> Any:
         TextColumn("{task.fields[metric]}"),
         console=Console(stderr=True),
     )
+
+
+class Averages:
+    """What steps say between two lines of the log, averaged: single steps alias with the length of a walk."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[Tensor | float]] = {}
+
+    def add(self, scalars: Mapping[str, Tensor | float]) -> None:
+        for name, value in scalars.items():
+            self.values.setdefault(name, []).append(value)
+
+    def take(self) -> dict[str, Tensor | float]:
+        """The means, to begin anew."""
+        means = {name: sum(values) / len(values) for name, values in self.values.items()}
+        self.clear()
+        return means
+
+    def clear(self) -> None:
+        self.values = {}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """For a checkpoint that lies between two lines: what came as tensors."""
+        held = {name: values for name, values in self.values.items() if isinstance(values[0], Tensor)}
+        return {f"{GROUP}{name}": torch.stack([torch.as_tensor(value) for value in held[name]]) for name in held}
+
+    def facts(self) -> dict[str, list[float]]:
+        """The same of what came as numbers; names in the order of the log."""
+        values = self.values.items()
+        return {name: [v for v in held if not isinstance(v, Tensor)] for name, held in values}
+
+    def load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, list[float]]) -> None:
+        """The inverse of `tensors` and `facts`."""
+        self.values = {name: list(numbers or tensors[f"{GROUP}{name}"]) for name, numbers in facts.items()}
+
+
+GROUP = "averages/"
+"""Before the names of their tensors in a checkpoint."""
 
 
 class Log:

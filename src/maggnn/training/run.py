@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,25 @@ from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
-from maggnn.errors import InputError
+from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import matrix_products, pick_device
-from maggnn.model.saving import save_model
+from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
-from maggnn.training.checkpoint import resume_run, save_run
-from maggnn.training.paradigms import PARADIGMS, Paradigm, Scalars
-from maggnn.training.progress import Log, Progress
+from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
+from maggnn.training.divergence import Watch
+from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
+from maggnn.training.progress import Averages, Log, Progress
 from maggnn.training.validation import Validation
+
+LAST_GOOD = "last_good.safetensors"
+"""Of a run that diverged: the model with the best weights before."""
+
+SECONDS_BETWEEN_CHECKPOINTS = 30.0
+"""Beside those by steps (`runtime.checkpoint_every`): so much work at most is lost."""
+
+MOST_SHARE_WAITED = 20.0
+"""Checkpoints by time leave so many times as long for training as they took to write."""
 
 
 @dataclass(frozen=True)
@@ -70,27 +81,54 @@ def train(
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
-    position, seconds = ((0, 0), {}) if folder is None else resume_run(folder, paradigm, validation, config)
-    if not quiet:
-        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
-    log, progress = Log(folder, position), Progress(quiet)
-    try:
-        with matrix_products(config.runtime.precision):
-            _run_phases(paradigm, validation, position, seconds, config, folder, log, progress, callbacks)
-    finally:
-        log.close()
-        progress.close()
-    if folder is not None:
-        save_model(folder / "model.safetensors", paradigm.model, config)
+    with contextlib.nullcontext() if folder is None else only_here(folder):
+        seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value)
     for callback in callbacks:
         callback.on_end(trained)
     return trained
 
 
+def _trained(
+    paradigm: Paradigm,
+    validation: Validation,
+    config: Config,
+    folder: Path | None,
+    quiet: bool,
+    callbacks: Sequence[Callback],
+) -> dict[str, float]:
+    """Train to the end and write the model; the seconds of each phase."""
+    averages, position, seconds = Averages(), (0, 0), {}
+    if folder is not None:
+        position, seconds = resume_run(folder, paradigm, validation, averages, config)
+    if not quiet:
+        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
+        _say_unread_edges(paradigm.model, config)
+    log, progress = Log(folder, position), Progress(quiet)
+    run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)
+    try:
+        with matrix_products(config.runtime.precision):
+            run.phases(position)
+    except DivergenceError as error:
+        raise _with_last_good(error, validation, config, folder) from None
+    finally:
+        log.close()
+        progress.close()
+    if folder is not None:
+        save_model(folder / "model.safetensors", paradigm.model, config)
+    return seconds
+
+
 def count_parameters(module: nn.Module) -> int:
     """Weights of a whole model: of predictor and agent together."""
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _say_unread_edges(model: MagGNN, config: Config) -> None:
+    """One line where the data set has features of edges and the convolution leaves them out."""
+    if model.reads_declared and not model.edge_features.empty and not config.encoder.reads_edges:
+        what = f"the edge features of {config.data.name} are left out"
+        print(f"{what}: encoder.conv = {config.encoder.conv} does not read them, gine does", file=sys.stderr)
 
 
 def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:
@@ -101,66 +139,98 @@ def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:
         raise InputError(f"the model has {count:,} parameters, {dataset.name} allows {most:,}: make it narrower")
 
 
-def _run_phases(
-    paradigm: Paradigm,
-    validation: Validation,
-    position: tuple[int, int],
-    seconds: dict[str, float],
-    config: Config,
-    folder: Path | None,
-    log: Log,
-    progress: Progress,
-    callbacks: Sequence[Callback],
-) -> None:
-    """Run what is left, adding to the `seconds` that each phase has taken so far."""
-    runtime = config.runtime
-    for number, phase in enumerate(paradigm.phases):
-        if number < position[0]:
-            continue
-        first = position[1] if number == position[0] else 0
-        if first >= phase.num_steps:  # killed right after this phase's last step
-            validation.keep_best()
-            continue
-        began, before = time.monotonic(), seconds.get(phase.name, 0.0)
+def _with_last_good(
+    error: DivergenceError, validation: Validation, config: Config, folder: Path | None
+) -> DivergenceError:
+    """The error, after the weights of the best look before it, if any, were kept as a model of their own."""
+    if folder is None or not validation.best:
+        return error
+    validation.keep_best()
+    save_model(folder / LAST_GOOD, validation.paradigm.model, config)
+    return DivergenceError(f"{error}; the best weights before are in {folder / LAST_GOOD}")
+
+
+@dataclass
+class _Run:
+    """The loop over phases and steps, with everything that is told of them."""
+
+    paradigm: Paradigm
+    validation: Validation
+    config: Config
+    folder: Path | None
+    log: Log
+    progress: Progress
+    callbacks: Sequence[Callback]
+    seconds: dict[str, float]
+    """That each phase has taken so far."""
+    averages: Averages
+
+    def __post_init__(self) -> None:
+        self.next_checkpoint = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
+
+    def phases(self, position: Position) -> None:
+        """Run what is left."""
+        for number, phase in enumerate(self.paradigm.phases):
+            if number < position[0]:
+                continue
+            first = position[1] if number == position[0] else 0
+            if first < phase.num_steps:
+                self._phase(number, phase, first)
+            else:  # killed right after this phase's last step
+                self.validation.keep_best()
+        self._checkpoint((len(self.paradigm.phases), 0))
+
+    def _phase(self, number: int, phase: Phase, first: int) -> None:
+        began, before = time.monotonic(), self.seconds.get(phase.name, 0.0)
         phase.begin()
         if not first:
-            validation.begin()
-        progress.begin(phase.name, phase.num_steps, first)
+            self.validation.begin()
+            self.averages.clear()
+        self.progress.begin(phase.name, phase.num_steps, first)
+        watch = Watch(phase.name, at_once=self.paradigm.packed.device.type == "cpu")
         shown: dict[str, float] = {}
         looked: dict[str, float] = {}  # the newest look at the validation part
-        since_log: list[Scalars] = []
         for step in range(first, phase.num_steps):
-            scalars = phase.step(step)
-            since_log.append(scalars)
-            for callback in callbacks:
-                callback.on_step(phase.name, step + 1, scalars)
-            if (step + 1) % runtime.log_every == 0:
-                shown = log.write(number, step, _mean(since_log)) | looked
-                since_log = []
-            if phase.judged_after is not None and validation.due(step + 1):
-                looked = log.write(number, step, validation.look(phase.judged_after))
-                for callback in callbacks:
-                    callback.on_validation(step + 1, validation.best_loss)
-            progress.step(step + 1, looked or shown)
-            if folder is not None and (step + 1) % runtime.checkpoint_every == 0:
-                seconds[phase.name] = before + time.monotonic() - began
-                save_run(folder, paradigm, validation, config, (number, step + 1), seconds)
-            if phase.judged_after is not None and validation.stops:
+            self._step(phase, step, watch)
+            if (step + 1) % self.config.runtime.log_every == 0:
+                watch.look()
+                shown = self.log.write(number, step, self.averages.take()) | looked
+            if phase.judged_after is not None and self.validation.due(step + 1):
+                watch.look()
+                looked = self.log.write(number, step, self.validation.look(phase.judged_after))
+                for callback in self.callbacks:
+                    callback.on_validation(step + 1, self.validation.best_loss)
+            self.progress.step(step + 1, looked or shown)
+            if self._checkpoint_due(step + 1):
+                watch.look()
+                self.seconds[phase.name] = before + time.monotonic() - began
+                self._checkpoint((number, step + 1))
+            if phase.judged_after is not None and self.validation.stops:
                 break
-        validation.keep_best()
-        _finish(config)
-        seconds[phase.name] = before + time.monotonic() - began
-    if folder is not None:
-        save_run(folder, paradigm, validation, config, (len(paradigm.phases), 0), seconds)
+        watch.look()
+        self.validation.keep_best()
+        check_finite(self.paradigm.model.state_dict(), f"the end of phase {phase.name}")
+        _finish(self.config)
+        self.seconds[phase.name] = before + time.monotonic() - began
 
+    def _step(self, phase: Phase, step: int, watch: Watch) -> None:
+        scalars = phase.step(step)
+        watch.add(step + 1, scalars)
+        self.averages.add(scalars)
+        for callback in self.callbacks:
+            callback.on_step(phase.name, step + 1, scalars)
 
-def _mean(scalars: list[Scalars]) -> Scalars:
-    """What was logged since the last line, averaged: single steps alias with the length of a walk."""
-    logged: dict[str, list[Tensor | float]] = {}
-    for entry in scalars:
-        for name, value in entry.items():
-            logged.setdefault(name, []).append(value)
-    return {name: sum(values) / len(values) for name, values in logged.items()}
+    def _checkpoint_due(self, steps_done: int) -> bool:
+        by_steps = steps_done % self.config.runtime.checkpoint_every == 0
+        return self.folder is not None and (by_steps or time.monotonic() >= self.next_checkpoint)
+
+    def _checkpoint(self, position: Position) -> None:
+        if self.folder is None:
+            return
+        began = time.monotonic()
+        save_run(self.folder, self.paradigm, self.validation, self.averages, self.config, position, self.seconds)
+        ended = time.monotonic()
+        self.next_checkpoint = ended + max(SECONDS_BETWEEN_CHECKPOINTS, MOST_SHARE_WAITED * (ended - began))
 
 
 def _finish(config: Config) -> None:

@@ -106,7 +106,7 @@ SETTINGS = {
 def made(name: str) -> MagGNN:
     encoder, predictor, agent, others = SETTINGS[name]
     torch.manual_seed(0)
-    chosen = {"node_features": ATOMS, "edge_features": BONDS, "task": "regression", **others}
+    chosen = {"node_features": ATOMS, "edge_features": BONDS, "task": "regression", "without_edges": True, **others}
     model = MagGNN(
         3,
         encoder=EncoderConfig(**{"hidden": 16, "num_layers": 2, **encoder}),

@@ -35,7 +35,7 @@ def make_model(packed, conv="gine", tuple_order=2, level="graph", **encoder):
     x, attr = FeatureSpec((3, 3)), FeatureSpec((3, 3))
     if packed.x is None:
         x, attr = FeatureSpec(), FeatureSpec()
-    model = MagGNN(2, x, attr, config, agent=agent, level=level).double().eval()
+    model = MagGNN(2, x, attr, config, agent=agent, level=level, without_edges=True).double().eval()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.running_mean.normal_()

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
+from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import batch_from_pyg
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
-from maggnn.model.mag_gnn import MagGNN, kept_answers
+from maggnn.model.mag_gnn import DataShape, MagGNN, kept_answers
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 
@@ -35,11 +35,12 @@ def make_model(level="graph", conv="gin", task="classification", **agent):
     return MagGNN(
         num_outputs=3,
         node_features=FeatureSpec(width=3),
-        edge_features=FeatureSpec((1,)) if conv == "gine" else FeatureSpec(),
+        edge_features=FeatureSpec((1,)),
         encoder=EncoderConfig(conv=conv, num_layers=2, hidden=8),
         agent=AgentConfig(**({"num_tuples": 2, "tuple_order": 2, "num_moves": 2} | agent)),
         task=task,
         level=level,
+        without_edges=True,
     ).eval()
 
 
@@ -178,6 +179,33 @@ def test_missing_features_are_refused():
     graphs = replace(batch_from_pyg(Batch.from_data_list(pyg_graphs())), x=None)
     with pytest.raises(InputError, match="with x"):
         make_model()(graphs)
+
+
+def test_features_that_the_model_does_not_read_are_refused():
+    """It would answer as if they were not there."""
+    batch, bonds = Batch.from_data_list(pyg_graphs()), {"edge_features": FeatureSpec((1,))}
+    gine = EncoderConfig(conv="gine", num_layers=2, hidden=8)
+    with pytest.raises(InputError, match=r"have x, which .* node_features=FeatureSpec\.of\(x\)"):
+        MagGNN(2, encoder=gine, **bonds).eval()(batch)
+    model = MagGNN(2, node_features=FeatureSpec(width=3)).eval()
+    message = r"have edge_attr, which .* edge_features=FeatureSpec\.of\(edge_attr\) and EncoderConfig\(conv='gine'\)"
+    for graphs in (batch, batch_from_pyg(batch)):
+        with pytest.raises(InputError, match=message):
+            model(graphs)
+    del batch.edge_attr
+    assert model(batch).shape == (len(SIZES), 2)
+    del batch.x
+    assert MagGNN(2).eval()(batch).shape == (len(SIZES), 2)
+
+
+@pytest.mark.parametrize("conv", ["gin", "GCNConv"])
+def test_edge_features_that_the_convolution_does_not_read_are_refused(conv):
+    encoder, bonds = EncoderConfig(conv=conv, num_layers=2, hidden=8), FeatureSpec((4,))
+    with pytest.raises(InputError, match=f"encoder.conv = {conv} does not read them: set conv='gine'"):
+        MagGNN(2, edge_features=bonds, encoder=encoder)
+    assert MagGNN(2, edge_features=bonds, encoder=encoder, without_edges=True).edge_features == bonds
+    config = Config().replaced(encoder={"conv": conv, "num_layers": 2, "hidden": 8})  # a control, chosen by name
+    assert MagGNN.from_config(config, DataShape(2, edge_features=bonds)).edge_features == bonds
 
 
 def test_a_search_in_training_mode_leaves_the_q_network_alone():

@@ -145,7 +145,11 @@ class _MagEstimator(BaseEstimator):
                 "X holds SMILES, but the model was fitted to graphs without atoms: "
                 "for graph6 strings, set inputs='graph6'"
             )
-        return self.fitted_.predict(packed, seed=self.seed_).double().cpu().numpy()
+        answers = self.fitted_.predict(packed, seed=self.seed_).double().cpu().numpy()
+        bad = np.flatnonzero(~np.isfinite(answers).all(axis=1))
+        if len(bad):
+            raise InputError(f"X[{bad[0]}] has no prediction: the model's answer is not a finite number")
+        return answers
 
 
 class MagClassifier(ClassifierMixin, _MagEstimator):

@@ -32,7 +32,11 @@ def evaluate_table(
     metric = cast("Metric", facts.metric)
     if metric == "auroc" and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
-    judged = judge(fitted.predict(graphs), graphs.y, metric)
+    answers = fitted.predict(graphs)
+    bad = int((~answers.isfinite().all(dim=1)).sum())
+    if bad:
+        raise InputError(f"{table}: for {bad} rows the model's answer is not a finite number, so it has no {metric}")
+    judged = judge(answers, graphs.y, metric)
     return {
         "model": str(model),
         "table": str(table),

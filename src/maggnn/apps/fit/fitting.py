@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,13 @@ from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
+from maggnn.data.files import locked
 from maggnn.data.molecules.table import PARTS
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError, require
 from maggnn.training.progress import LOG
+
+LOCK = "fit.lock"
 
 
 def fit_table(
@@ -49,18 +54,30 @@ def fit_table(
     began = time.monotonic()
     require("rdkit", "matplotlib")
     _check_folder(out, overwrite)
+    if out.is_dir():
+        with _only_here(out):  # said before long work too
+            pass
     given = None if settings is None else configs.load(settings)
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
     config = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
         config = _given_config(given, config, steps)
-    _make_folder(out)
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
-    facts = _facts(own, smiles, targets)
+    with _only_here(out):
+        _check_folder(out, overwrite)  # another fit may have ended here meanwhile
+        return _fitted_folder(own, _facts(own, smiles, targets), config, table, out, workers, began)
+
+
+def _fitted_folder(
+    own: OwnTable, facts: Facts, config: Config, table: Path, out: Path, workers: int, began: float
+) -> dict[str, Any]:
+    """Fit, test, and fill the folder; what there is to say."""
+    seed = config.runtime.seed
     fitted = fit_model(own.dataset, facts, config, _training_folder(out, own.table.arrays, config), quiet=False)
     test, seconds = _tested(fitted, own, seed, workers)
-    fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": test.judged[model_card.OWN].value}))
+    score = test.judged[model_card.OWN].value
+    fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": score} if math.isfinite(score) else {}))
     fitted.save(out)
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
@@ -72,6 +89,11 @@ def fit_table(
             (done / LOG).replace(out / LOG)
         shutil.rmtree(done, ignore_errors=True)
     return _result(out, fitted.facts, origin, test, seconds)
+
+
+def _only_here(out: Path) -> AbstractContextManager[None]:
+    """Keep a second `maggnn fit` out of the folder, which is made where it is missing."""
+    return locked(out / LOCK, f"{out}: another `maggnn fit` is at work there")
 
 
 def _check_folder(out: Path, overwrite: bool) -> None:
@@ -86,16 +108,6 @@ def _given_config(given: Config, own: Config, steps: int | None) -> Config:
     """Settings of a file, for this table: its name, the seed and (if asked for) the steps are the command's."""
     changed = {} if steps is None else {"predictor_steps": steps, "validate_every": own.training.validate_every}
     return given.replaced(data={"name": own.data.name}, training=changed, runtime={"seed": own.runtime.seed})
-
-
-def _make_folder(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        probe = out / ".probe"
-        probe.write_bytes(b" ")
-        probe.unlink()
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written ({error.strerror})") from error
 
 
 def _training_folder(out: Path, arrays: Arrays, config: Config) -> Path:

@@ -45,7 +45,7 @@ def judge(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> Judged:
 
 def limits(draws: np.ndarray) -> tuple[float, float]:
     """Where 95 % of the draws lie; those that could not be judged do not count."""
-    known = draws[~np.isnan(draws)]
+    known = draws[np.isfinite(draws)]
     if not len(known):
         return float("nan"), float("nan")
     low, high = np.percentile(known, LIMITS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,11 +52,23 @@ class Origin:
 
 
 def verdict(judged: Mapping[str, Judged], metric: str) -> str:
-    """Which method is best, and whether the test is large enough to say so."""
+    """Which method is best, and whether the test is large enough to say so; without a finite score there is no rank."""
     sign = 1 if metric == "mae" else -1
-    ranked = sorted(judged, key=lambda name: sign * judged[name].value)
-    if len(ranked) == 1:
+    ranked = sorted(
+        (name for name in judged if math.isfinite(judged[name].value)), key=lambda name: sign * judged[name].value
+    )
+    unranked = [name for name in judged if name not in ranked]
+    said = [_compared(ranked, judged)] if ranked else []
+    said += [f"Not ranked: {name}, whose answers are not all finite numbers." for name in unranked]
+    return " ".join(said)
+
+
+def _compared(ranked: Sequence[str], judged: Mapping[str, Judged]) -> str:
+    """The best against the second best."""
+    if len(judged) == 1:
         return "There is no rival to compare with: scikit-learn is not installed."
+    if len(ranked) == 1:
+        return f"Best here: {ranked[0]}, the only one with a score."
     first, second = ranked[:2]
     low, high = limits(judged[first].draws - judged[second].draws)
     if low <= 0 <= high:  # a limit of 0 is a draw in which they are equal

@@ -13,11 +13,12 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maggnn.data.files import whole_file
+from maggnn.data.files import locked, whole_file
 from maggnn.errors import InputError
 
 RUN, JOINED, FINISHED = "run.json", "joined", "finished"
@@ -32,6 +33,10 @@ class Parts:
     @property
     def folder(self) -> Path:
         return self.out.with_name(f"{self.out.name}.parts")
+
+    def only_here(self) -> AbstractContextManager[None]:
+        """Keep a second process that writes `out` away; beside the parts, whose folder goes and comes."""
+        return locked(self.out.with_name(f".{self.out.name}.lock"), f"{self.out}: another process is writing it")
 
     def begin(self, identity: dict[str, Any], overwrite: bool) -> bool:
         """Make the folder, or go on with what is there; False where `out` was finished and only tidying was left.

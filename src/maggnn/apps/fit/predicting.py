@@ -40,6 +40,7 @@ AHEAD = 2
 
 REASON = "reason"
 UNSEEN = "predicted, but it holds an element, a bond or another feature that training never saw"
+NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
 Work = tuple[int, Chunk, Future[Featurised] | None]
 """A chunk's number, its rows, and its molecules; None where the answers are there already."""
@@ -61,13 +62,13 @@ def predict_table(
     _check_names(source, added)
     parts = Parts(out)
     counts = {"rows": 0, "without": 0}
-    if parts.begin(_identity(model, source, out), overwrite):
-        with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
-            warnings.simplefilter("ignore", UnseenWarning)  # the row says so
-            counts = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
-        parts.finish(
-            -(-counts["rows"] // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, [*source.names, *added])
-        )
+    with parts.only_here():
+        if parts.begin(_identity(model, source, out), overwrite):
+            with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
+                warnings.simplefilter("ignore", UnseenWarning)  # the row says so
+                counts = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
+            names = [*source.names, *added]
+            parts.finish(-(-counts["rows"] // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
     return {"out": str(out), **counts, "seconds": time.monotonic() - began}
 
 
@@ -163,17 +164,19 @@ def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]
     rows = [row for row, reason in enumerate(reasons) if not reason]
-    facts = fitted.facts
+    facts, without = fitted.facts, len(reasons) - len(rows)
     columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(facts)[:-1]]
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
         answers = fitted.predict(graphs_of(molecules.arrays), seed=seed, memory_mb=budget).numpy()
+        finite = [bool(np.isfinite(answer).all()) for answer in answers]
         for column, values in zip(columns, _values(answers, facts), strict=True):
-            for row, value in zip(rows, values, strict=True):
-                column[row] = value
-        for row, strange in zip(rows, _strange(molecules.arrays, facts), strict=True):
-            reasons[row] = UNSEEN if strange else ""
-    return [*columns, reasons], len(reasons) - len(rows)
+            for row, value, good in zip(rows, values, finite, strict=True):
+                column[row] = value if good else None
+        for row, strange, good in zip(rows, _strange(molecules.arrays, facts), finite, strict=True):
+            reasons[row] = NOT_FINITE if not good else UNSEEN if strange else ""
+        without += finite.count(False)
+    return [*columns, reasons], without
 
 
 def _strange(arrays: Arrays, facts: Facts) -> np.ndarray:

@@ -34,7 +34,7 @@ from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
 from maggnn.data.packing import Arrays
-from maggnn.errors import InputError
+from maggnn.errors import DivergenceError, InputError
 from maggnn.model.runtime import make_generator, pick_device
 from maggnn.training.callbacks import Callback
 from maggnn.training.evaluate import evaluate
@@ -222,6 +222,9 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
     except TimeUpError:
         value, state = None, TrialState.FAIL
         _run_again(study, trial.params, trial.number)
+    except DivergenceError as error:  # the learning rate is searched too, so also the first trial may
+        value, state = None, TrialState.PRUNED
+        trial.set_user_attr("reason", str(error))
     except InputError as error:  # such as a model that is larger than a benchmark allows
         if not _num_finished(study):
             study.tell(trial, state=TrialState.FAIL)

@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from maggnn.data.benchmarks import load_own
+from maggnn.errors import InputError
+
 RINGS = ["C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1"]
 COLUMNS = ("--smiles", "smiles", "--target", "y", "--workers", "1")
 COMMANDS = {
@@ -74,13 +77,28 @@ def test_all_commands_leave_the_same_rows_out(folder, called, tmp_path):
     csv.field_size_limit(1_000_000)
     assert json.loads(called(*COMMANDS["fit"], "--json", cwd=tmp_path).output().splitlines()[-1])["left_out"] == 3
     assert json.loads(called(*COMMANDS["evaluate"], "--json", cwd=tmp_path).output())["left_out"] == 3
-    assert all(len(line) < 300 for line in called(*COMMANDS["pack"], cwd=tmp_path).output().splitlines())
+    assert all(len(line) < 1200 for line in called(*COMMANDS["pack"], cwd=tmp_path).output().splitlines())
     for name in ("new/left_out.csv", "new.errors.csv"):
         with (tmp_path / name).open(newline="") as file:
             assert {row["row"]: row["reason"] for row in csv.DictReader(file)} == expected
     called(*COMMANDS["predict"], cwd=tmp_path).output()
     with (tmp_path / "new.csv").open(newline="") as file:
         assert [row["reason"] for row in csv.DictReader(file)][60:] == list(expected.values())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_all_commands_read_the_same_kinds_of_files(folder, called, command, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    cells = [row.split(",") for row in rows()]
+    columns = {"smiles": [*(cell[0] for cell in cells), None], "y": [*(float(cell[1]) for cell in cells), 1.5]}
+    parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
+    (tmp_path / "t.xlsx").write_text(table(rows()))
+    (tmp_path / "model").symlink_to(folder / "model")
+    read, refused = ([each.replace("t.csv", name) for each in COMMANDS[command]] for name in ("t.parquet", "t.xlsx"))
+    line = called(*refused, cwd=tmp_path).mistake()
+    assert "t.xlsx: cannot read .xlsx, only .csv" in line and ".parquet" in line
+    result = json.loads(called(*read, "--json", cwd=tmp_path).output().splitlines()[-1])
+    assert command == "tune" or result["rows"] == 61
 
 
 AMBIGUOUS = {
@@ -132,11 +150,18 @@ def test_a_scaffold_split_of_a_file_sorted_by_class(called, tmp_path):
 
 @pytest.mark.parametrize("command", ["fit", "tune"])
 def test_a_part_with_one_class_is_refused_with_what_to_do(called, tmp_path, command):
-    lines = [f"{row.partition(',')[0]},{int(number == 0)}" for number, row in enumerate(rows())]
-    (tmp_path / "t.csv").write_text(table(lines))
-    for split, advice in ((SCAFFOLD, "another --seed, --split random, or"), ((), "another --seed, or")):
+    lines = [
+        f"{row.partition(',')[0]},{int(number == 0)},{('train', 'val', 'test')[number % 3]}"
+        for number, row in enumerate(rows())
+    ]
+    (tmp_path / "t.csv").write_text(table(lines, "smiles,y,set"))
+    for split, advice in (
+        (SCAFFOLD, "give another --seed, --split random, or --split column:NAME"),
+        ((), "give another --seed, or --split column:NAME"),
+        (("--split", "column:set"), "anew in column 'set', or give --split random or --split scaffold"),
+    ):
         line = called(*COMMANDS[command], *split, cwd=tmp_path).mistake()
-        assert "has only one class of 'y', '0'" in line and advice in line and "--split column:NAME" in line
+        assert "has only one class of 'y', '0'" in line and advice in line
     assert not (tmp_path / "new").exists()
 
 
@@ -155,3 +180,20 @@ def test_large_targets_with_small_differences_are_learned(called, tmp_path):
     called(*COMMANDS["pack"], cwd=tmp_path).output()
     with np.load(tmp_path / "new.npz") as arrays:
         assert set(arrays["y"].tolist()) == {1e9 + 0.5, 1e9 + 2.5}
+
+
+def test_a_packed_file_keeps_its_labels_and_never_changes_its_metric(called, tmp_path):
+    values = ["ring" if number % 2 else "chain" for number in range(60)]
+    parts = ["train" if number < 40 else "val" if number < 50 else "test" for number in range(60)]
+    lines = [f"{row.partition(',')[0]},{y},{part}" for row, y, part in zip(rows(), values, parts, strict=True)]
+    (tmp_path / "t.csv").write_text(table(lines, "smiles,y,set"))
+    called(*COMMANDS["pack"], "--split", "set", cwd=tmp_path).output()
+    packed = load_own(tmp_path / "new.npz")
+    assert (packed.class_names, packed.metric) == (("chain", "ring"), "auroc") and len(packed.split(0, 0).val) == 10
+    lines = [line.replace("ring,val", "chain,val") for line in lines]
+    (tmp_path / "t.csv").write_text(table(lines, "smiles,y,set"))
+    called(*COMMANDS["pack"], "--split", "set", cwd=tmp_path).output()
+    packed = load_own(tmp_path / "new.npz")
+    assert packed.metric == "auroc"
+    with pytest.raises(InputError, match="val has only one class, 0: split the graphs in another way"):
+        packed.split(0, 0)

@@ -98,7 +98,9 @@ def test_numbers_and_classes_of_ones_own(tmp_path):
     numbers = load(str(save(tmp_path / "numbers.npz", arrays())))
     assert (numbers.task, numbers.metric, numbers.num_outputs) == ("regression", "mae", 1)
     two = load(str(save(tmp_path / "two.npz", arrays(y=np.array([0, 1, 1])))))
-    assert (two.task, two.metric, two.num_outputs) == ("classification", "accuracy", 2)  # one class in each part
+    assert (two.task, two.metric, two.num_outputs) == ("classification", "auroc", 2)
+    with pytest.raises(InputError, match="train has only one class, 0"):
+        two.split(0, 0)
     parts = {"train": np.array([0]), "val": np.array([], dtype=np.int64), "test": np.array([1, 2])}
     both = load(str(save(tmp_path / "both.npz", arrays(y=np.array([0, 1, 0]), **parts))))
     assert both.metric == "auroc"

@@ -91,7 +91,7 @@ def evaluate(
 
 @app.command()
 def fit(
-    table: Annotated[Path, typer.Argument(help="a CSV table with a header")],
+    table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
     target: Annotated[list[str], typer.Option(help="a column to predict; numbers may have several", metavar="COL")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
@@ -164,7 +164,9 @@ def export(
 
 @app.command()
 def tune(
-    source: Annotated[Path, typer.Argument(help="a CSV table with a header, or a data set's config (TOML)")],
+    source: Annotated[
+        Path, typer.Argument(help="a table with a header (.csv, .parquet), or a data set's config (TOML)")
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; started again, it goes on")],
     smiles: Annotated[str | None, typer.Option(help="of a table: the column of SMILES", metavar="COL")] = None,
     target: Annotated[list[str], typer.Option(help="of a table: a column to predict", metavar="COL")] = [],  # noqa: B006
@@ -238,7 +240,7 @@ def data_check(
 
 @data_app.command("pack")
 def data_pack(
-    table: Annotated[Path, typer.Argument(help="a CSV table with a header")],
+    table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
     target: Annotated[list[str], typer.Option(help="a column of targets; may be given again", metavar="COL")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],

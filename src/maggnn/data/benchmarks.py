@@ -20,11 +20,11 @@ from maggnn.data.sources import data_root, read_packed
 from maggnn.data.splits import Split
 from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
+from maggnn.graphs.checks import short_floats
 from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import NUM_CATEGORIES as RING_CATEGORIES
 from maggnn.graphs.rings import with_rings
-from maggnn.graphs.rounding import short_floats
 
 ZINC_MAX_PARAMETERS = 500_000
 """The budget of the benchmark (Dwivedi et al. 2023)."""
@@ -65,7 +65,8 @@ def load_own(path: Path) -> Dataset:
     classes = graphs.y.reshape(-1)
     labels = tuple(str(name) for name in extra["class_names"]) if "class_names" in extra else None
     count = int(classes.max()) + 1 if labels is None else len(labels)
-    _check_classes(path, classes, count, extra)
+    if int(classes.max()) >= count:
+        raise InputError(f"{path}: y holds class {int(classes.max())}, but class_names has {count} names")
     graphs, metric = replace(graphs, y=classes), metric_of_classes(count)
     return Dataset(str(path), graphs, "classification", count, official_split, labels, metric=metric, extra=extra)
 
@@ -75,21 +76,21 @@ def metric_of_classes(count: int) -> Metric:
     return "auroc" if count == 2 else "accuracy"
 
 
-def _check_classes(path: Path, classes: Tensor, count: int, extra: Mapping[str, np.ndarray]) -> None:
-    if int(classes.max()) >= count:
-        raise InputError(f"{path}: y holds class {int(classes.max())}, but class_names has {count} names")
+def official_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:
+    """The one split that the file brings; every part of a classification has two classes or more, or no graph."""
+    if dataset.task == "classification" and dataset.graphs.level == "graph":
+        _check_classes(dataset)
+    return [Split(*(torch.from_numpy(dataset.extra[part]).sort().values for part in PARTS))]
+
+
+def _check_classes(dataset: Dataset) -> None:
     for part in PARTS:
-        found = classes[torch.from_numpy(extra[part])].unique().tolist()
+        found = dataset.y[torch.from_numpy(dataset.extra[part])].unique().tolist()
         if len(found) == 1:
             raise InputError(
-                f"{path}: {part} has only one class, {found[0]}: split the graphs in another way "
+                f"{dataset.name}: {part} has only one class, {found[0]}: split the graphs in another way "
                 "(maggnn data pack: --seed, or --split with a column)"
             )
-
-
-def official_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:
-    """The one split that the file brings."""
-    return [Split(*(torch.from_numpy(dataset.extra[part]).sort().values for part in PARTS))]
 
 
 def _check_parts(extra: Mapping[str, np.ndarray], num_graphs: int, path: Path) -> None:

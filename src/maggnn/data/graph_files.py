@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from maggnn.data.inputs import pack_smiles
-from maggnn.data.molecules.rows import CsvTable, open_table
+from maggnn.data.molecules.rows import RowTable, open_table
 from maggnn.data.registry import load
 from maggnn.data.sources import read_packed
 from maggnn.errors import InputError
@@ -74,7 +74,7 @@ def _read_csv(path: Path) -> PackedGraphs:
     return _pack_molecules(path, _column(table, column))
 
 
-def _column(table: CsvTable, place: int) -> Iterator[str]:
+def _column(table: RowTable, place: int) -> Iterator[str]:
     for record in table.records():
         if record.reason:
             raise InputError(f"{table.path}: {record.reason}")

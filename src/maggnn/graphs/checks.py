@@ -10,10 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Level, owner_of
+
+MOST_MOVED = 1e-4
+"""In units of a column's spread: what rounding to float32 may move a target by."""
 
 NEEDS_A_NODE = "every graph needs at least one node to mark"
 
@@ -103,6 +107,16 @@ def level_of(targets: Sequence[Tensor], num_nodes: Sequence[int]) -> Level:
                 f"or one row a node (here {nodes})"
             )
     return "node"
+
+
+def short_floats(values: Tensor) -> Tensor:
+    """Floats [rows, ...] as float32 where this keeps what distinguishes the rows of every column, else in double."""
+    rounded, exact = values.float(), values.double()
+    if values.dtype != torch.float64 or len(values) < 2:
+        return rounded
+    spread = exact.std(dim=0, correction=0)
+    moved = (exact - rounded.double()).abs().amax(dim=0)
+    return values if bool((moved > MOST_MOVED * spread).any()) else rounded
 
 
 def _check_nodes(num_nodes: Tensor) -> None:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.checks import short_floats
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.rounding import short_floats
 from maggnn.model.kernels import reference
 from maggnn.model.kernels.messages import sum_nodes
 

@@ -48,6 +48,7 @@ def test_a_column_is_taken_for_what_it_holds(tmp_path, values, classes):
         (["-1", "1", "1.0", "-1"], r"few whole numbers \(-1, 1\)"),
         (["Ring", "ring", "chain"], r"differ only in case \('Ring', 'ring' in line 3\)"),
         (["yes", "yes"], r"only one class, 'yes'"),
+        (["long" * 50_000, "short"], r"a label of 200000 characters \('longlong.*' in line 2\): at most 200"),
     ],
 )
 def test_a_column_that_can_be_read_in_two_ways_stops_with_the_choice(tmp_path, values, message):

@@ -30,6 +30,7 @@ NAMES: dict[str, tuple[str, ...]] = {
         "Dataset", "Split", "load", "check", "stratified_folds", "all_in_all", "data_root", "load_packed_file",
     ),
     "maggnn.data.molecules.table": ("read_table", "PackedTable"),
+    "maggnn.data.molecules.target_column": ("target_kind", "TargetKind"),
     "maggnn.data.packing": ("pack", "save_packed"),
     "maggnn.data.sources": ("read_packed",),
     "maggnn.data.benchmarks": ("load_own",),

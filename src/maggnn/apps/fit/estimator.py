@@ -39,7 +39,7 @@ from maggnn.data.inputs import packed_inputs
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
-from maggnn.graphs.rounding import short_floats
+from maggnn.graphs.checks import short_floats
 
 FEWEST_HELD_OUT = 20
 """Graphs that a validation part needs: fewer would choose among weights by chance."""

@@ -132,12 +132,18 @@ def _check_balance(path: Path, target: str, balance: dict[str, dict[str, int]], 
     for part, counts in balance.items():
         found = [label for label, count in counts.items() if count]
         if len(found) < 2:
-            others = "another --seed, --split random" if choice.deal else "another --seed"
-            others = "another column" if choice.column else others
             raise InputError(
                 f"{path}: {part} has only one class of {target!r}, {found[0]!r} ({counts[found[0]]} rows; split: "
-                f"{choice.words}): give {others}, or --split column:NAME with a column that says train, val or test"
+                f"{choice.words}): {_other_splits(choice)}"
             )
+
+
+def _other_splits(choice: SplitChoice) -> str:
+    """What to do about a split that does not serve."""
+    if choice.column is not None:
+        return f"deal the rows out anew in column {choice.column!r}, or give --split random or --split scaffold"
+    others = "another --seed, --split random" if choice.deal else "another --seed"
+    return f"give {others}, or --split column:NAME with a column that says train, val or test"
 
 
 def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays) -> None:

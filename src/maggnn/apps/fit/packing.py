@@ -21,7 +21,8 @@ from maggnn.data.packing import DuplicateWarning, check_name, save_packed
 from maggnn.training.progress import Progress
 
 ERRORS_SHOWN = 10
-SMILES_SHOWN = 100
+SMILES_SHOWN = 1000
+"""Characters of a SMILES that was left out; its row says where the rest is."""
 
 
 def pack_table(
@@ -89,4 +90,4 @@ def write_errors(path: Path, errors: list[RowError]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("row", "smiles", "reason"))
-        writer.writerows((error.row, error.smiles, error.reason) for error in errors)
+        writer.writerows((error.row, error.smiles, error.reason) for error in map(_short, errors))

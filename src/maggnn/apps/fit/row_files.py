@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from maggnn.data.molecules.rows import check_names, column_place, open_table
+from maggnn.data.molecules.rows import check_ending, check_names, column_place, open_table, parquet_tools
 from maggnn.data.molecules.table import count_lines
 from maggnn.errors import InputError
 
@@ -55,18 +55,15 @@ class Source:
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All rows in their order, `size` at a time."""
         readers = {".csv": _csv_chunks, ".smi": _smi_chunks, ".parquet": _parquet_chunks}
-        return readers[self.path.suffix](self, size)
+        return readers[self.path.suffix.lower()](self, size)
 
 
 def open_source(path: Path, smiles: str) -> Source:
     """The table at `path`; a .smi file has no header, its first column is the SMILES and the rest a name."""
-    if path.suffix not in READABLE:
-        raise InputError(f"{path}: cannot read {path.suffix or 'a file without an ending'}, only {', '.join(READABLE)}")
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    if path.suffix == ".smi":
+    check_ending(path, READABLE)
+    if path.suffix.lower() == ".smi":
         return Source(path, ["smiles", "name"], [None, None], 0, count_lines(path))
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         return _open_parquet(path, smiles)
     table = open_table(path)
     place = table.place(smiles)
@@ -81,7 +78,7 @@ def check_writable_name(path: Path) -> None:
             f"{path}: cannot write {path.suffix or 'a file without an ending'}, only {', '.join(WRITABLE)}"
         )
     if path.suffix == ".parquet":
-        _parquet(path)
+        parquet_tools(path)
 
 
 def write_part(
@@ -89,7 +86,7 @@ def write_part(
 ) -> None:
     """Write rows to a file of their own: CSV without a header, or Parquet."""
     if kind == ".parquet":
-        arrow, parquet = _parquet(path)
+        arrow, parquet = parquet_tools(path)
         arrays = [
             arrow.array(column, type=_arrow_type(arrow, kind)) for column, kind in zip(columns, types, strict=True)
         ]
@@ -102,7 +99,7 @@ def write_part(
 def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str]) -> None:
     """One file of all parts, a part at a time in memory."""
     if kind == ".parquet":
-        _, parquet = _parquet(path)
+        _, parquet = parquet_tools(path)
         with parquet.ParquetWriter(path, parquet.read_schema(parts[0])) as writer:
             for part in parts:
                 writer.write_table(parquet.read_table(part))
@@ -143,7 +140,7 @@ def _smi_chunks(source: Source, size: int) -> Iterator[Chunk]:
 
 
 def _open_parquet(path: Path, smiles: str) -> Source:
-    arrow, parquet = _parquet(path)
+    arrow, parquet = parquet_tools(path)
     try:
         with parquet.ParquetFile(path) as file:
             schema, num_rows = file.schema_arrow, file.metadata.num_rows
@@ -157,7 +154,7 @@ def _open_parquet(path: Path, smiles: str) -> Source:
 
 
 def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
-    arrow, parquet = _parquet(source.path)
+    arrow, parquet = parquet_tools(source.path)
     try:
         with parquet.ParquetFile(source.path) as file:
             for batch in file.iter_batches(batch_size=size):
@@ -171,12 +168,3 @@ def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
 def _arrow_type(arrow: Any, kind: Any) -> Any:
     """A Parquet type: of the input, or of a name for one."""
     return {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64()}.get(kind, kind)
-
-
-def _parquet(path: Path) -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise InputError(f"{path}: Parquet needs pyarrow: pip install 'maggnn[parquet]'") from error
-    return pyarrow, parquet

@@ -1,4 +1,4 @@
-"""The rows of a CSV table, read by one set of rules wherever the package reads one.
+"""The rows of a table (.csv, .parquet), read by one set of rules wherever the package reads one.
 
     text        UTF-8, with or without a byte order mark; cells are separated by commas
     header      the first row; no two columns have the same name
@@ -7,7 +7,8 @@
     a cell      has at most 1,000,000 characters
     empty lines are no rows
 
-Lines are counted from 1, the header's; a row whose cells run over several lines has the number of its first.
+Lines are counted from 1, the header's; a row whose cells run over several lines has the number of its first. Rows of
+a Parquet file are numbered as if they were lines of such a table, and their cells become text.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maggnn.errors import InputError, did_you_mean
 
+TABLES = (".csv", ".parquet")
+"""Endings of tables with a header."""
+
+ROWS_AT_ONCE = 4096
 MOST_CHARACTERS = 1_000_000
 """Of a cell: far more than a molecule needs, and few enough to find a quote that never closes."""
 
@@ -34,7 +39,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CsvTable:
+class RowTable:
     """A table with a header that has been read; rows are read when they are asked for."""
 
     path: Path
@@ -47,7 +52,7 @@ class CsvTable:
     def records(self) -> Iterator[Record]:
         """All rows in their order."""
         width = len(self.names)
-        rows = _rows(self.path)
+        rows = _reader(self.path)
         next(rows, None)
         for line, cells in rows:
             ragged = f"line {line} has {len(cells)} cells where the header has {width}"
@@ -58,13 +63,22 @@ class CsvTable:
         return sum(1 for _ in self.records())
 
 
-def open_table(path: Path) -> CsvTable:
+def open_table(path: Path) -> RowTable:
     """The table at `path`, whose header is in order."""
-    _, names = next(_rows(path), (1, []))
+    check_ending(path, TABLES)
+    _, names = next(_reader(path), (1, []))
     if not names:
         raise InputError(f"{path}: the table has no header")
     check_names(path, names)
-    return CsvTable(path, names)
+    return RowTable(path, names)
+
+
+def check_ending(path: Path, known: Sequence[str]) -> None:
+    """A file that is there, with an ending that says what it holds."""
+    if path.suffix.lower() not in known:
+        raise InputError(f"{path}: cannot read {path.suffix or 'a file without an ending'}, only {', '.join(known)}")
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
 
 
 def check_names(path: Path, names: Sequence[str]) -> None:
@@ -84,7 +98,36 @@ def column_place(path: Path, header: Sequence[str], name: str) -> int:
     raise InputError(f"{path}: no column {name!r}{did_you_mean(name, header)}")
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def parquet_tools(path: Path) -> tuple[Any, Any]:
+    """PyArrow and its Parquet module, which are an extra."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(f"{path}: Parquet needs pyarrow: pip install 'maggnn[parquet]'") from error
+    return pyarrow, parquet
+
+
+def _reader(path: Path) -> Iterator[tuple[int, list[str]]]:
+    return _parquet_rows(path) if path.suffix.lower() == ".parquet" else _csv_rows(path)
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Every row as text, after the names of the columns."""
+    arrow, parquet = parquet_tools(path)
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield 1, list(file.schema_arrow.names)
+            line = 1
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+                for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    line += 1
+                    yield line, ["" if cell is None else str(cell) for cell in cells]
+    except (OSError, arrow.ArrowException) as error:
+        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Every row, the header too, with the line that it begins on."""
     csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
     begins = 1

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 
 from maggnn.data.molecules.atom_features import DEFAULT
-from maggnn.data.molecules.rows import CsvTable, Record, open_table
+from maggnn.data.molecules.rows import Record, RowTable, open_table
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
 from maggnn.errors import InputError
-from maggnn.graphs.rounding import short_floats
+from maggnn.graphs.checks import short_floats
 
 PARTS = ("train", "val", "test")
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
@@ -66,7 +66,7 @@ def read_table(
     task: str | TargetKind = "auto",
     deal: Deal | None = None,
 ) -> PackedTable:
-    """Featurise and pack a CSV table with a header.
+    """Featurise and pack a table with a header, a .csv or a .parquet.
 
     Classes are stored as integers, the places of their labels in `target.classes`, numbers as floats. One column gives
     y [G], several [G, columns]. Molecules in more than one part of the split cause a `DuplicateWarning`.
@@ -124,7 +124,7 @@ class _Columns:
 class _Reading:
     """The rows of a table on their way: those sent to be featurised wait in `sent` for their molecule."""
 
-    def __init__(self, table: CsvTable, columns: _Columns, kind: TargetKind) -> None:
+    def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind) -> None:
         self.table, self.columns, self.kind = table, columns, kind
         self.num_rows = 0
         self.errors: list[RowError] = []
@@ -175,7 +175,7 @@ class _Row(NamedTuple):
     part: str
 
 
-def _columns(table: CsvTable, smiles_column: str, target_columns: Sequence[str], split_column: str | None) -> _Columns:
+def _columns(table: RowTable, smiles_column: str, target_columns: Sequence[str], split_column: str | None) -> _Columns:
     if not target_columns:
         raise InputError(f"{table.path}: name at least one target column")
     if smiles_column in target_columns:

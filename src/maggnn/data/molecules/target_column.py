@@ -40,6 +40,9 @@ MOST_CLASSES = 20
 MOST_LABELS = 100
 """More classes than that are taken for a mistake."""
 
+LONGEST_LABEL = 200
+"""Characters: a longer one is taken for a mistake."""
+
 LARGEST = float(np.finfo(np.float32).max)
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
@@ -266,6 +269,12 @@ def _classes(column: _Column) -> tuple[str, ...]:
         raise InputError(f"{column.where} has only one class, {labels[0]!r}: nothing to learn")
     if len(labels) > MOST_LABELS:
         raise InputError(f"{column.where} has {len(labels)} classes, at most {MOST_LABELS} are possible")
+    long = [label for label in found if len(label) > LONGEST_LABEL]
+    if long:
+        raise InputError(
+            f"{column.where} has a label of {len(long[0])} characters ({column.example(long[:1])}): at most "
+            f"{LONGEST_LABEL} are possible"
+        )
     return labels
 
 

@@ -73,7 +73,7 @@ def large_graphs(path: Path, num_nodes: int = 300) -> Path:
         far = np.abs(ends[0] - ends[1]) % (num_nodes - 1) > 1
         chords = np.unique(np.sort(ends[:, far], axis=0), axis=1)
         graphs.append(np.concatenate([ring, chords], axis=1))
-    parts = {"train": np.arange(4), "val": np.arange(4, 5), "test": np.arange(4, 6)}
+    parts = {"train": np.arange(4), "val": np.arange(4, 6), "test": np.arange(4, 6)}
     save_packed(
         path,
         {

@@ -42,7 +42,7 @@ class DataConfig:
 
     name: str = option("sr25", "data set, a name from `maggnn data list`")
     fold: int = option(0, "which split of the set's protocol (CSL, EXP: one of ten folds)", at_least=0)
-    split_seed: int = option(0, "seed that deals the graphs into folds", at_least=0)
+    split_seed: int = option(0, "seed that deals the graphs into folds", at_least=0, at_most=2**62)
 
 
 @dataclass(frozen=True)

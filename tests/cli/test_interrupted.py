@@ -1,5 +1,6 @@
 """Commands that are killed or run out of disk: one line, nothing lost, and the same command goes on."""
 
+import json
 import os
 import resource
 import signal
@@ -114,6 +115,23 @@ def test_training_without_room_says_so(folder, started):
     code, err = ended(started("train", "tiny.toml", "-o", "run", cwd=folder, largest_file=10_000))
     assert code == 2 and "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("maggnn: run/")
+
+
+def test_a_log_without_room_says_so_and_the_run_goes_on_later(folder, started):
+    """The disk is full between two checkpoints."""
+    (folder / "logged.toml").write_text(
+        '[data]\nname = "shrikhande_rook"\n[encoder]\nnum_layers = 1\nhidden = 4\n[agent]\ntuple_order = 0\n'
+        "num_tuples = 1\nnum_moves = 0\n[training]\npredictor_steps = 700\nagent_steps = 0\nbatch_size = 2\n"
+        "[runtime]\nlog_every = 1\ncheckpoint_every = 100\ntests = 1\n"
+    )
+    command = ("train", "logged.toml", "-o", "logged")
+    code, err = ended(started(*command, cwd=folder, largest_file=30_000))
+    assert code == 2 and "Traceback" not in err, err
+    assert err.strip().splitlines()[-1].startswith("maggnn: logged/metrics.jsonl: cannot be written")
+    code, err = ended(started(*command, cwd=folder))
+    assert code == 0, err
+    steps = [json.loads(line)["step"] for line in (folder / "logged" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == list(range(700))
 
 
 def waited_for(path: Path, process: subprocess.Popen[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from maggnn.apps.terminal import AsJson, print_table, run_app, tell
+from maggnn.apps.terminal import MOST_SEED, AsJson, print_table, run_app, tell
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False,
@@ -78,7 +78,7 @@ def figure(
     run: Annotated[Path, typer.Argument(help="run folder of a trained model")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
     graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
-    seed: Annotated[int, typer.Option(help="seed of the starting tuples")] = 0,
+    seed: Annotated[int, typer.Option(help="seed of the starting tuples", min=0, max=MOST_SEED)] = 0,
 ) -> None:
     """Draw a figure of the paper from a run folder."""
     from maggnn_paper.figures.commands import draw

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from maggnn import __version__
-from maggnn.apps.terminal import AsJson, print_table, run_app, tell
+from maggnn.apps.terminal import MOST_SEED, AsJson, print_table, run_app, tell
 from maggnn.errors import InputError
 
 app = typer.Typer(
@@ -97,7 +97,7 @@ def fit(
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
-    seed: Annotated[int, typer.Option(help="of the split and of training")] = 0,
+    seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
     workers: Workers = 2,
@@ -175,7 +175,7 @@ def tune(
     steps: Annotated[int | None, typer.Option(help="of a trial's training, if not as usual", min=1)] = None,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
-    seed: Annotated[int | None, typer.Option(help="of split, trials and training", min=0)] = None,
+    seed: Annotated[int | None, typer.Option(help="of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,
     as_json: AsJson = False,
@@ -246,7 +246,7 @@ def data_pack(
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
     features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
     split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
-    seed: Annotated[int, typer.Option(help="seed of the split, where no column gives it")] = 0,
+    seed: Annotated[int, typer.Option(help="of the split, where no column gives it", min=0, max=MOST_SEED)] = 0,
     workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
@@ -370,7 +370,7 @@ def explain(
         ),
     ] = [Path("explain.html")],  # noqa: B006
     moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
-    seed: Annotated[int, typer.Option(help="of random starts and moves", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="of random starts and moves", min=0, max=MOST_SEED)] = 0,
     target: Annotated[
         list[str], typer.Option(help="the true class or number, for scores; once a target", metavar="VALUE")
     ] = [],  # noqa: B006

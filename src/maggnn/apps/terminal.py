@@ -5,6 +5,7 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Annotated, Any
@@ -16,8 +17,16 @@ from maggnn.errors import InputError, missing_extra
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Click's error for a wrong flag or argument; typer has moved click about, its own subclass has not moved."""
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+LONGEST = 120
+"""Letters of a path that a message shows."""
+
 STOPPED = 130
 """Exit code after Ctrl-C; typer returns it in place of the interrupt."""
+
+MOST_SEED = 2**62
+"""Of options that seed generators, as of `runtime.seed`: what is added to a seed still fits 64 bits."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
 
@@ -29,6 +38,7 @@ def run_app(app: typer.Typer, name: str) -> None:
     # oneDNN keeps what it prepared for a thousand shapes, and batches of graphs never have the same one twice.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     try:
+        _check_arguments(sys.argv[1:])
         code = app(standalone_mode=False)  # what a command's exit code is to be, where it does not just return
     except UsageError as error:
         sys.exit(_fail(name, f"{' '.join(error.format_message().split())} (see {name} --help)", code=2))
@@ -39,6 +49,11 @@ def run_app(app: typer.Typer, name: str) -> None:
         if message is None:
             raise
         sys.exit(_fail(name, message, code=2))
+    except OSError as error:  # a name that is too long, a disk that is full or cannot be read
+        if error.filename is None and error.errno not in NO_ROOM:
+            raise
+        where = "" if error.filename is None else f"{_shortened(str(error.filename))}: "
+        sys.exit(_fail(name, f"{where}{error.strerror}", code=2))
     except KeyboardInterrupt:
         code = STOPPED
     if code == STOPPED:
@@ -46,6 +61,19 @@ def run_app(app: typer.Typer, name: str) -> None:
         sys.exit(_fail(name, message, STOPPED))
     if isinstance(code, int):
         sys.exit(code)
+
+
+def _check_arguments(arguments: list[str]) -> None:
+    """Refuse names that are not UTF-8 before any work: model files and cards, which hold names, are."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{argument!a}: is not UTF-8; rename it") from None
+
+
+def _shortened(path: str) -> str:
+    return path if len(path) <= LONGEST else f"{path[: LONGEST // 2]}...{path[-LONGEST // 2 :]}"
 
 
 def tell(line: str) -> None:

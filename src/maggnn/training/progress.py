@@ -6,6 +6,7 @@ remain, so that training needs nothing but torch.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -15,6 +16,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -126,30 +130,40 @@ class Log:
     """Scalars of a run: appended to `metrics.jsonl` and, where installed, written for TensorBoard."""
 
     def __init__(self, folder: Path | None, position: tuple[int, int]) -> None:
-        self.file = None
+        self.file = self.path = None
         self.board: Any = None
         if folder is not None:
-            path = folder / LOG
-            _forget_after(path, position)
-            self.file = path.open("a", encoding="utf-8")
+            self.path = folder / LOG
+            _forget_after(self.path, position)
+            self.file = self.path.open("a", encoding="utf-8")
             self.board = _tensorboard(folder)
 
     def write(self, phase: int, step: int, scalars: Mapping[str, Tensor | float]) -> dict[str, float]:
         """Log and return plain numbers (reading a tensor waits for the device)."""
         values = {name: float(value) for name, value in scalars.items()}
+        try:
+            self._keep(phase, step, values)
+        except OSError as error:  # a full disk
+            reason = error.strerror or error
+            raise InputError(
+                f"{self.path}: cannot be written ({reason}); the same command goes on from the last checkpoint"
+            ) from error
+        return values
+
+    def _keep(self, phase: int, step: int, values: Mapping[str, float]) -> None:
         if self.file is not None:
             self.file.write(json.dumps({"phase": phase, "step": step, **values}) + "\n")
             self.file.flush()
         if self.board is not None:
             for name, value in values.items():
                 self.board.add_scalar(name, value, step)
-        return values
 
     def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-        if self.board is not None:
-            self.board.close()
+        """What could not be written has been said."""
+        for part in (self.file, self.board):
+            if part is not None:
+                with contextlib.suppress(OSError):
+                    part.close()
 
 
 def read_log(folder: Path) -> list[dict[str, float]]:
@@ -170,7 +184,8 @@ def _forget_after(path: Path, position: tuple[int, int]) -> None:
             continue  # the line the kill cut short
         if (entry["phase"], entry["step"]) < position:
             kept.append(line + "\n")
-    path.write_text("".join(kept), encoding="utf-8")
+    with whole_file(path) as waiting:
+        waiting.write_text("".join(kept), encoding="utf-8")
 
 
 def _tensorboard(folder: Path) -> Any:

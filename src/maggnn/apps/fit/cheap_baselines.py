@@ -42,6 +42,7 @@ def rivals(
         y: [G] for classes, [G, targets] for numbers.
         classes: how many there are; 0 for numbers.
     """
+    seed %= 2**32  # scikit-learn takes no more
     train = np.random.default_rng(seed).permutation(train)[:MOST_ROWS]
     rows = [canonical[int(row)] for row in (*train, *test)]
     described = _described(rows, workers)

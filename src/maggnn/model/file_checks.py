@@ -51,7 +51,7 @@ def check_header_size(path: Path) -> None:
             size = int.from_bytes(file.read(8), "little")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
-    if size > MOST_HEADER:
+    if not 2 <= size <= MOST_HEADER:  # the shortest is {}
         raise InputError(f"{path}: truncated or damaged (no model has a header of {size} bytes)")
 
 

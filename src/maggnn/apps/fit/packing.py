@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from maggnn.apps.fit.row_files import cell_text
 from maggnn.data.molecules.smiles import RowError
 from maggnn.data.molecules.table import PARTS, count_lines, read_table
 from maggnn.data.packing import DuplicateWarning, check_name, save_packed
@@ -74,4 +75,4 @@ def write_errors(path: Path, errors: list[RowError]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("row", "smiles", "reason"))
-        writer.writerows((error.row, error.smiles, error.reason) for error in errors)
+        writer.writerows((error.row, error.smiles, cell_text(error.reason)) for error in errors)

@@ -46,14 +46,13 @@ HOSTILE = ("<img src=x onerror=alert(1)>", "=1+1`|**$\\frac$")
 
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_a_card_of_hostile_names(tmp_path, task):
-    judged = {"this model (MAG-GNN)": Judged(1.0, torch.ones(10).numpy())}
+    score = Judged(1.0, torch.ones(10).numpy())
     classes, targets = (HOSTILE, HOSTILE[:1]) if task == "classification" else ((), HOSTILE)
     facts = Facts("smiles", task, "ogb", HOSTILE[1], targets, classes, "accuracy" if classes else "mae", {"train": 1})
     answers = torch.tensor([[0.2, 0.8], [0.6, 0.4]])
     y = torch.tensor([0, 1]) if classes else answers
-    test = model_card.Test(
-        answers, y, judged, {} if classes else dict.fromkeys(HOSTILE, judged["this model (MAG-GNN)"])
-    )
+    each = {} if classes else dict.fromkeys(HOSTILE, score)
+    test = model_card.Test(answers, y, {"this model (MAG-GNN)": score}, each)
     write_card(tmp_path, facts, Origin(f"{HOSTILE[0]}.csv", "random", 2, 0, 0, 1.0), test)
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "<img" not in card and "&lt;img" in card

@@ -50,8 +50,8 @@ class EncoderConfig:
     """The MPNN g of Eq. 1, used for g_p and for g_rl."""
 
     conv: str = option("gin", "gin, gine, or the name of any PyG convolution such as GATConv")
-    num_layers: int = option(5, "T: message-passing layers", at_least=1)
-    hidden: int = option(96, "d: width", at_least=1)
+    num_layers: int = option(5, "T: message-passing layers", at_least=1, at_most=1_000)
+    hidden: int = option(96, "d: width", at_least=1, at_most=16_384)
     norm: Literal["batch", "layer"] = option("batch", "normalisation after each linear map")
     jk: Literal["none", "sum", "last"] = option(
         "none",
@@ -60,7 +60,9 @@ class EncoderConfig:
     )
     residual: bool = option(False, "add a layer's input to its output")
     dropout: float = option(0.0, "share of a layer's outputs that training drops", at_least=0, at_most=0.9)
-    random_walk: int = option(0, "steps whose return probabilities describe each node beside its features", at_least=0)
+    random_walk: int = option(
+        0, "steps whose return probabilities describe each node beside its features", at_least=0, at_most=256
+    )
     distances: bool = option(
         False, "describe each node also by how many nodes are 1, 2, ... 12 edges away", experimental=True
     )
@@ -101,9 +103,9 @@ class PredictorConfig:
 class AgentConfig:
     """The agent and its search."""
 
-    num_tuples: int = option(1, "m: node tuples, that is marked copies of the graph", at_least=1)
-    tuple_order: int = option(2, "k: nodes in a tuple; 0 is a plain GNN without marks", at_least=0)
-    num_moves: int = option(4, "t: moves of a search", at_least=0)
+    num_tuples: int = option(1, "m: node tuples, that is marked copies of the graph", at_least=1, at_most=1_024)
+    tuple_order: int = option(2, "k: nodes in a tuple; 0 is a plain GNN without marks", at_least=0, at_most=16)
+    num_moves: int = option(4, "t: moves of a search", at_least=0, at_most=1_000)
     actions: Literal["simultaneous", "in_turn", "choose"] = option(
         "simultaneous", "every tuple moves at once, tuples move in turn, or the agent chooses the tuple too"
     )
@@ -143,14 +145,20 @@ class RivalConfig:
 
     name: str = option("", "a baseline of maggnn-paper, such as ngnn or i2gnn, in place of g_p; empty: MAG-GNN itself")
     hops: int = option(
-        3, "how far the subgraphs of a root reach, in edges; 0: the whole graph", at_least=0, experimental=True
+        3,
+        "how far the subgraphs of a root reach, in edges; 0: the whole graph",
+        at_least=0,
+        at_most=64,
+        experimental=True,
     )
     pooling: Literal["mean", "sum"] = option(
         "mean", "how ngnn, i2gnn and gnn-ak+ pool the nodes of a subgraph", experimental=True
     )
-    copies: int = option(4, "copies of each graph, for methods that draw some at random", at_least=1, experimental=True)
+    copies: int = option(
+        4, "copies of each graph, for methods that draw some at random", at_least=1, at_most=1_024, experimental=True
+    )
     largest_ring: int = option(
-        6, "of the rings that gsn counts and cin makes cells of, in nodes", at_least=3, experimental=True
+        6, "of the rings that gsn counts and cin makes cells of, in nodes", at_least=3, at_most=64, experimental=True
     )
 
 
@@ -158,7 +166,7 @@ class RivalConfig:
 class ReplayConfig:
     """The buffer D of experience."""
 
-    capacity: int = option(30_000, "experiences kept (memory size)", at_least=1)
+    capacity: int = option(30_000, "experiences kept (memory size)", at_least=1, at_most=100_000_000)
     warmup: int = option(1_000, "experiences before the first Q update ('until D has enough memory')", at_least=1)
     walk_length: int = option(
         4,
@@ -335,6 +343,8 @@ def _with_experimental(values: dict[str, Any], origin: str) -> dict[str, Any]:
 
 def from_dict(values: Mapping[str, Any], origin: str) -> Config:
     """Build a config from plain values; anything unknown or of the wrong type is an `InputError`."""
+    if not isinstance(values, Mapping):
+        raise InputError(f"{origin}: settings are a {type(values).__name__}, must be sections")
     sections = {section.name: section for section in fields(Config)}
     hints = get_type_hints(Config)
     built: dict[str, Any] = {}
@@ -420,7 +430,10 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
             raise InputError(f"{where} is {value!r}, must be one of {', '.join(choices)}")
         return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(f"{where} is too large a number") from None
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise InputError(f"{where} is {value!r} ({type(value).__name__}), must be {hint.__name__}")
     return value

@@ -4,12 +4,15 @@ That the module which is traced equals the model for every setting is tested in 
 """
 
 import importlib.util
+import io
 import json
 import random
+import re
 import resource
 import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +33,7 @@ from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.inference.engine import Engine
+from maggnn.inference.export import program as programs
 from maggnn.inference.export.program import SUFFIXES, ExportedModel, load_exported, program_inputs
 from maggnn.inference.export.search import ExportedSearch
 from maggnn.model.mag_gnn import MagGNN
@@ -88,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, fitted: FittedModel) -> Pat
 def exported(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedModel:
     """The program, from a folder without the model."""
     elsewhere = shutil.copy(folder / "model.pt2", tmp_path_factory.mktemp("elsewhere") / "program.pt2")
-    return maggnn.load_exported(elsewhere)
+    return maggnn.load_exported(elsewhere, trust=True)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +145,7 @@ def test_strings_are_not_guessed_at_by_a_program_for_graphs(tmp_path):
     estimator = MagClassifier(inputs="graph6", steps=2).fit(lines, ["ring", "chain"] * 6)
     estimator.fitted_.save(tmp_path / "model")
     export_model(tmp_path / "model", tmp_path / "model.pt2")
-    exported = load_exported(tmp_path / "model.pt2")
+    exported = load_exported(tmp_path / "model.pt2", trust=True)
     for inputs in ("auto", "smiles"):
         with pytest.raises(InputError, match=r"fitted to graphs, not to SMILES: .* inputs='graph6'"):
             exported.predict(["CC"], inputs=inputs)
@@ -166,7 +170,7 @@ def test_random_starts_are_an_input(tmp_path, called):
     said = json.loads(called("export", random_starts(tmp_path), "-o", tmp_path / "x.pt2", "--json").output())
     assert list(said["inputs"]) == ["edge_index", "node_graph", "num_nodes", "tuples"]
     assert said["output"]["what"] == "probabilities of the classes"
-    exported = load_exported(tmp_path / "x.pt2")
+    exported = load_exported(tmp_path / "x.pt2", trust=True)
     rings = [nx.cycle_graph(size) for size in range(3, 9)]
     answers = exported.predict(rings, seed=3)
     assert torch.equal(answers, exported.predict(rings, seed=3))
@@ -203,12 +207,12 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, called)
         assert words in called("export", *arguments, "--overwrite").mistake(), arguments
     assert (tmp_path / "old.pt2").read_bytes() == b"old"
     with pytest.raises(InputError, match="no such file"):
-        load_exported(tmp_path / "absent.pt2")
+        load_exported(tmp_path / "absent.pt2", trust=True)
     whole = (folder / "model.pt2").read_bytes()
     for cut in (0, 100, len(whole) // 2):
         (tmp_path / "cut.pt2").write_bytes(whole[:cut])
         with pytest.raises(InputError, match="truncated, damaged"):
-            load_exported(tmp_path / "cut.pt2")
+            load_exported(tmp_path / "cut.pt2", trust=True)
 
 
 def test_a_full_disk_leaves_the_previous_file(tmp_path):
@@ -234,7 +238,7 @@ def test_a_program_that_cannot_be_read_back_is_not_said_to_be_unwritable(tmp_pat
 
 
 def agree(first: Path, second: Path) -> None:
-    one, other = load_exported(first), load_exported(second)
+    one, other = load_exported(first, trust=True), load_exported(second, trust=True)
     for smiles in batches():
         torch.testing.assert_close(one.predict(smiles), other.predict(smiles), rtol=1e-5, atol=1e-5)
 
@@ -250,7 +254,7 @@ def test_distance_marks_are_exported(kind, tmp_path):
     path = tmp_path / f"x{SUFFIXES[kind]}"
     export_model(tmp_path, path, kind)
     graphs = [nx.path_graph(7), nx.star_graph(4), nx.cycle_graph(5), nx.empty_graph(1), nx.empty_graph(3)]
-    answers = load_exported(path).predict(graphs)
+    answers = load_exported(path, trust=True).predict(graphs)
     expected = Engine(model, "cpu").predict(pack_networkx(graphs)).softmax(dim=-1)
     torch.testing.assert_close(answers, expected, rtol=1e-5, atol=1e-6)
 
@@ -271,7 +275,7 @@ def test_onnx_answers_alike_and_repeats_with_several_threads(whole, tmp_path, ca
     path = tmp_path / "x.onnx"
     called("export", whole / "model", "-o", path, "--format", "onnx").output()
     agree(whole / "model.pt2", path)
-    exported = load_exported(whole / "model.pt2")
+    exported = load_exported(whole / "model.pt2", trust=True)
     packed, _ = packed_inputs(MOLECULES)
     inputs = program_inputs(exported.description, packed[torch.arange(len(packed))])
     feed = {name: value.numpy() for name, value in inputs.items()}
@@ -284,4 +288,69 @@ def test_onnx_answers_alike_and_repeats_with_several_threads(whole, tmp_path, ca
         torch.testing.assert_close(answers[0], exported.predict(packed), rtol=1e-4, atol=1e-4)
     path.write_bytes(path.read_bytes()[:1000])
     with pytest.raises(InputError, match="truncated, damaged"):
-        load_exported(path)
+        load_exported(path, trust=True)
+
+
+class Payload:
+    """What an unpickler without limits executes."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.marker,)
+
+
+def with_payload(program: Path, hostile: Path, marker: Path) -> Path:
+    """A copy of a .pt2 whose example inputs make a file when they are unpickled."""
+    with zipfile.ZipFile(program) as archive, zipfile.ZipFile(hostile, "w") as copy:
+        for name in archive.namelist():
+            pickled = io.BytesIO()
+            torch.save(Payload(marker), pickled)
+            copy.writestr(name, pickled.getvalue() if "sample_inputs" in name else archive.read(name))
+    return hostile
+
+
+def with_expression(program: Path, hostile: Path, marker: Path) -> Path:
+    """A copy of a .pt2 with a symbolic size that makes a file when it is evaluated."""
+    code = json.dumps(f"__import__('pathlib').Path({str(marker)!r}).touch()")
+    with zipfile.ZipFile(program) as archive, zipfile.ZipFile(hostile, "w") as copy:
+        for name in archive.namelist():
+            content = archive.read(name)
+            if name.endswith("models/model.json"):
+                content = re.sub(rb'"expr_str": "[^"]*"', lambda _: f'"expr_str": {code}'.encode(), content)
+            copy.writestr(name, content)
+    return hostile
+
+
+@pytest.mark.parametrize("make", [with_payload, with_expression])
+def test_a_hostile_program_executes_nothing_without_trust(folder, tmp_path, make):
+    marker = tmp_path / "made by the file"
+    hostile = make(folder / "model.pt2", tmp_path / "hostile.pt2", marker)
+    with pytest.raises(InputError, match=r"executes code .* trust=True .* onnx"):
+        load_exported(hostile)
+    assert not marker.exists()
+    with pytest.raises(InputError):
+        load_exported(hostile, trust=True)
+    assert marker.exists(), "this torch reads such a file without executing it: trust may not be needed any more"
+
+
+def test_a_compiled_program_is_not_opened_without_trust(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.pt2", "w") as archive:
+        archive.writestr("x/data/aotinductor/model/model.so", b"no library")
+    with pytest.raises(InputError, match="trust=True"):
+        load_exported(tmp_path / "x.pt2")
+
+
+WRONG = ["[]", "{", "{}", "1", "[" * 100_000]
+ENTRIES = [{"inputs": {"x": {"dtype": "load", "shape": [1, 2]}}}, {"source": 3}, {"inputs": []}, {"search": None}]
+ENTRIES += [{"inputs": {"tuples": {"dtype": "int64", "shape": ["graphs", 10**12, 2]}}}, {"inputs": {"y": {}}}]
+
+
+def test_what_a_program_says_of_itself_is_checked(exported, tmp_path):
+    texts = [*WRONG, *(json.dumps(exported.description | entry) for entry in ENTRIES)]
+    for text in texts:
+        with pytest.raises(InputError) as caught:
+            programs._description(tmp_path / "x.onnx", text)
+        assert "\n" not in str(caught.value)
+    programs._description(tmp_path / "x.onnx", json.dumps(exported.description))

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import shutil
 import signal
 import time
 from functools import partial
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from damage import edit_json
 from maggnn.apps.fit import predicting
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel
@@ -70,6 +72,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run) -> Path:
     said = run(*FIT, *words, "-o", "words", cwd=folder)
     assert "Best here:" in said and "random forest" in said and "gradient boosting" in said
     return folder
+
+
+def test_classes_of_a_model_are_no_formulas_and_own_cells_stay(folder, called, tmp_path):
+    """The rule of docs/security.md."""
+    shutil.copytree(folder / "words", tmp_path / "words")
+    names = ["=1+1", "@SUM(A1)", "-1"]
+    edit_json(tmp_path / "words" / "fitted.json", lambda values: values.update(classes=names))
+    own = ["=2+2", "+x", "-3", "@y"]
+    (tmp_path / "new.csv").write_text("smiles,own\n" + "".join(f"CCO,{cell}\nCCc1ccccc1,{cell}\n" for cell in own))
+    called("predict", "words", "new.csv", "-o", "out.csv", "--workers", "1", cwd=tmp_path).output()
+    rows = read(tmp_path / "out.csv")
+    assert [row["own"] for row in rows] == [cell for cell in own for _ in range(2)]
+    assert {row["predicted_kind"] for row in rows} <= {"'=1+1", "'@SUM(A1)", "-1"}
 
 
 def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):

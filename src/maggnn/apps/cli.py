@@ -27,6 +27,10 @@ SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+EXPORT_FORMATS = (
+    "torch, aoti (compiled, needs g++) or onnx; whoever reads a .pt2 (torch, aoti) executes code it may hold, "
+    "an .onnx is data alone"
+)
 
 
 def main() -> None:
@@ -144,7 +148,7 @@ def predict(
 def export(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` or `maggnn train` wrote")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the program: a .pt2, or a .onnx")],
-    kind: Annotated[str, typer.Option("--format", help="torch, aoti (compiled, needs g++) or onnx")] = "torch",
+    kind: Annotated[str, typer.Option("--format", help=EXPORT_FORMATS)] = "torch",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:

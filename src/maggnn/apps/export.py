@@ -8,7 +8,8 @@
 
 All take the same tensors by name and give the same answers; `inference/export/search.py` says which, and how ties are
 broken. What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for
-graphs of the kinds that the model was fitted to.
+graphs of the kinds that the model was fitted to. Whoever reads a .pt2 executes code that it may hold, so
+`load_exported` takes one with `trust=True` alone; an .onnx is data, and is the format for files that change hands.
 """
 
 from __future__ import annotations

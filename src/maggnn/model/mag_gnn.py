@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
-from maggnn.graphs.conversions import batch_from_pyg
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
 from maggnn.graphs.structure import with_structure
@@ -171,7 +170,10 @@ class MagGNN(nn.Module):
         Args:
             ties: which of equally promising moves is made; by default as the property `ties` says.
         """
-        graphs = graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
+        if not isinstance(graphs, GraphBatch):
+            from maggnn.graphs.conversions import batch_from_pyg  # who only reads our own batches does not need it
+
+            graphs = batch_from_pyg(graphs)
         self._check_features(graphs)
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from maggnn import config as configs
-from maggnn.config import AgentConfig, Config
+from maggnn.config import AgentConfig, Config, check_section
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model import saving as checkpoint
+from maggnn.model.features import FeatureSpec
+from maggnn.model.file_checks import section, whole
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.q_network import AgentShape, QNetwork
 
@@ -73,13 +75,22 @@ class PretrainedAgent:
 def pretrained_agent(name: str) -> PretrainedAgent:
     """The agent called `name`, one of `AGENTS` or the path of a file that `save_agent` wrote."""
     path = _path(name)
-    tensors, facts = checkpoint.load(path)
-    if "agent" not in facts:
-        raise InputError(f"{path}: holds no agent; `save_agent` writes one from a trained model")
+    tensors, facts, plan = checkpoint.load_planned(path, lambda facts: _plan(facts, path))
     shape = checkpoint.travelling_agent(facts["agent"])
     assert shape is not None
-    config = configs.from_dict(facts["config"], origin=str(path))
-    return PretrainedAgent(name, shape, facts["tuple_order"], tensors, config, facts["ledger"])
+    return PretrainedAgent(name, shape, facts["tuple_order"], tensors, plan.config, facts["ledger"])
+
+
+def _plan(facts: dict[str, Any], path: Path) -> checkpoint.Plan:
+    if "agent" not in facts:
+        raise InputError(f"{path}: holds no agent; `save_agent` writes one from a trained model")
+    shape = checkpoint.travelling_agent(section(facts, "agent"))
+    assert shape is not None
+    config = configs.from_dict(section(facts, "config"), origin=str(path))
+    order = whole(facts, "tuple_order", 1)
+    section(facts, "ledger")
+    check_section(replace(config.agent, tuple_order=order), str(path))
+    return checkpoint.Plan(lambda: shape.build(order), (shape.encoder,), (FeatureSpec(),), config)
 
 
 def agent_digest(name: str) -> str:
@@ -109,7 +120,7 @@ def save_agent(path: Path, model: MagGNN, config: Config, ledger: dict[str, Any]
         "config": configs.to_dict(config),
         "ledger": ledger,
     }
-    checkpoint.save(path, model.q_network.state_dict(), facts)
+    checkpoint.save(path, model.q_network.state_dict(), facts, with_checksum=True)
 
 
 def _path(name: str) -> Path:

@@ -25,6 +25,10 @@ EDGE_GREEN = "#2b9a3e"
 LIGHT_GREEN = "#a3d9a5"
 
 
+LONGEST_NAME = 60
+"""Of a column or a class, in a figure."""
+
+
 def new_figure(height: float, width: float = WIDTH) -> Figure:
     """A figure that no global state knows of."""
     from matplotlib.figure import Figure
@@ -47,6 +51,12 @@ def tidy(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         axes.spines[side].set_color(PALE)
+
+
+def literal(name: str) -> str:
+    """A name of the user's as it is: without formulas of matplotlib, line ends, or more letters than fit."""
+    line = " ".join(name.split())
+    return (line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "...").replace("$", r"\$")
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -1,7 +1,7 @@
 """A model for data of one's own: settings that need no knowledge of m, k and t, and the folder that it lives in.
 
     model.safetensors   weights and config, as every model of this package
-    fitted.json         what reading new data takes: where it came from, its columns, its classes
+    fitted.json         what reading new data takes: where it came from, its columns, its classes (`facts_file`)
 
 Whoever fits (`MagClassifier`, `maggnn fit`) makes a `Dataset` and calls `fit_model`; whoever predicts loads the folder
 and asks `FittedModel.predict` about packed graphs.
@@ -9,7 +9,6 @@ and asks `FittedModel.predict` about packed graphs.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -19,16 +18,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
-from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model, save_model
+from maggnn.model.saving import checksum_of, load_model, save_model
 from maggnn.training.run import train
 
 FACTS = "fitted.json"
@@ -142,24 +141,18 @@ class FittedModel:
     def save(self, folder: Path) -> None:
         """Write the folder's two files, each under another name first: what is there stays whole."""
         save_model(folder / MODEL, self.model, self.config)  # makes the folder
-        with whole_file(folder / FACTS) as waiting:
-            waiting.write_text(json.dumps(asdict(self.facts), indent=1) + "\n", encoding="utf-8")
+        write_values(folder / FACTS, asdict(self.facts), checksum_of(folder / MODEL))
 
     @classmethod
     def load(cls, folder: Path) -> FittedModel:
-        """The model of a folder that `save` wrote."""
+        """The model of a folder that `save` wrote; a folder that somebody changed is an `InputError`."""
         if not folder.is_dir():
             raise InputError(f"{folder}: no such model folder; `maggnn fit` makes one")
         model, config = load_model(folder / MODEL)
-        try:
-            values = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-            seen = {name: tuple(map(tuple, values.get(name, ()))) for name in ("seen_nodes", "seen_edges")}
-            names = {name: tuple(values[name]) for name in ("targets", "classes")}
-            facts = Facts(**{**values, **names, **seen})
-        except FileNotFoundError:
-            raise InputError(f"{folder}: has no {FACTS}: a training run, not a model that `maggnn fit` made") from None
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{folder / FACTS}: damaged ({error})") from error
+        if not (folder / FACTS).exists():
+            raise InputError(f"{folder}: has no {FACTS}: a training run, not a model that `maggnn fit` made")
+        facts = Facts(**read_values(folder / FACTS, Facts, checksum_of(folder / MODEL)))
+        check_agreement(folder / FACTS, facts, model)
         return cls(model, config, facts)
 
     def __repr__(self) -> str:

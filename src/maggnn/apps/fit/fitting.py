@@ -62,8 +62,6 @@ def fit_table(
     config = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
         config = _given_config(given, config, steps)
-    if own.table.target.guessed:
-        tell(f"{table}: {own.table.target.why}")
     with _only_here(out):
         _check_folder(out, overwrite)  # another fit may have ended here meanwhile
         return _fitted_folder(own, _facts(own, smiles, targets), config, table, out, workers, began)
@@ -73,6 +71,8 @@ def _fitted_folder(
     own: OwnTable, facts: Facts, config: Config, table: Path, out: Path, workers: int, began: float
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
+    if own.table.target.guessed:
+        tell(f"{table}: {own.table.target.why}")
     seed = config.runtime.seed
     fitted = fit_model(own.dataset, facts, config, _training_folder(out, own.table.arrays, config), quiet=False)
     test, seconds = _tested(fitted, own, seed, workers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,9 @@ OWN = "this model (MAG-GNN)"
 UNITS = {"auroc": "ROC-AUC in %", "accuracy": "accuracy in %", "mae": "mean absolute error"}
 MOST_NAMES = 20
 """Classes whose names fit beside a picture."""
+
+LONGEST_NAME = 100
+"""Of a column or a class, in the card."""
 
 
 @dataclass(frozen=True)
@@ -106,8 +110,21 @@ def with_interval(judged: Judged, metric: str) -> str:
     return f"{number(judged.value, metric)} ({number(low, metric)} to {number(high, metric)})"
 
 
+def plain(text: str) -> str:
+    """A name of the user's as Markdown that shows it as it is: no markup, no HTML, no formula of a spreadsheet."""
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    line = line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"[\\`*\[\]|#~!${}=]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+@]|:(?=//)", r"\\\g<0>", line)
+
+
+def _code(text: str) -> str:
+    """A name as code, where nothing in it can end the code."""
+    return f"`{text}`" if re.fullmatch(r"[\w .,:/()+-]+", text) and len(text) <= LONGEST_NAME else plain(text)
+
+
 def _text(facts: Facts, origin: Origin, test: Test) -> str:
-    what = " and ".join(facts.targets)
+    what = " and ".join(map(plain, facts.targets))
     kind = f"one of {len(facts.classes)} classes: {_listed(facts.classes)}" if facts.classes else "numbers"
     lines = [
         f"# {what} of molecules",
@@ -118,8 +135,8 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         "",
         "## Data",
         "",
-        f"- Table: `{origin.table}`, {origin.num_rows} rows, SMILES in column `{facts.smiles_column}`.",
-        f"- Target: {origin.target}.",
+        f"- Table: {_code(origin.table)}, {origin.num_rows} rows, SMILES in column {_code(facts.smiles_column)}.",
+        f"- Target: {plain(origin.target)}.",
         f"- Left out: {origin.num_left_out} rows" + (f", listed in `{LEFT_OUT}`." if origin.num_left_out else "."),
         f"- Split: {origin.split}: " + ", ".join(f"{part} {count}" for part, count in facts.rows.items()) + ".",
     ]
@@ -131,7 +148,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     lines += ["", verdict(test.judged, facts.metric), ""]
     if len(test.judged_targets) > 1:
         lines += [f"| target | {UNITS[facts.metric]} of this model |", "|---|---|"]
-        lines += [f"| {name} | {with_interval(judged, 'mae')} |" for name, judged in test.judged_targets.items()]
+        lines += [f"| {plain(name)} | {with_interval(judged, 'mae')} |" for name, judged in test.judged_targets.items()]
         lines.append("")
     lines += [
         f"Intervals come from drawing the {len(test.y)} test rows anew (bootstrap). No row of the test was learned",
@@ -151,12 +168,12 @@ def _balance(balance: Mapping[str, Mapping[str, int]]) -> list[str]:
     lines = ["", f"| class | {' | '.join(balance)} |", f"|---|{'---|' * len(balance)}"]
     for label in next(iter(balance.values())):
         cells = [f"{counts[label]} ({100 * counts[label] / totals[part]:.1f} %)" for part, counts in balance.items()]
-        lines.append(f"| {label.replace('|', '/')} | {' | '.join(cells)} |")
+        lines.append(f"| {plain(label)} | {' | '.join(cells)} |")
     return lines
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    return ", ".join(map(plain, names[:MOST_NAMES])) + (", ..." if len(names) > MOST_NAMES else "")
 
 
 def _draw_values(path: Path, targets: Sequence[str], test: Test) -> None:
@@ -166,7 +183,7 @@ def _draw_values(path: Path, targets: Sequence[str], test: Test) -> None:
         low, high = min(y[:, place].min(), answers[:, place].min()), max(y[:, place].max(), answers[:, place].max())
         axes.plot((low, high), (low, high), color=style.PALE, linewidth=1.2)
         axes.scatter(y[:, place], answers[:, place], s=12, alpha=0.6, color=style.COLOURS[0], linewidths=0)
-        style.tidy(axes, "true", "predicted", name)
+        style.tidy(axes, "true", "predicted", style.literal(name))
     style.save(figure, path)
 
 
@@ -178,7 +195,8 @@ def _draw_roc(path: Path, classes: Sequence[str], test: Test) -> None:
     axes = figure.subplots()
     axes.plot((0, 1), (0, 1), color=style.PALE, linewidth=1.2)
     axes.plot((0, *false), (0, *true), color=style.COLOURS[0], linewidth=2)
-    style.tidy(axes, f"{classes[0]} taken for {classes[1]}", f"{classes[1]} found", "ROC curve")
+    first, second = map(style.literal, classes)
+    style.tidy(axes, f"{first} taken for {second}", f"{second} found", "ROC curve")
     style.save(figure, path)
 
 
@@ -191,8 +209,9 @@ def _draw_confusion(path: Path, classes: Sequence[str], test: Test) -> None:
     style.tidy(axes, "predicted", "true", "test molecules")
     axes.grid(visible=False)
     if len(classes) <= MOST_NAMES:
-        axes.set_xticks(range(len(classes)), classes, rotation=45, ha="right")
-        axes.set_yticks(range(len(classes)), classes)
+        names = [style.literal(name) for name in classes]
+        axes.set_xticks(range(len(classes)), names, rotation=45, ha="right")
+        axes.set_yticks(range(len(classes)), names)
         for row, column in np.ndindex(counts.shape):
             axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=8, color=style.INK)
     style.save(figure, path)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.terminal import tell
 from maggnn.data.molecules.smiles import RowError
 from maggnn.data.molecules.table import PARTS, count_lines, read_table
@@ -90,4 +91,4 @@ def write_errors(path: Path, errors: list[RowError]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("row", "smiles", "reason"))
-        writer.writerows((error.row, error.smiles, error.reason) for error in map(_short, errors))
+        writer.writerows((error.row, error.smiles, cell_text(error.reason)) for error in map(_short, errors))

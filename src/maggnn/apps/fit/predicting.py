@@ -27,7 +27,15 @@ from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarni
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import shown
 from maggnn.apps.fit.parts import Parts
-from maggnn.apps.fit.row_files import Chunk, Source, check_writable_name, join_parts, open_source, write_part
+from maggnn.apps.fit.row_files import (
+    Chunk,
+    Source,
+    cell_text,
+    check_writable_name,
+    join_parts,
+    open_source,
+    write_part,
+)
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
@@ -128,6 +136,8 @@ def _make_parts(
                 if future is not None:
                     columns, without = answered(fitted, chunk, future.result(), number)
                     counts["without"] += without
+                    if kind == ".csv":
+                        columns = [[cell_text(value) for value in column] for column in columns]
                     cells = [*chunk.columns, *columns]
                     parts.add(number, lambda path, cells=cells: write_part(path, kind, names, types, cells))
                 counts["rows"] += len(chunk.smiles)

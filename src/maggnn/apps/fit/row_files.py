@@ -6,6 +6,7 @@ All columns of the input are kept; what is predicted comes after them.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,8 @@ from maggnn.errors import InputError
 
 READABLE = (".csv", ".smi", ".parquet")
 WRITABLE = (".csv", ".parquet")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that a spreadsheet calculates."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,20 @@ def write_part(
         return
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
+
+
+def cell_text(value: Any) -> Any:
+    """Text of ours or of a model's for a CSV cell: what a spreadsheet would take for a formula gets an apostrophe.
+
+    Cells of the user's own table are never changed, numbers need no apostrophe, and Parquet has no formulas.
+
+    Example:
+        >>> cell_text("=1+1"), cell_text("-1.5"), cell_text("toxic")
+        ("'=1+1", '-1.5', 'toxic')
+    """
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    return value if re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", value, re.IGNORECASE) else f"'{value}"
 
 
 def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str]) -> None:

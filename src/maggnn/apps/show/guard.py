@@ -1,18 +1,25 @@
 """Who may ask: a browser that shows this very page. A page from elsewhere could otherwise reach a local server.
 
 A name that someone points at this machine (DNS rebinding) arrives in the Host header, a page from another place in
-Origin or Sec-Fetch-Site. Questions are small, so large ones are refused before they are read.
+Origin or Sec-Fetch-Site. Questions are small, so large ones are refused before they are read, and so are those that do
+not say how large they are: a body in chunks says so only at its end.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
 MOST_BODY = 64 * 1024
+
+HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z_.-]+)(:[0-9]{1,5})?", re.ASCII)
+"""A name or an address and a port, in small letters; no user, no path, nothing else that a URL may hold."""
+
+ONCE = ("host", "origin", "content-length", "content-type", "sec-fetch-site")
+"""Headers that two readers could read differently if they were there twice."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -41,11 +48,14 @@ class Guard:
         self.inner, self.host = inner, host.strip("[]").lower()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self.inner(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        refusal = self._refusal(scope["method"], headers)
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
+        refusal = _twice([name for name, _ in pairs]) or self._refusal(scope["method"], dict(pairs))
         if refusal is not None:
             await _refuse(send, *refusal)
             return
@@ -55,36 +65,56 @@ class Guard:
                 message["headers"] = [*message["headers"], *_encoded(HEADERS)]
             await send(message)
 
-        await self.inner(scope, receive, send_with_headers)
+        await self.inner(scope, _bounded(receive), send_with_headers)
 
     def _refusal(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
         if not self._is_ours(headers.get("host", "")):
             return 403, "this address is not the server's own: open the one that `maggnn show` printed"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers["host"]:
+        if origin is not None and origin.lower() != f"http://{headers['host']}".lower():
             return 403, "asked by another page"
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             return 403, "asked by another page"
+        if "transfer-encoding" in headers:
+            return 411, "the length of a question has to be said: no body in chunks"
         if method == "POST":
             return _body_refusal(headers)
         return None if method in ("GET", "HEAD") else (405, f"{method} is not possible")
 
     def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
+        found = HOST.fullmatch(host.lower())
+        if found is None:
             return False
+        name = found[1].strip("[]")
         if name in ("localhost", "127.0.0.1", "::1", self.host):
             return True
         return self.host in ("0.0.0.0", "::") and _is_address(name)
 
 
+def _twice(names: list[str]) -> tuple[int, str] | None:
+    twice = [name for name in ONCE if names.count(name) > 1]
+    return (400, f"the header {twice[0]} is there twice") if twice else None
+
+
+def _bounded(receive: Receive) -> Receive:
+    """What arrives, up to the largest question; the rest is never read, whatever the headers said."""
+    read = 0
+
+    async def receive_bounded() -> MutableMapping[str, Any]:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        return message if read <= MOST_BODY else {"type": "http.disconnect"}
+
+    return receive_bounded
+
+
 def _body_refusal(headers: dict[str, str]) -> tuple[int, str] | None:
     length = headers.get("content-length", "")
-    if not length.isdigit():
+    if not (length.isascii() and length.isdigit()):
         return 411, "the length of a question has to be said"
-    if int(length) > MOST_BODY:
-        return 413, f"a question of {length} bytes: at most {MOST_BODY}"
+    if len(length) > 12 or int(length) > MOST_BODY:
+        return 413, f"a question of {length[:12]} bytes: at most {MOST_BODY}"
     if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         return 415, "questions are JSON"
     return None
@@ -104,6 +134,6 @@ def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
 
 async def _refuse(send: Send, status: int, reason: str) -> None:
     body = json.dumps({"error": reason}).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **HEADERS}
+    headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close", **HEADERS}
     await send({"type": "http.response.start", "status": status, "headers": _encoded(headers)})
     await send({"type": "http.response.body", "body": body})

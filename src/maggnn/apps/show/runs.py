@@ -12,6 +12,7 @@ from typing import Any, Literal
 from safetensors import SafetensorError, safe_open
 
 from maggnn.errors import InputError
+from maggnn.model.file_checks import check_header_size
 
 MODEL, FACTS, LOG, CHECKPOINT = "model.safetensors", "fitted.json", "metrics.jsonl", "checkpoint.safetensors"
 
@@ -24,6 +25,9 @@ QUIET_S = 120.0
 
 SLACK_S = 5.0
 """A copied folder's files are about as old as one another, whatever their order."""
+
+LONGEST_WORD = 200
+"""Of a setting that the page shows."""
 
 Stage = Literal["training", "finished", "stopped"]
 
@@ -127,12 +131,30 @@ def _steps(training: dict[str, Any]) -> list[int]:
     return [*phases, training.get("agent_steps", 0)] if training.get("paradigm") == "ord" else phases
 
 
-def _config(folder: Path) -> dict[str, Any]:
+def _config(folder: Path) -> dict[str, dict[str, Any]]:
     """The settings in the header of a model or a checkpoint; nothing where neither can be read."""
     for name in (MODEL, CHECKPOINT):
         try:
+            check_header_size(folder / name)
             with safe_open(folder / name, framework="numpy") as file:
-                return json.loads((file.metadata() or {})["facts"])["config"]
-        except (OSError, SafetensorError, ValueError, KeyError, TypeError):
+                facts = json.loads((file.metadata() or {})["facts"])
+            return _plain_sections(facts["config"])
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, RecursionError, MemoryError):
             continue
     return {}
+
+
+def _plain_sections(config: Any) -> dict[str, dict[str, Any]]:
+    """Settings as the page can show them: those that are words or numbers of ordinary size."""
+    sections = config.items() if isinstance(config, dict) else ()
+    return {
+        section: {key: value for key, value in entries.items() if _is_plain(value)}
+        for section, entries in sections
+        if isinstance(entries, dict)
+    }
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, str):
+        return len(value) <= LONGEST_WORD
+    return isinstance(value, int) and abs(value) < 2**53

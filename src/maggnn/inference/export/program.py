@@ -3,8 +3,12 @@
 Example:
     from maggnn import load_exported
 
-    model = load_exported("model.pt2")
+    model = load_exported("model.pt2", trust=True)  # a file of one's own; see below
     answers = model.predict(["CCO", "c1ccccc1"])  # [graphs, outputs]
+
+Reading a .pt2 executes code that the file may hold: torch unpickles its example inputs and weights without limits and
+evaluates the text of its symbolic sizes, and a compiled program is a shared library. So it takes `trust=True`. ONNX is
+data alone and needs no trust: it is the format for files that change hands.
 """
 
 from __future__ import annotations
@@ -29,6 +33,11 @@ from maggnn.model.tuples import neighbour_tuples, sample_tuples
 SUFFIXES = {"torch": ".pt2", "aoti": ".pt2", "onnx": ".onnx"}
 DESCRIPTION = "maggnn.json"
 """Under this name a program's file says what its inputs and outputs are."""
+
+INPUTS = ("edge_index", "node_graph", "num_nodes", "x", "edge_attr", "tuples", "roots")
+DTYPES = {"float32": torch.float32, "int64": torch.int64}
+MOST_COLUMNS = 100_000
+"""Of an input tensor."""
 
 GRAPHS_AT_ONCE = 64
 """Few enough that what a program works on stays in the caches: several times faster a graph than hundreds."""
@@ -70,12 +79,23 @@ class ExportedModel:
         return packed
 
 
-def load_exported(path: str | Path) -> ExportedModel:
-    """The program of a file that `maggnn export` wrote."""
+def load_exported(path: str | Path, trust: bool = False) -> ExportedModel:
+    """The program of a file that `maggnn export` wrote.
+
+    Args:
+        trust: whether the file may execute code here, which every .pt2 can: say so of files that you exported or whose
+            maker you trust. An .onnx file is data alone and needs no trust.
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: no such file; `maggnn export` writes one")
-    run, description = open_exported(path, _kind(path))
+    kind = _kind(path)
+    if kind != "onnx" and not trust:
+        raise InputError(
+            f"{path}: reading a .pt2 executes code that it may hold: say trust=True where you trust its maker, "
+            "or exchange .onnx files (--format onnx), which are data alone"
+        )
+    run, description = open_exported(path, kind)
     return ExportedModel(description, run)
 
 
@@ -101,7 +121,32 @@ def open_exported(path: Path, kind: str) -> tuple[Run, dict[str, Any]]:
         raise InputError(f"{path}: truncated, damaged or no exported program ({reason})") from error
     if not text:
         raise InputError(f"{path}: a program, but not one that `maggnn export` wrote")
-    return run, json.loads(text)
+    return run, _description(path, text)
+
+
+def _description(path: Path, text: str) -> dict[str, Any]:
+    """The JSON of a file, with the entries that are read here and of their types."""
+    try:
+        found = json.loads(text)
+        inputs, search = found["inputs"], found["search"]
+        if not all(isinstance(found[name], str) for name in ("source", "features")):
+            raise ValueError("source and features must be text")
+        if not isinstance(search["start"], str):
+            raise ValueError("search.start must be text")
+        for name, entry in inputs.items():
+            if name not in INPUTS or entry["dtype"] not in DTYPES or not all(map(_is_size, entry["shape"])):
+                raise ValueError(f"input {name}")
+        if "tuples" in inputs and len(inputs["tuples"]["shape"]) != 3:
+            raise ValueError("tuples have three dimensions")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: says nothing that can be used of its inputs ({reason})") from error
+    return found
+
+
+def _is_size(size: object) -> bool:
+    """A name, or a number that no graph's memory is too small for."""
+    return isinstance(size, str) or (isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MOST_COLUMNS)
 
 
 def _open_torch(path: Path) -> tuple[Run, str]:
@@ -120,7 +165,8 @@ def _open_onnx(path: Path) -> tuple[Run, str]:
         import onnxruntime  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InputError(f"{path}: needs onnxruntime: pip install 'maggnn[onnx]'") from None
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    # Its bytes, not its name: a file could ask for weights from other files beside it.
+    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
     def run(inputs: dict[str, Tensor]) -> Tensor:
         return torch.from_numpy(session.run(None, {name: value.numpy() for name, value in inputs.items()})[0])
@@ -149,7 +195,7 @@ def program_inputs(
 
 
 def _checked(name: str, values: Tensor | None, rows: int, entry: dict[str, Any]) -> Tensor:
-    dtype, columns = getattr(torch, entry["dtype"]), entry["shape"][1]
+    dtype, columns = DTYPES[entry["dtype"]], entry["shape"][1]
     if values is None and not rows:  # no edges, no features of edges
         return torch.empty(0, columns, dtype=dtype)
     if values is None or values.shape[1] != columns or values.is_floating_point() != dtype.is_floating_point:

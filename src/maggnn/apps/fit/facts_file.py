@@ -1,0 +1,164 @@
+"""`fitted.json`: plain values with checksums, read as if a stranger had written them.
+
+A checksum notices damage and files of two models in one folder. It is no signature: whoever changes a file can write
+another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+from maggnn.data.files import whole_file
+from maggnn.data.molecules.atom_features import FEATURE_SETS
+from maggnn.errors import InputError
+from maggnn.model.features import FeatureSpec
+from maggnn.model.file_checks import one_line
+from maggnn.model.mag_gnn import MagGNN
+
+if TYPE_CHECKING:
+    from maggnn.apps.fit.fitted import Facts, Seen
+
+MOST_BYTES = 8 * 2**20
+"""Of a file: beyond that it is none of ours."""
+
+METRICS = {"classification": ("", "accuracy", "auroc"), "regression": ("", "mae")}
+CHECKSUM, OF_MODEL = "checksum", "model_checksum"
+
+
+def write_values(path: Path, values: dict[str, Any], of_model: str) -> None:
+    """Write the values with their checksum and that of the model they belong to, all or nothing."""
+    known = values | {OF_MODEL: of_model}
+    text = json.dumps(known | {CHECKSUM: _checksum(known)}, indent=1)
+    with whole_file(path) as waiting:
+        waiting.write_text(text + "\n", encoding="utf-8")
+
+
+def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
+    """What `write_values` wrote, each value of the type that the dataclass `kind` gives it; older files are unchecked.
+
+    Args:
+        of_model: the checksum of the model beside it.
+    """
+    try:
+        values = _object(path)
+        said, other = values.pop(CHECKSUM, None), values.get(OF_MODEL, of_model)
+        if said is not None and said != _checksum(values):
+            raise ValueError("its values do not have the checksum that was written with them")
+        if other != of_model:
+            raise ValueError("it was written for another model than the one beside it")
+        values.pop(OF_MODEL, None)
+        return _typed_fields(kind, values)
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({one_line(error)})") from error
+
+
+def check_agreement(path: Path, facts: Facts, model: MagGNN) -> None:
+    """Whether the facts are about this model: its task, its outputs, its columns of features."""
+    for wrong in (_task_apart(facts, model), _outputs_apart(facts, model), _features_apart(facts, model)):
+        if wrong:
+            raise InputError(f"{path}: does not fit the model beside it ({one_line(wrong)})")
+
+
+def _task_apart(facts: Facts, model: MagGNN) -> str:
+    if facts.task != model.task:
+        return f"task is {facts.task}, the model was trained for {model.task}"
+    if model.predictor.level != "graph":
+        return "the model answers for nodes"
+    known = METRICS[facts.task]
+    return "" if facts.metric in known else f"metric {facts.metric!r} is not for {facts.task}"
+
+
+def _outputs_apart(facts: Facts, model: MagGNN) -> str:
+    classes, targets, outputs = len(facts.classes), len(facts.targets), model.num_outputs
+    if facts.task == "classification":
+        if classes != outputs or len(set(facts.classes)) != classes:
+            return f"{len(set(facts.classes))} different classes, the model has {outputs} outputs"
+        return "" if targets <= 1 else f"{targets} targets of a classifier, which has one"
+    if classes:
+        return "classes of a regression, which has none"
+    return "" if targets in (0, outputs) else f"{targets} targets, the model has {outputs} outputs"
+
+
+def _features_apart(facts: Facts, model: MagGNN) -> str:
+    specs = (model.node_features, model.edge_features)
+    for name, spec, seen in zip(("node", "edge"), specs, (facts.seen_nodes, facts.seen_edges), strict=True):
+        if wrong := _seen_apart(spec, seen):
+            return f"{name} features: {wrong}"
+    if facts.source == "graphs":
+        return ""
+    made = FEATURE_SETS.get(facts.features)
+    if made is None:
+        return f"features are {facts.features!r}, must be one of {', '.join(FEATURE_SETS)}"
+    for name, spec, columns in zip(("node", "edge"), specs, (made.node_columns, made.edge_columns), strict=True):
+        found = len(spec.categories)
+        if spec.width or found not in (0, columns):
+            return f"{name} features {facts.features} have {columns} columns, the model reads {found or spec.width}"
+    return ""
+
+
+def _seen_apart(spec: FeatureSpec, seen: Seen) -> str:
+    if not seen:
+        return ""
+    if len(seen) != len(spec.categories):
+        return f"{len(seen)} columns were seen, the model reads {len(spec.categories)}"
+    for column, (found, count) in enumerate(zip(seen, spec.categories, strict=True)):
+        if not found or min(found) < 0 or max(found) >= count:
+            return f"column {column} was seen with other categories than the model's 0 to {count - 1}"
+    return ""
+
+
+def _object(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ValueError("not a plain file")
+    if path.stat().st_size > MOST_BYTES:
+        raise ValueError(f"larger than {MOST_BYTES} bytes")
+    values = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(values, dict):
+        raise ValueError(f"a {type(values).__name__}, must be an object")
+    return values
+
+
+def _checksum(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _typed_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    unknown = sorted(values.keys() - hints.keys())
+    if unknown:
+        raise ValueError(f"no field {unknown[0]!r} is known")
+    needed = [entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING]
+    missing = [name for name in needed if name not in values]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing")
+    return {name: _typed(hints[name], value, name) for name, value in values.items()}
+
+
+def _typed(hint: Any, value: Any, name: str) -> Any:
+    """The value as the hinted type, lists as tuples."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(_typed(inner[0], entry, name) for entry in value)
+    if origin is dict and isinstance(value, dict):
+        return {key: _typed(inner[1], entry, name) for key, entry in value.items()}
+    fits: Callable[[Any], bool] = _FITS.get(hint, lambda entry: _fits_other(origin, inner, hint, entry))
+    if not fits(value):
+        raise ValueError(f"{name} holds {value!r:.60}")
+    return value
+
+
+def _fits_other(origin: Any, inner: tuple[Any, ...], hint: Any, value: Any) -> bool:
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
+    return isinstance(hint, type) and isinstance(value, hint)
+
+
+_FITS: dict[Any, Callable[[Any], bool]] = {
+    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62,
+    float: lambda value: isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)),
+}

@@ -25,8 +25,8 @@ help: ## show this list
 demo: $(VENV)/.installed ## train MAG-GNN on embedded data, under three minutes on two cores
 	$(BIN)/maggnn demo
 
-test: check ## the checks, then the tests: offline, on the CPU
-	$(BIN)/python -m pytest
+test: check ## the checks, then the tests: offline, on the CPU, two files at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.installed-dev ## formatting, lint, types
 	$(BIN)/ruff format --check .

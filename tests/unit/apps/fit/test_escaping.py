@@ -53,7 +53,9 @@ def test_a_card_of_hostile_names(tmp_path, task):
     y = torch.tensor([0, 1]) if classes else answers
     each = {} if classes else dict.fromkeys(HOSTILE, score)
     test = model_card.Test(answers, y, {"this model (MAG-GNN)": score}, each)
-    write_card(tmp_path, facts, Origin(f"{HOSTILE[0]}.csv", "random", 2, 0, 0, 1.0), test)
+    balance = {"train": dict.fromkeys(classes, 1)} if classes else {}
+    origin = Origin(f"{HOSTILE[0]}.csv", "random", 2, 0, 0, 1.0, f"column {HOSTILE[0]}", balance)
+    write_card(tmp_path, facts, origin, test)
     card = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "<img" not in card and "&lt;img" in card
     assert not re.search(r"(?<!\\)=1\+1", card)

@@ -43,6 +43,9 @@ _CHARGE = {charge: charge + OGB_MOST_CHARGE for charge in range(-OGB_MOST_CHARGE
 _HYDROGENS = {count: count for count in range(OGB_MOST_HYDROGENS + 1)}
 _RADICALS = {count: count for count in range(OGB_MOST_RADICALS + 1)}
 
+_ORDER = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
+"""Places of `OGB_BOND` by the order of a bond."""
+
 CIP = {"R": 1, "S": 2}
 """Labels of Cahn, Ingold and Prelog."""
 
@@ -89,9 +92,10 @@ def _mol(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
 
 
 def _ogb_atoms(mol: Mol, smiles: str, chirality: Callable[[Atom], int]) -> Rows:
+    atoms = map(mol.GetAtomWithIdx, range(mol.GetNumAtoms()))  # twice as fast as GetAtoms
     if "@" in smiles:
-        return [_ogb_atom(atom, chirality(atom)) for atom in mol.GetAtoms()]
-    return [_ogb_atom(atom, 0) for atom in mol.GetAtoms()]
+        return [_ogb_atom(atom, chirality(atom)) for atom in atoms]
+    return [_ogb_atom(atom, 0) for atom in atoms]
 
 
 def _cip_label(atom: Atom) -> int:
@@ -117,16 +121,27 @@ def _ogb_atom(atom: Atom, chirality: int) -> tuple[int, ...]:
 
 
 def _ogb_bonds(mol: Mol, smiles: str) -> Rows:
+    bonds = map(mol.GetBondWithIdx, range(mol.GetNumBonds()))
+    order = _odd_order if "->" in smiles or "<-" in smiles else _order
     if "/" in smiles or "\\" in smiles:
-        return [_ogb_bond(bond, _stereo(bond.GetStereo())) for bond in mol.GetBonds()]
-    return [_ogb_bond(bond, 0) for bond in mol.GetBonds()]
+        return [_ogb_bond(bond, order(bond), _stereo(bond.GetStereo())) for bond in bonds]
+    return [_ogb_bond(bond, order(bond), 0) for bond in bonds]
 
 
-def _ogb_bond(bond: Bond, stereo: int) -> tuple[int, ...]:
+def _order(bond: Bond) -> int:
+    """The kind of a bond, where none is dative: those count as single bonds among the numbers."""
+    return _ORDER.get(bond.GetBondTypeAsDouble(), len(OGB_BOND))
+
+
+def _odd_order(bond: Bond) -> int:
+    return _bond_type(bond.GetBondType())
+
+
+def _ogb_bond(bond: Bond, order: int, stereo: int) -> tuple[int, ...]:
     return (
         bond.GetBeginAtomIdx(),
         bond.GetEndAtomIdx(),
-        _bond_type(bond.GetBondType()),
+        order,
         stereo,
         1 if bond.GetIsConjugated() else 0,
     )

@@ -142,13 +142,15 @@ class FrozenFeatures(nn.Module):
 def _combinations(counts: tuple[int, ...]) -> Tensor:
     """Every combination of categories, [kinds, columns]; none where there are too many for anyone to ask."""
     if math.prod(counts) > MOST_COMBINATIONS:
-        return torch.empty(0, len(counts), dtype=torch.long)
-    return torch.cartesian_prod(*(torch.arange(count) for count in counts))
+        return torch.empty(0, len(counts), dtype=torch.long, device="cpu")
+    return torch.cartesian_prod(*(torch.arange(count, device="cpu") for count in counts))
 
 
 def _one_hot(combinations: Tensor, counts: tuple[int, ...]) -> Tensor:
     """Which category each combination has, [all categories, kinds], column after column."""
-    columns = [combinations[:, column] == torch.arange(count)[:, None] for column, count in enumerate(counts)]
+    columns = [
+        combinations[:, column] == torch.arange(count, device="cpu")[:, None] for column, count in enumerate(counts)
+    ]
     return torch.cat(columns).float()
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from maggnn.errors import InputError
 
@@ -53,6 +54,23 @@ def check_header_size(path: Path) -> None:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     if not 2 <= size <= MOST_HEADER:  # the shortest is {}
         raise InputError(f"{path}: truncated or damaged (no model has a header of {size} bytes)")
+
+
+DRAWING = ("uniform_", "normal_", "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_")
+"""Methods of tensors and functions of `nn.init` that fill a tensor."""
+
+
+class _NoValues(TorchFunctionMode):
+    """Values of new tensors do not matter, and drawing them on the `meta` device imports torch's compiler, a second."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        if func is torch.randn:
+            return torch.empty(*args)
+        if func is torch.eye:
+            return torch.empty(args[0], args[0])
+        return func(*args, **(kwargs or {}))
 
 
 def check_fits(make: Callable[[], nn.Module], header: Header, counts: Mapping[str, int], widths: Iterable[int]) -> None:
@@ -119,7 +137,7 @@ def choice(values: Mapping[str, Any], name: str, choices: Iterable[str]) -> Any:
 def _without_memory(make: Callable[[], nn.Module]) -> dict[str, Tensor] | None:
     """The weights of the module as shapes; None where a part of it must look at values (PNA's degrees)."""
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), _NoValues():
             return make().state_dict()
     except (InputError, ImportError):
         raise

@@ -110,7 +110,7 @@ def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str], dict[str, Any]]]:
             metadata = file.metadata() or {}
             _check_format(path, metadata.get("format", ""))
             yield file, metadata, _facts(metadata)
-    except (OSError, SafetensorError, ValueError, KeyError, RecursionError, MemoryError) as error:
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError, MemoryError) as error:
         if isinstance(error, InputError):
             raise
         raise DamagedError(f"{path}: truncated or damaged ({file_checks.one_line(error)})") from error

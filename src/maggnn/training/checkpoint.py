@@ -67,9 +67,17 @@ def save_run(
 
 
 def _keep_previous(folder: Path) -> None:
-    """The newest becomes the one before, now that another is complete; killed right here, a run has that one."""
-    if (folder / FILE).exists():
-        (folder / FILE).replace(folder / PREVIOUS)
+    """The newest becomes the one before as well, now that another is complete: at no moment is there no newest one."""
+    newest, previous = folder / FILE, folder / PREVIOUS
+    if not newest.exists():
+        return
+    linked = folder / f".{PREVIOUS}"
+    try:
+        linked.unlink(missing_ok=True)
+        linked.hardlink_to(newest)
+        linked.replace(previous)
+    except OSError:  # a file system without links: for a moment there is only the one before
+        newest.replace(previous)
 
 
 def resume_run(

@@ -117,6 +117,31 @@ _WIDER = ("encoder.hidden=128",)
 _LONGER = ("training.predictor_steps=18000",)
 _ONE_MARK = ("agent.num_tuples=4", "agent.tuple_order=1")
 _CENTRAL = (*_ONE_MARK, "agent.start=central")
+_AS_SCORED = (*_LONGER, "encoder.hidden=144")
+"""Of the PRE rows on the test part."""
+
+
+def _pre_as_scored(variants: dict[str, Sequence[str]]) -> Variants:
+    """PRE with the settings of the test rows and a variant's own."""
+    return {f"PRE, d=144, 18k steps, {name}": ("mag-gnn-pre", (*_AS_SCORED, *own)) for name, own in variants.items()}
+
+
+def _marks_as_scored(variants: dict[str, tuple[str, int, int]]) -> Variants:
+    """No agent: where marks start, m and k, with the width and budget of the test rows."""
+    return {
+        f"{name}, d=144, 18k steps": (
+            "random-marks",
+            (
+                *_AS_SCORED,
+                f"agent.start={start}",
+                "agent.num_moves=0",
+                f"agent.num_tuples={m}",
+                f"agent.tuple_order={k}",
+            ),
+        )
+        for name, (start, m, k) in variants.items()
+    }
+
 
 _ZINC_DISTANCE: Variants = {
     "gin": ("gin", ()),
@@ -161,6 +186,27 @@ _ZINC_DISTANCE: Variants = {
     ),
     "SIMUL, d=120, 18k steps, m=4": (
         "mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=4500", "agent.num_tuples=4"),
+    ),
+    **_pre_as_scored(
+        {
+            "steps of 128": ("training.batch_size=128",),
+            "steps of 128, rate 2e-3": ("training.batch_size=128", "training.learning_rate=2e-3"),
+            "rate 2e-3": ("training.learning_rate=2e-3",),
+            "no dropout": ("encoder.dropout=0.0",),
+            "dropout .2": ("encoder.dropout=0.2",),
+            "decay .03": ("training.weight_decay=0.03",),
+            "8 layers": ("encoder.num_layers=8", "encoder.hidden=124"),
+            "jumping knowledge": ("encoder.jk=sum",),
+            "central starts": ("agent.start=central",),
+        }
+    ),
+    **_marks_as_scored(
+        {
+            "random, k=4, m=2": ("random", 2, 4),
+            "central, k=4, m=2": ("central", 2, 4),
+            "central, k=6, m=1": ("central", 1, 6),
+            "central, k=1, m=6": ("central", 6, 1),
+        }
     ),
 }  # fmt: skip
 

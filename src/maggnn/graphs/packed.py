@@ -303,9 +303,19 @@ class PackedGraphs:
 
 
 def common(count: int) -> int:
-    """The next of few numbers, sixteen from a power of two to the next: at most a sixteenth more than `count`."""
-    step = 1 << max(0, count.bit_length() - 5)
+    """The next of few numbers, 32 from a power of two to the next: at most a 32nd more than `count`."""
+    step = _common_step(count)
     return -(-count // step) * step
+
+
+def common_below(count: int) -> int:
+    """The last of the numbers of `common` that is no more than `count`."""
+    step = _common_step(count)
+    return count // step * step
+
+
+def _common_step(count: int) -> int:
+    return 1 << max(0, count.bit_length() - 6)
 
 
 def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from maggnn.config import Precision
 from maggnn.errors import InputError
 from maggnn.graphs.batch import BatchSize, GraphBatch, batch_from_tensors, batch_tensors
-from maggnn.graphs.packed import PackedGraphs, common
+from maggnn.graphs.packed import PackedGraphs, common, common_below
 from maggnn.inference.frozen import Present, frozen, present_kinds
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
@@ -196,7 +196,7 @@ class Engine:
         # Below the mean's share, so that most chunks need no halving and all have one length.
         length = max(1, int(0.9 * most / mean_nodes))
         if self.device.type == "cuda" and length < len(ids):
-            length = common(length + 1) - (1 << max(0, length.bit_length() - 5))  # one that other sets have too
+            length = common_below(length)  # one that other sets have too
         for chunk in ids.split(max(1, length)):
             yield from self._halved(packed, chunk, most)
 

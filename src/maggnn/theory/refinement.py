@@ -7,9 +7,7 @@ they belong to. Where the multisets differ, enough tuples can tell. A tuple whos
 *tells* by itself. Features of nodes and edges count; numbers made from the edges
 (`maggnn.graphs.structure`), which say more than refinement sees, do not.
 
-Colours are 64-bit hashes: a new colour mixes the old one with the sum of the neighbours' colours. Hashes of equal
-things are equal always, those of different things but for a chance of about 2^-64 a comparison. As in the encoder all
-copies share their edges, and colours are [N, M].
+Colours are those of `maggnn.graphs.colours`. As in the encoder all copies share their edges, and colours are [N, M].
 
 Shapes: B graphs, N nodes, E edges, M tuples of order k; G graphs in a whole set.
 """
@@ -20,35 +18,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.colours import Edges, Refined, mix, next_colours, readout, row_hashes
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.marking import mark_sets
 from maggnn.model.tuples import tuples_at
-
-ODD = -0x61C8864680B583EB
-"""2^64 over the golden ratio, as a signed number: multiplying by it is one to one and spreads low bits upwards."""
 
 CELLS = 1 << 18
 """Colours (nodes times copies) held at a time: few enough to stay in the caches, enough to outweigh a call's cost."""
 
 MOST_COPIES = 1 << 26
 """Of one graph: their hashes take half a gigabyte, their refinement minutes."""
-
-
-class Refined(NamedTuple):
-    """The stable colouring of every copy: a hash of its colours, and how many different ones there are.
-
-    Shapes:
-        hashes, num_colours: [B, M].
-    """
-
-    hashes: Tensor
-    num_colours: Tensor
 
 
 def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
@@ -70,13 +54,13 @@ def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
     Shapes:
         tuples: [B, M, k].
     """
-    colours, edges = _first_colours(graphs, tuples), _Edges.of(graphs)  # [N, M]
-    hashes, counts = _readout(graphs, colours)  # [B, M] each
+    colours, edges = _first_colours(graphs, tuples), Edges.of(graphs)  # [N, M]
+    hashes, counts = readout(graphs, colours)  # [B, M] each
     at_rest = torch.zeros_like(hashes, dtype=torch.bool)
     live = torch.arange(tuples.shape[1])  # the copies that some graph still refines
     for _ in range(graphs.max_num_nodes):  # a round adds a colour or is the last: there are at most |V|
-        colours = _next_colours(edges, colours)
-        new_hashes, new_counts = _readout(graphs, colours)  # [B, live]
+        colours = next_colours(edges, colours)
+        new_hashes, new_counts = readout(graphs, colours)  # [B, live]
         resting = at_rest[:, live]
         hashes[:, live] = torch.where(resting, hashes[:, live], new_hashes)
         at_rest[:, live] = resting | (new_counts == counts[:, live])
@@ -98,9 +82,9 @@ def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
     Shapes:
         tuples: [B, M, k]; result: [N, M], 64-bit.
     """
-    colours, edges = _first_colours(graphs, tuples), _Edges.of(graphs)
+    colours, edges = _first_colours(graphs, tuples), Edges.of(graphs)
     for _ in range(graphs.max_num_nodes):
-        colours = _next_colours(edges, colours)
+        colours = next_colours(edges, colours)
     return colours
 
 
@@ -255,14 +239,14 @@ def _rounds_alike(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...
     ours, theirs = first[torch.tensor([0])], second[torch.tensor([0])]
     colours = _first_colours(ours, torch.tensor(own, dtype=torch.long)[None, None])  # [n, 1]
     others = _first_colours(theirs, tuples[None])  # [n', M]
-    our_edges, their_edges = _Edges.of(ours), _Edges.of(theirs)
+    our_edges, their_edges = Edges.of(ours), Edges.of(theirs)
     alike, rounds = torch.ones(len(tuples), dtype=torch.bool), torch.full((len(tuples),), -1)
     for _ in range(ours.max_num_nodes + 1):
-        alike &= _readout(theirs, others).hashes[0] == _readout(ours, colours).hashes[0]
+        alike &= readout(theirs, others).hashes[0] == readout(ours, colours).hashes[0]
         rounds += alike
         if not alike.any():
             break
-        colours, others = _next_colours(our_edges, colours), _next_colours(their_edges, others)
+        colours, others = next_colours(our_edges, colours), next_colours(their_edges, others)
     return rounds
 
 
@@ -272,82 +256,7 @@ def _occur(values: Tensor, known: Tensor) -> Tensor:
     return known[place] == values
 
 
-# ---- colours --------------------------------------------------------------------------------------------
-
-
-def mix(values: Tensor) -> Tensor:
-    """A one-to-one scrambling of 64-bit numbers in which every bit in changes about half the bits out.
-
-    Multiply and fold the upper half onto the lower one, twice, in arithmetic that wraps around; the idea is that of
-    SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
-    """
-    values = values * ODD
-    for shift in (32, 29):
-        # Shifts keep the sign; without the mask the fold would lose a bit.
-        values ^= (values >> shift) & ((1 << (64 - shift)) - 1)
-        values *= ODD
-    return values ^ ((values >> 32) & 0xFFFFFFFF)
-
-
-class _Edges(NamedTuple):
-    """The edges in the form in which colours are summed over neighbours.
-
-    A sender says the same thing along all edges with equal features, so there is one message for each pair of a
-    sender and a kind of edge. Receivers come in order of falling degree: the i-th messages of all that have one then
-    go to the first so many receivers, and a round is as many sums as the largest degree, not a scatter.
-
-    Attributes:
-        sender: the node that sends each message, [P]; None where it is each node in turn.
-        kind: the hash of each message's edge features, [P]; None where there are none.
-        messages: of the i-th incoming edges, one tensor for each i, of falling length.
-        place: where each node is among the receivers, [N].
-    """
-
-    sender: Tensor | None
-    kind: Tensor | None
-    messages: list[Tensor]
-    place: Tensor
-
-    @classmethod
-    def of(cls, graphs: GraphBatch) -> _Edges:
-        sender, kind, message = None, None, graphs.edge_index[0]  # [E]
-        if graphs.edge_attr is not None:
-            pairs = torch.stack([message, _row_hashes(graphs.edge_attr)])
-            (sender, kind), message = pairs.unique(dim=1, return_inverse=True)
-        degree = graphs.in_degree
-        receivers = degree.argsort(descending=True)
-        first_edge, falling = graphs.edge_offsets[receivers], degree[receivers]
-        most = int(falling[0]) if len(falling) else 0
-        messages = [message[first_edge[: int((falling > step).sum())] + step] for step in range(most)]
-        return cls(sender, kind, messages, receivers.argsort())
-
-
-def _next_colours(edges: _Edges, colours: Tensor) -> Tensor:
-    """A node's new colour: its old one and the multiset of its neighbours' with the features in between, [N, M]."""
-    messages = colours
-    if edges.sender is not None and edges.kind is not None:
-        messages = mix(colours.index_select(0, edges.sender) + edges.kind[:, None])  # [P, M]
-    sums = torch.zeros_like(colours)
-    for step in edges.messages:
-        sums[: len(step)] += messages.index_select(0, step)
-    return mix(sums.index_select(0, edges.place) + ODD * colours)
-
-
 def _first_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
     """Node features and marks, slot by slot, [N, M]."""
     marked = mix(mark_sets(graphs, tuples) + 1)
-    return marked if graphs.x is None else mix(marked + _row_hashes(graphs.x)[:, None])
-
-
-def _row_hashes(features: Tensor) -> Tensor:
-    """A number for each row of features [R, F], equal for equal rows, [R]."""
-    bits = (features.flatten(1).double() + 0.0).contiguous().view(torch.long)  # adding 0 makes -0 and 0 one
-    column = mix(torch.arange(1, bits.shape[1] + 1))
-    return mix(mix(bits + column).sum(1))
-
-
-def _readout(graphs: GraphBatch, colours: Tensor) -> Refined:
-    """The multiset of each copy's colours as a hash, and how many different ones there are, [B, M] each."""
-    table = graphs.padded(colours, 0)  # [B, V, M]
-    ordered = np.sort(table.numpy(), axis=1)  # several times as fast as torch's
-    return Refined(mix(table.sum(1)), torch.from_numpy((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1))
+    return marked if graphs.x is None else mix(marked + row_hashes(graphs.x)[:, None])

@@ -187,6 +187,9 @@ _ZINC_DISTANCE: Variants = {
     "SIMUL, d=120, 18k steps, m=4": (
         "mag-gnn", (*_LONGER, "encoder.hidden=120", "training.agent_steps=4500", "agent.num_tuples=4"),
     ),
+    "SIMUL, k=1, m=4, central, t=1": ("mag-gnn", (*_CENTRAL, "agent.num_moves=1")),
+    "SIMUL, k=1, m=4, t=1": ("mag-gnn", (*_ONE_MARK, "agent.num_moves=1")),
+    "central, k=1, m=8": ("random-marks", (*_CENTRAL, "agent.num_moves=0", "agent.num_tuples=8")),
     **_pre_as_scored(
         {
             "steps of 128": ("training.batch_size=128",),

@@ -66,6 +66,24 @@ def random_molecules(sizes: Sequence[int], density: float, generator: torch.Gene
     return packed_edges(sizes, edges, x=x, edge_attr=attr)
 
 
+def renumbered(packed: PackedGraphs, seed: int) -> PackedGraphs:
+    """The same graphs with their nodes numbered at random and their edges in another order."""
+    generator = seeded(seed)
+    place = torch.cat([torch.randperm(int(size), generator=generator) for size in packed.num_nodes])
+    rows = torch.empty_like(place)
+    rows[place + torch.repeat_interleave(packed.node_offsets[:-1], packed.num_nodes)] = torch.arange(len(place))
+    graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_edges)
+    order = torch.argsort(graph + 0.9 * torch.rand(len(graph), generator=generator))
+    return PackedGraphs.build(
+        packed.num_nodes,
+        packed.num_edges,
+        place[packed.edge_index + packed.node_offsets[graph]][:, order],
+        x=None if packed.x is None else packed.x[rows],
+        edge_attr=None if packed.edge_attr is None else packed.edge_attr[order],
+        y=packed.y,
+    )
+
+
 def coloured(graph: nx.Graph, seed: int = 0) -> nx.Graph:
     """The graph with an atom of three kinds at every node and a bond of two kinds on every edge."""
     generator, graph = seeded(seed), nx.Graph(graph)

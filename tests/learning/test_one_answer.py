@@ -1,13 +1,22 @@
-"""A molecule has one answer, however its SMILES is written: from the estimators, `maggnn predict` and a program."""
+"""A molecule has one answer, however its SMILES is written, and a graph has one, however its nodes are numbered.
+
+From the estimators, `maggnn predict` and exported programs.
+"""
 
 import csv
 
+import networkx as nx
 import numpy as np
 import pytest
+import torch
+from tests.builders import renumbered
 
 from maggnn import MagRegressor, load_exported
 from maggnn.apps.export import export_model
 from maggnn.apps.fit.predicting import predict_table
+from maggnn.data.synthetic import expressivity
+from maggnn.graphs.conversions import pack_networkx, to_pyg
+from maggnn.graphs.packed import PackedGraphs
 
 Chem = pytest.importorskip("rdkit.Chem", reason="molecules need the extra `chem` (RDKit)")
 
@@ -59,3 +68,46 @@ def test_predict_and_exported_programs(fitted, asked, tmp_path):
     assert apart([float(row[column]) for row in rows]) < CLOSE
     export_model(tmp_path / "model", tmp_path / "model.pt2")
     assert apart(load_exported(tmp_path / "model.pt2", trust=True).predict(asked).numpy()) < CLOSE
+
+
+# ---- graphs ---------------------------------------------------------------------------------------------
+
+NUMBERINGS = 4
+
+
+def graphs_of_all_kinds():
+    """Trees, rings, random and strongly regular graphs, some of them with features."""
+    plain = [nx.random_labeled_tree(12, seed=seed) for seed in range(6)]
+    plain += [nx.gnp_random_graph(10, 0.35, seed=seed) for seed in range(6)]
+    plain += [nx.circulant_graph(13, [1, jump]) for jump in (2, 3, 5)] + [nx.cycle_graph(9), nx.star_graph(8)]
+    return pack_networkx(plain)
+
+
+def regular_graphs():
+    packed = expressivity.sr25()
+    return PackedGraphs.build(packed.num_nodes, packed.num_edges, packed.edge_index)
+
+
+def with_values(packed):
+    """With float features of nodes and of edges, drawn so that many are equal."""
+    x = (torch.arange(len(packed.in_degree))[:, None] % 3).float() / 2
+    u, v = packed.edge_index.sort(dim=0).values
+    return PackedGraphs.build(
+        packed.num_nodes, packed.num_edges, packed.edge_index, x=x, edge_attr=((u + v) % 2)[:, None].float()
+    )
+
+
+@pytest.mark.parametrize("kind", ["plain", "features", "strongly regular"])
+def test_graphs(kind, tmp_path):
+    made = {"plain": graphs_of_all_kinds, "strongly regular": regular_graphs}.get(kind)
+    packed = with_values(graphs_of_all_kinds()) if made is None else made()
+    y = np.linspace(0, 1, len(packed))
+    fitted = MagRegressor(steps=40).fit(to_pyg(packed), y)
+    asked = [to_pyg(renumbered(packed, seed)) for seed in range(NUMBERINGS)]
+    answers = np.stack([fitted.predict(graphs) for graphs in asked])
+    assert np.ptp(answers, axis=0).max() < CLOSE * np.abs(answers).max()
+    fitted.fitted_.save(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "model.pt2")
+    program = load_exported(tmp_path / "model.pt2", trust=True)
+    exported = np.stack([program.predict(graphs).numpy()[:, 0] for graphs in asked])
+    assert np.ptp(exported, axis=0).max() < CLOSE * np.abs(exported).max()

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import Edges, mix, next_colours, row_hashes
+from maggnn.graphs.colours import ODD, mix, row_hashes
 from maggnn.graphs.packed import PackedGraphs
 
-NODES_AT_ONCE = 1 << 15
-"""Few enough that colours stay in the caches."""
+CELLS_AT_ONCE = 1 << 20
+"""Of a chunk of graphs: nodes times nodes, since each node may be a choice."""
 
 MOST_CELLS = 1 << 20
 """Nodes times choices of one graph that are tried at once."""
@@ -65,119 +65,182 @@ def in_canonical_order(packed: PackedGraphs) -> PackedGraphs:
 
 def canonical_rows(packed: PackedGraphs) -> Tensor:
     """The nodes of all graphs (rows of `x`) in canonical order, [total nodes]; for a set on the CPU."""
-    rows = torch.empty(len(packed.in_degree), dtype=torch.long)
-    by_size = packed.num_nodes.argsort(descending=True)
-    first = 0
+    rows, first = torch.empty(len(packed.in_degree), dtype=torch.long), 0
+    hashed, by_size = _hashed(packed), packed.num_nodes.argsort(descending=True)
     while first < len(by_size):
-        count = max(1, NODES_AT_ONCE // max(1, int(packed.num_nodes[by_size[first]])))
-        ids = by_size[first : first + count]
-        _write_order(rows, packed, ids, _canonical_colours(packed, ids))
-        first += count
+        largest = max(1, int(packed.num_nodes[by_size[first]]))
+        ids = by_size[first : first + max(1, CELLS_AT_ONCE // largest**2)]
+        _write_order(rows, packed, ids, _canonical_colours(hashed, ids))
+        first += len(ids)
     return rows
 
 
+def _hashed(packed: PackedGraphs) -> PackedGraphs:
+    """The graphs with one number in place of a node's features and of an edge's, and with nothing else."""
+    kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr)[:, None]
+    nothing = {"y": None, "structure": None, "rings": None, "roots": None, "pairs": None}
+    return replace(packed, x=_first_colours(packed)[:, None], edge_attr=kind, level="graph", **nothing)
+
+
 def _write_order(rows: Tensor, packed: PackedGraphs, ids: Tensor, colours: Tensor) -> None:
-    """Write the nodes of graphs `ids` in the order of their colours into `rows`."""
+    """Write the nodes of graphs `ids` in the order of their colours [N] into `rows`."""
     batch = packed[ids]
     node = packed.node_offsets[ids][batch.node_graph] + batch.local_id  # rows of the set
     order = np.lexsort([colours.numpy(), batch.node_graph.numpy()])
     rows[node] = node[torch.from_numpy(order)]
 
 
+# ---- the search -----------------------------------------------------------------------------------------
+
+
+class _Colourings:
+    """Stable colourings of some graphs, side by side: none, one or several of each.
+
+    Args:
+        ids: the graphs of the search, [G].
+        of: which of them each colouring belongs to, [R], in rising order.
+        colours: of the nodes of these R graphs, [N].
+    """
+
+    def __init__(self, packed: PackedGraphs, ids: Tensor, of: Tensor, colours: Tensor) -> None:
+        self.packed, self.ids, self.of = packed, ids, of
+        self.batch = packed[ids[of]]
+        self.colours = colours
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def pick(self, rows: Tensor) -> _Colourings:
+        """Colourings `rows` [R'], in rising order, as often as they stand there."""
+        sizes = self.batch.num_nodes[rows]
+        shift = self.batch.first_node[rows] - (sizes.cumsum(0) - sizes)
+        places = torch.arange(int(sizes.sum())) + torch.repeat_interleave(shift, sizes)
+        return _Colourings(self.packed, self.ids, self.of[rows], self.colours[places])
+
+    def where(self, which: Tensor) -> _Colourings:
+        """Those for which `which` [R] holds."""
+        return self.pick(which.nonzero()[:, 0])
+
+    def individualised(self, node: Tensor) -> _Colourings:
+        """Each with one of its nodes, [R] by number in the graph, given a colour of its own, and refined."""
+        place = self.batch.first_node + node
+        colours = self.colours.clone()
+        colours[place] = mix(colours[place] + 1)
+        return _Colourings(self.packed, self.ids, self.of, _stable(self.batch, colours))
+
+    def any_node(self, which: Tensor) -> Tensor:
+        """Whether `which` [N] holds for a node of a colouring, [R]."""
+        return torch.zeros(len(self), dtype=torch.bool).index_fill_(0, self.batch.node_graph[which], True)
+
+
 def _canonical_colours(packed: PackedGraphs, ids: Tensor) -> Tensor:
-    """Colours of the nodes of graphs `ids` that all differ within a graph and do not depend on its numbering, [N]."""
+    """Colours of the nodes of graphs `ids` that all differ within a graph and do not depend on its numbering, [N].
+
+    A breadth-first search over choices, for all graphs at once.
+    """
     batch = packed[ids]
-    colours = _stable(batch, _first_colours(batch))
-    unfinished = ~_is_discrete(batch, colours)
-    for graph in unfinished.nonzero()[:, 0].tolist():
-        own = batch.node_graph == graph
-        colours[own] = _searched(packed, int(ids[graph]), colours[own])
+    assert batch.x is not None
+    colours = _stable(batch, batch.x[:, 0])
+    kept = _Colourings(packed, ids, torch.arange(len(ids)), colours)
+    while len(kept):
+        shared = _rarest_shared(kept.batch, kept.colours)
+        is_open = kept.any_node(shared)  # those of one graph have equally many colours
+        done = kept.where(~is_open & _is_first(kept.of))
+        colours[batch.first_node[done.of][done.batch.node_graph] + done.batch.local_id] = done.colours
+        kept = _choices(kept, shared)
     return colours
 
 
-def _searched(packed: PackedGraphs, graph: int, colours: Tensor) -> Tensor:
-    """The canonical colouring of one graph, [n], from the stable one: a breadth-first search over choices."""
-    kept, complete = colours[None], True  # [colourings, n]
-    while True:
-        batch = packed[torch.full((len(kept),), graph)]
-        if bool(_is_discrete(batch, kept.flatten()).all()):  # equal hashes: equally many colours in all
-            break
-        kept, tried_all = _children(batch, kept)
-        batch = packed[torch.full((len(kept),), graph)]
-        kept = _stable(batch, kept.flatten()).view_as(kept)
-        hashes = _hashes(batch, kept.flatten())
-        smallest = hashes == hashes.min()
-        kept = _inequivalent(packed, graph, kept[smallest])
-        complete &= tried_all or (bool(smallest.all()) and len(kept) == 1)
-    if not complete:
+def _choices(kept: _Colourings, shared: Tensor) -> _Colourings:
+    """Each `shared` [N] node individualised; of each graph the inequivalent choices with the smallest hash."""
+    node = shared.nonzero()[:, 0]
+    parent = kept.batch.node_graph[node]
+    number, most = _number_within(kept.of[parent]), MOST_CELLS // kept.batch.num_nodes[parent]
+    fits = number < most.clamp(min=1)
+    tried = kept.pick(parent[fits]).individualised(kept.batch.local_id[node[fits]])
+    hashes = _hashes(tried.batch, tried.colours)
+    smallest = torch.full((len(kept.ids),), LAST).scatter_reduce(0, tried.of, hashes, "amin")
+    is_smallest = hashes == smallest[tried.of]
+    found = _inequivalent(tried.where(is_smallest))
+    cut = kept.of[parent[~fits]].unique()  # all choices may still be known to be equivalent
+    unlike = torch.cat([tried.of[~is_smallest], found.of[~_is_first(found.of)]])
+    _warn_of(kept.ids[cut[torch.isin(cut, unlike)]].tolist())
+    return found
+
+
+def _inequivalent(found: _Colourings) -> _Colourings:
+    """Of the colourings of each graph one for each end that they lead to."""
+    several = torch.bincount(found.of, minlength=len(found.ids))[found.of] > 1
+    keys = mix(found.of + 1)
+    keys[several] += _ends(found.where(several))
+    first = np.unique(keys.numpy(), return_index=True)[1]
+    return found.pick(torch.from_numpy(np.sort(first)))
+
+
+def _ends(colourings: _Colourings) -> Tensor:
+    """The hash of each colouring after nodes were individualised, in any way, until all colours differ, [R]."""
+    ends, row = torch.zeros(len(colourings), dtype=torch.long), torch.arange(len(colourings))
+    while len(colourings):
+        shared = _rarest_shared(colourings.batch, colourings.colours)
+        is_open = colourings.any_node(shared)
+        ends[row] = _hashes(colourings.batch, colourings.colours)
+        local = torch.full((len(colourings),), LAST).scatter_reduce(
+            0, colourings.batch.node_graph[shared], colourings.batch.local_id[shared], "amin"
+        )
+        row = row[is_open]
+        colourings = colourings.where(is_open).individualised(local[is_open])
+    return ends
+
+
+def _is_first(owner: Tensor) -> Tensor:
+    """Which of the entries [R] begin a run of equal ones."""
+    return torch.cat([owner.new_ones(min(len(owner), 1), dtype=torch.bool), owner[1:] != owner[:-1]])
+
+
+def _number_within(owner: Tensor) -> Tensor:
+    """0, 1, 2, ... within each run of equal entries, [R]."""
+    place = torch.arange(len(owner))
+    return place - torch.where(_is_first(owner), place, 0).cummax(0).values if len(owner) else place
+
+
+def _warn_of(graphs: list[int]) -> None:
+    for graph in graphs:
         warnings.warn(
             f"graph {graph} is so regular that another numbering of its nodes may get another answer",
             NumberingWarning,
             stacklevel=2,
         )
-    return kept[0]
-
-
-def _children(batch: GraphBatch, kept: Tensor) -> tuple[Tensor, bool]:
-    """Each colouring [R, n] with each node of its rarest shared colour given one of its own, and whether all fit."""
-    chosen = _rarest_shared(batch, kept.flatten()).view_as(kept)
-    parent, node = chosen.nonzero(as_tuple=True)
-    most = max(1, MOST_CELLS // kept.shape[1])
-    tried_all = len(parent) <= most
-    return _with_own_colour(kept[parent[:most]], node[:most]), tried_all
-
-
-def _inequivalent(packed: PackedGraphs, graph: int, kept: Tensor) -> Tensor:
-    """One of the colourings [R, n] for each end that they lead to."""
-    ends = kept
-    while True:
-        batch = packed[torch.full((len(ends),), graph)]
-        shared = _rarest_shared(batch, ends.flatten()).view_as(ends)
-        if not bool(shared.any()):
-            break
-        # All have equal hashes when they begin; later some may be finished before others, and stay as they are.
-        node = shared.to(torch.uint8).argmax(dim=1)
-        further = torch.where(shared.any(dim=1, keepdim=True), _with_own_colour(ends, node), ends)
-        ends = torch.where(shared.any(dim=1, keepdim=True), _stable(batch, further.flatten()).view_as(ends), ends)
-    first = np.unique(_hashes(batch, ends.flatten()).numpy(), return_index=True)[1]
-    return kept[torch.from_numpy(first)]
-
-
-def _with_own_colour(colours: Tensor, node: Tensor) -> Tensor:
-    """Colourings [R, n] in each of which one node, [R], gets a colour of its own."""
-    return colours.scatter(1, node[:, None], mix(colours.gather(1, node[:, None]) + 1))
 
 
 # ---- colours --------------------------------------------------------------------------------------------
 
 
-def _first_colours(batch: GraphBatch) -> Tensor:
-    """Of features and roots, and of a number among twins, [N].
+def _first_colours(packed: PackedGraphs) -> Tensor:
+    """Of features and roots, and of a number among twins, for all nodes of a set.
 
     Twins have the same features and the same neighbours, so that they can be exchanged: any order of them will do.
     """
-    colours = torch.zeros(batch.total_nodes, dtype=torch.long) if batch.x is None else row_hashes(batch.x)
-    if batch.roots is not None:
-        slots = mix(torch.arange(1, batch.roots.shape[1] + 1)).expand_as(batch.roots)
-        colours = colours.index_add(0, (batch.roots + batch.first_node[:, None]).flatten(), slots.flatten())
+    total = len(packed.in_degree)
+    colours = torch.zeros(total, dtype=torch.long) if packed.x is None else row_hashes(packed.x)
+    if packed.roots is not None:
+        slots = mix(torch.arange(1, packed.roots.shape[1] + 1)).expand_as(packed.roots)
+        colours = colours.index_add(0, (packed.roots + packed.node_offsets[:-1, None]).flatten(), slots.flatten())
     colours = mix(colours + 1)
-    return mix(colours + _number_among_twins(batch, colours))
+    return mix(colours + _number_among_twins(packed, colours))
 
 
-def _number_among_twins(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, both ways, [N]."""
-    source, target = batch.edge_index
-    name = mix(torch.arange(1, batch.total_nodes + 1))
-    kind = torch.zeros_like(source) if batch.edge_attr is None else row_hashes(batch.edge_attr)
-    seen = torch.zeros_like(name).index_add_(0, target, mix(name[source] + kind))
-    seen.index_add_(0, source, mix(name[target] + mix(kind + 1)))
-    order = np.lexsort([colours.numpy(), seen.numpy()])
-    key = torch.stack([seen, colours])[:, torch.from_numpy(order)]
-    begins = torch.ones(key.shape[1], dtype=torch.bool)
-    begins[1:] = (key[:, 1:] != key[:, :-1]).any(dim=0)
-    place = torch.arange(key.shape[1])
-    start = torch.where(begins, place, 0).cummax(0).values
-    return torch.empty_like(place).scatter_(0, torch.from_numpy(order), place - start)
+def _number_among_twins(packed: PackedGraphs, colours: Tensor) -> Tensor:
+    """0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, both ways."""
+    first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
+    source, target = packed.edge_index + first
+    name = mix(torch.arange(1, len(colours) + 1))
+    kind = torch.zeros_like(source) if packed.edge_attr is None else row_hashes(packed.edge_attr)
+    # The graph is part of the key: nodes without neighbours have none to tell graphs by.
+    seen = mix(torch.repeat_interleave(torch.arange(len(packed)), packed.num_nodes) + 1)
+    seen.index_add_(0, target, mix(name[source] + kind)).index_add_(0, source, mix(name[target] + mix(kind + 1)))
+    key = mix(seen) + colours
+    order = torch.from_numpy(np.argsort(key.numpy(), kind="stable"))
+    return torch.empty_like(key).scatter_(0, order, _number_within(key[order]))
 
 
 def _stable(batch: GraphBatch, colours: Tensor) -> Tensor:
@@ -185,14 +248,27 @@ def _stable(batch: GraphBatch, colours: Tensor) -> Tensor:
 
     A graph's colours must not depend on the rounds that others of its batch take.
     """
-    edges, count = Edges.of(batch), _num_colours(batch, colours)
+    count = _num_colours(batch, colours)
     resting = torch.zeros_like(count, dtype=torch.bool)
     while not bool(resting.all()):
-        refined = next_colours(edges, colours[:, None])[:, 0]
+        refined = _refined(batch, colours)
         new_count = _num_colours(batch, refined)
         colours = torch.where(resting[batch.node_graph], colours, refined)
         resting, count = resting | (new_count == count), torch.where(resting, count, new_count)
     return colours
+
+
+def _refined(batch: GraphBatch, colours: Tensor) -> Tensor:
+    """One round, [N].
+
+    Edges lie in the order of their targets and sums of 64 bits wrap around, so a difference of running totals is a
+    node's exact sum, several times as fast as adding up edge by edge.
+    """
+    messages = colours[batch.edge_index[0]]
+    if batch.edge_attr is not None:
+        messages = mix(messages + batch.edge_attr[:, 0])
+    totals = torch.cat([messages.new_zeros(1), messages.cumsum(0)])
+    return mix(totals[batch.edge_offsets[1:]] - totals[batch.edge_offsets[:-1]] + ODD * colours)
 
 
 def _sorted_colours(batch: GraphBatch, colours: Tensor) -> np.ndarray:
@@ -203,13 +279,6 @@ def _sorted_colours(batch: GraphBatch, colours: Tensor) -> np.ndarray:
 def _num_colours(batch: GraphBatch, colours: Tensor) -> Tensor:
     """How many different colours each graph has, [B]; one more where it has fewer nodes than the largest."""
     return torch.from_numpy((np.diff(_sorted_colours(batch, colours), axis=1) != 0).sum(axis=1))
-
-
-def _is_discrete(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """Whether all nodes of a graph have different colours, [B]."""
-    ordered = _sorted_colours(batch, colours)
-    shared = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != LAST)
-    return torch.from_numpy(~shared.any(axis=1))
 
 
 def _hashes(batch: GraphBatch, colours: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ Atoms and bonds are read off the first columns of the features.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -63,7 +64,12 @@ class Depicted:
 
 
 def depicted(
-    single: PackedGraphs, features: str, x: Tensor | None, edge_attr: Tensor | None, smiles: str | None = None
+    single: PackedGraphs,
+    features: str,
+    x: Tensor | None,
+    edge_attr: Tensor | None,
+    smiles: str | None = None,
+    numbers: Sequence[int] = (),
 ) -> Depicted:
     """Where everything lies in the one graph of `single`, with atoms and bonds for molecules.
 
@@ -72,6 +78,7 @@ def depicted(
         x, edge_attr: features [n, F] and [E, F] as they were made: the model may read others in their place, where
             training never saw a category.
         smiles: what the graph was made from, if anything.
+        numbers: what people call each node, if the SMILES does not say it.
     """
     pairs = single.edge_index.T.tolist()
     if not features or x is None or x.is_floating_point():
@@ -85,7 +92,7 @@ def depicted(
         edges=[(u, v, order) for (u, v), order in sorted(edges.items()) if u != v],
         labels=labels,
         roots=[] if single.roots is None else single.roots[0].tolist(),
-        numbers=[] if smiles is None else _numbers(smiles, len(single.in_degree)),
+        numbers=list(numbers) if smiles is None else _numbers(smiles, len(single.in_degree)),
     )
 
 

@@ -102,19 +102,27 @@ class _Colourings:
         colours: of the nodes of these R graphs, [N].
     """
 
-    def __init__(self, packed: PackedGraphs, ids: Tensor, of: Tensor, colours: Tensor) -> None:
-        self.packed, self.ids, self.of = packed, ids, of
-        self.batch = packed[ids[of]]
-        self.colours = colours
+    def __init__(
+        self, packed: PackedGraphs, ids: Tensor, of: Tensor, colours: Tensor, batch: GraphBatch | None = None
+    ) -> None:
+        self.packed, self.ids, self.of, self.colours = packed, ids, of, colours
+        self._batch = batch
 
     def __len__(self) -> int:
         return len(self.of)
 
+    @property
+    def batch(self) -> GraphBatch:
+        """The R graphs; gathered where they are read, since gathering costs as much as a round of refinement."""
+        if self._batch is None:
+            self._batch = self.packed[self.ids[self.of]]
+        return self._batch
+
     def pick(self, rows: Tensor) -> _Colourings:
         """Colourings `rows` [R'], in rising order, as often as they stand there."""
-        sizes = self.batch.num_nodes[rows]
-        shift = self.batch.first_node[rows] - (sizes.cumsum(0) - sizes)
-        places = torch.arange(int(sizes.sum())) + torch.repeat_interleave(shift, sizes)
+        if len(rows) == len(self) and bool((rows == torch.arange(len(rows))).all()):
+            return self
+        places = _places(self.packed.num_nodes[self.ids[self.of]], rows)
         return _Colourings(self.packed, self.ids, self.of[rows], self.colours[places])
 
     def where(self, which: Tensor) -> _Colourings:
@@ -126,7 +134,7 @@ class _Colourings:
         place = self.batch.first_node + node
         colours = self.colours.clone()
         colours[place] = mix(colours[place] + 1)
-        return _Colourings(self.packed, self.ids, self.of, _stable(self.batch, colours))
+        return _Colourings(self.packed, self.ids, self.of, _stable(self.batch, colours), self.batch)
 
     def any_node(self, which: Tensor) -> Tensor:
         """Whether `which` [N] holds for a node of a colouring, [R]."""
@@ -141,14 +149,21 @@ def _canonical_colours(packed: PackedGraphs, ids: Tensor) -> Tensor:
     batch = packed[ids]
     assert batch.x is not None
     colours = _stable(batch, batch.x[:, 0])
-    kept = _Colourings(packed, ids, torch.arange(len(ids)), colours)
+    kept = _Colourings(packed, ids, torch.arange(len(ids)), colours.clone(), batch)
     while len(kept):
         shared = _rarest_shared(kept.batch, kept.colours)
         is_open = kept.any_node(shared)  # those of one graph have equally many colours
         done = kept.where(~is_open & _is_first(kept.of))
-        colours[batch.first_node[done.of][done.batch.node_graph] + done.batch.local_id] = done.colours
+        colours[_places(batch.num_nodes, done.of)] = done.colours
         kept = _choices(kept, shared)
     return colours
+
+
+def _places(sizes: Tensor, graphs: Tensor) -> Tensor:
+    """The nodes of `graphs` [G'], one graph after the other, among those of all graphs with `sizes` [G]."""
+    first, own = sizes.cumsum(0) - sizes, sizes[graphs]
+    shift = first[graphs] - (own.cumsum(0) - own)
+    return torch.arange(int(own.sum())) + torch.repeat_interleave(shift, own)
 
 
 def _choices(kept: _Colourings, shared: Tensor) -> _Colourings:
@@ -246,7 +261,8 @@ def _number_among_twins(packed: PackedGraphs, colours: Tensor) -> Tensor:
 def _stable(batch: GraphBatch, colours: Tensor) -> Tensor:
     """Colours [N] refined until the number of colours no longer grows, in each graph by itself.
 
-    A graph's colours must not depend on the rounds that others of its batch take.
+    A graph's colours must not depend on the rounds that others of its batch take. The last round, which finds no more
+    colours, is part of them: where all differ, it is what says which node has which neighbours.
     """
     count = _num_colours(batch, colours)
     resting = torch.zeros_like(count, dtype=torch.bool)
@@ -277,7 +293,7 @@ def _sorted_colours(batch: GraphBatch, colours: Tensor) -> np.ndarray:
 
 
 def _num_colours(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """How many different colours each graph has, [B]; one more where it has fewer nodes than the largest."""
+    """How many different colours each graph has, less one, [B]; with padding, which counts as a colour."""
     return torch.from_numpy((np.diff(_sorted_colours(batch, colours), axis=1) != 0).sum(axis=1))
 
 

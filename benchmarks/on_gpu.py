@@ -5,7 +5,8 @@ r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy
 
 Every job's result is a file of `OUT/jobs` as soon as it is there; `OUT/results.tar.gz` holds all of them at the end.
 Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
-What is not finished in time is stopped and leaves nothing.
+What is not finished in time is stopped, and its newest checkpoint comes back in `OUT/unfinished*.tar.gz`. With
+`--resume FOLDER`, where these archives lie, the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
+from maggnn.training.checkpoint import FILE as CHECKPOINT
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
 from maggnn_paper.tables import ablation, molecules, travellers
@@ -53,11 +55,15 @@ def main() -> None:
     parser.add_argument("what", nargs="+")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--resume", type=Path, help="a folder with the archives of a call before")
     parser.add_argument("--models", default="", help="bring back the models of jobs whose names begin with this")
     options = parser.parse_args()
     began, folder = time.monotonic(), options.out / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
+    if options.resume is not None:
+        unpack(options.resume, folder)
     jobs = [job for what in options.what for job in jobs_of(what)]
+    jobs = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
     stop_daemon = share_the_card()
     pool = ProcessPoolExecutor(options.workers, get_context("spawn"), single_thread)
     futures = {pool.submit(run_and_keep, job, run_job, folder): job for job in jobs}
@@ -80,19 +86,40 @@ def main() -> None:
 
 
 def pack(folder: Path, out: Path, models: str) -> None:
-    """All results in one archive, and the models and logs of jobs whose names begin with `models` in small ones."""
+    """All results in one archive; in small ones the models whose jobs' names begin with `models`, and checkpoints."""
     results = sorted(folder.glob("*.json"))
-    archives: list[list[Path]] = [[]]
-    for result in results if models else ():
-        own = [path for path in (folder / result.stem).glob("m*") if result.name.startswith(models)]
-        if sum(path.stat().st_size for path in [*archives[-1], *own]) > MOST_BYTES:
-            archives.append([])
-        archives[-1] += own
-    named = {"results.tar.gz": results} | {f"models{number}.tar.gz": paths for number, paths in enumerate(archives, 1)}
+    done = {result.stem for result in results}
+    wanted = [
+        path for name in sorted(done) if models and name.startswith(models) for path in (folder / name).glob("m*")
+    ]
+    unfinished = [path for path in sorted(folder.glob(f"*/{CHECKPOINT}")) if path.parent.name not in done]
+    named = {"results.tar.gz": results}
+    named |= {f"models{number}.tar.gz": paths for number, paths in enumerate(_small(wanted), 1)}
+    named |= {f"unfinished{number}.tar.gz": paths for number, paths in enumerate(_small(unfinished), 1)}
     for name, paths in named.items():
         with tarfile.open(out / name, "w:gz") as archive:
             for path in paths:
                 archive.add(path, arcname=path.relative_to(folder))
+
+
+def _small(paths: list[Path]) -> list[list[Path]]:
+    """The files in runs of at most MOST_BYTES, or of one file."""
+    runs: list[list[Path]] = []
+    size = 0
+    for path in paths:
+        if not runs or size + path.stat().st_size > MOST_BYTES:
+            runs.append([])
+            size = 0
+        runs[-1].append(path)
+        size += path.stat().st_size
+    return runs
+
+
+def unpack(source: Path, folder: Path) -> None:
+    """Results and checkpoints of a call before."""
+    for path in [*source.glob("results.tar.gz"), *sorted(source.glob("unfinished*.tar.gz"))]:
+        with tarfile.open(path) as archive:
+            archive.extractall(folder, filter="data")
 
 
 def share_the_card():

@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from maggnn import Config, Engine, train
-from maggnn.data.benchmarks import load_own
 from maggnn.data.molecules.table import read_table
+from maggnn.data.own_file import load_own
 from maggnn.data.packing import save_packed
 
 

@@ -12,6 +12,8 @@ import networkx as nx
 import torch
 from torch import Tensor, nn
 
+from maggnn.data.dataset import DatasetEntry
+from maggnn.data.registry import check, load
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
@@ -161,3 +163,16 @@ def make_row(**changes: Any) -> LedgerRow:
     values = {"table": "synthetic", "dataset": "sr25", "method": "mag-gnn", "metric": "accuracy", "mean": 99.5}
     values |= {"m": 1, "k": 2, "t": 2, "keep": "last", "hardware": "cpu, 2 cores", "torch": "2.13.0", "commit": "abc"}
     return LedgerRow(**(values | changes))
+
+
+def assert_facts_hold(name: str, entry: DatasetEntry) -> None:
+    """A set is what its row says, and what is known of it holds."""
+    assert [fact for fact, holds in check(name) if not holds] == []
+    dataset = load(name)
+    assert dataset.name == name and len(dataset.graphs) == entry.num_graphs
+    assert entry.description and "\n" not in entry.description
+    outputs = dataset.y.shape[1] if dataset.task == "regression" else int(dataset.y.max()) + 1
+    assert outputs == dataset.num_outputs
+    assert (dataset.metric == "mae") == (dataset.task == "regression") == dataset.y.is_floating_point()
+    assert dataset.class_names is None or len(dataset.class_names) == dataset.num_outputs
+    assert not entry.target_names or entry.target_names == dataset.target_names

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from maggnn.data import DATASETS, Dataset, DatasetEntry
 from maggnn.data.synthetic.expressivity import shrikhande_rook, sr25
 from maggnn.graphs.conversions import pack_networkx, to_graph6, to_pyg
 
@@ -108,6 +109,16 @@ def test_a_set_of_graphs(maggnn):
     assert "together: graphs 0 1 2" in out and "try a larger order" in out
     _, out, _ = maggnn("csl")
     assert "suggestion: m = 1, k = 1, t = 0" in out
+
+
+def test_a_set_of_pairs_is_compared_by_category(maggnn, monkeypatch):
+    graphs = pack_networkx([HEXAGON, TRIANGLES, HEXAGON, HEXAGON, *[HEXAGON, TRIANGLES] * 2], y=[0, 1] * 4)
+    categories = {"category_names": np.array(["mixed", "told"]), "pair_category": np.array([0, 0, 1, 1])}
+    pairs = Dataset("pairs", graphs, "classification", 2, lambda *_: [], extra=categories)
+    monkeypatch.setitem(DATASETS, "pairs", DatasetEntry("pairs of rings", 8, "generated", lambda: pairs))
+    table = {row.split()[0]: row.split()[1:] for row in maggnn("pairs", "--order", "1").output().splitlines()}
+    assert table["mixed"] == ["2", "0", "1", "1"] and table["told"] == ["2", "0", "2", "2"] and table["all"][0] == "4"
+    assert "pairs: 8, k = 0: 0" in maggnn("pairs", "pairs", "--order", "0").output()
 
 
 @pytest.mark.slow

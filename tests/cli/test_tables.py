@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from maggnn.data.benchmarks import load_own
+from maggnn.data.own_file import load_own
 from maggnn.errors import InputError
 
 RINGS = ["C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1"]

@@ -10,7 +10,7 @@ from pkgutil import resolve_name
 import pytest
 
 from maggnn.config import Config, describe
-from maggnn.data.registry import DATASETS
+from maggnn.data.registry import all_datasets
 from maggnn_paper.bench.tables import BENCHES
 from maggnn_paper.figures.commands import FIGURES
 from maggnn_paper.report.commands import Command, commands
@@ -33,7 +33,7 @@ FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 METHODS = {"predictor.embed", "predictor.read"}  # look like settings
 MADE_WHEN_RUN = ("results/ledger.jsonl", "runs/")
 
-CHOICES = {"reproduce": TABLES, "bench": BENCHES, "figure": (*FIGURES, "reward"), "data check": DATASETS}
+CHOICES = {"reproduce": TABLES, "bench": BENCHES, "figure": (*FIGURES, "reward"), "data check": all_datasets()}
 """What the first argument of a command may be."""
 
 by_name = {(command.program, command.name): command for command in commands()}

@@ -97,7 +97,7 @@ def test_commands_as_a_user_writes_them():
     found = {command.name: command for command in commands() if command.program == "maggnn"}
     assert {"train", "fit", "predict", "data pack"} <= found.keys()
     paper = {command.name for command in commands() if command.program == "maggnn-paper"}
-    assert paper == {"reproduce", "bench", "figure", "report"}
+    assert paper == {"reproduce", "bench", "figure", "get", "report"}
     options = {option.name: option for option in found["predict"].parameters}
     assert list(options)[:3] == ["MODEL", "TABLE", "-o, --out PATH"]
     assert options["TABLE"].argument and options["TABLE"].required and options["TABLE"].default == "required"

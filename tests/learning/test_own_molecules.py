@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from maggnn.data.benchmarks import load_own
+from maggnn.data.own_file import load_own
 from maggnn.data.registry import check, load
 from maggnn.errors import InputError
 

@@ -10,11 +10,11 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.splits import Split
 from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.runtime import make_generator
 from maggnn.training.evaluate import evaluate
 from maggnn.training.run import train
+from maggnn_paper.cycles import cycles_through_edges
 
 TRAIN, TEST = torch.arange(120), torch.arange(120, 160)
 

@@ -1,5 +1,6 @@
 """The `maggnn-paper` command as people run it: figures of a run, rows into a ledger, and how it fails."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, small_runs) -> Path:
 
 def test_help_names_the_commands(tmp_path, run_command):
     text = run_command("maggnn-paper", "--help", cwd=tmp_path).output()
-    for command in ("reproduce", "bench", "figure", "report"):
+    for command in ("reproduce", "bench", "figure", "get", "report"):
         assert f"\n  {command} " in text
 
 
@@ -42,6 +43,29 @@ def test_rows_go_into_the_ledger(tmp_path, call_command, monkeypatch):
     assert rows and [json.loads(line) for line in lines] == rows
 
 
+MOLHIV = {
+    "raw/num-node-list": "2",
+    "raw/num-edge-list": "1",
+    "raw/edge": "0,1",
+    "raw/node-feat": "5,0,4,5,3,0,2,0,0\n5,0,4,5,3,0,2,0,0",
+    "raw/edge-feat": "0,0,0",
+    "raw/graph-label": "1",
+    **{f"split/scaffold/{part}": "0" for part in ("train", "valid", "test")},
+}
+
+
+def test_get_writes_under_the_data_root(tmp_path, run_command):
+    for name, text in MOLHIV.items():
+        path = tmp_path / "hiv" / f"{name}.csv.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(f"{text}\n".encode()))
+    command = ("maggnn-paper", "get", "molhiv", "--raw", "hiv")
+    assert run_command(*command, cwd=tmp_path, MAGGNN_DATA=str(tmp_path)).output().strip() == str(
+        tmp_path / "molhiv.npz"
+    )
+    assert (tmp_path / "molhiv.npz").is_file()
+
+
 MISTAKES = {
     "unknown table": (["reproduce", "syntetic"], ["'syntetic'", "did you mean 'synthetic'?"]),
     "unknown row": (["reproduce", "synthetic", "--row", "zinc"], ["'zinc'", "exp, csl, sr25"]),
@@ -49,10 +73,12 @@ MISTAKES = {
     "unknown figure": (["figure", "move", "runs/tiny"], ["'move'", "did you mean 'moves'?"]),
     "graph out of range": (["figure", "trajectory", "runs/tiny", "--graph", "2"], ["--graph 2", "graphs 0 to 1"]),
     "no rewards": (["figure", "reward", "."], ["no logged rewards"]),
+    "absent archive": (["get", "molhiv", "--raw", "nowhere"], ["num-node-list.csv.gz", "hiv.zip"]),
 }
 
 
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_get_one_line(folder, call_command, arguments, expected):
-    line = call_command("maggnn-paper", *arguments, cwd=folder).mistake("maggnn-paper")
+    empty = str(folder / "empty")
+    line = call_command("maggnn-paper", *arguments, cwd=folder, MAGGNN_DATA=empty).mistake("maggnn-paper")
     assert all(part in line for part in expected), line

@@ -1,4 +1,4 @@
-"""The command line of the reproduction: `maggnn-paper reproduce|bench|figure|report`.
+"""The command line of the reproduction: `maggnn-paper reproduce|bench|figure|get|report`.
 
 Torch is imported only inside commands, so that `maggnn-paper --help` answers at once.
 """
@@ -86,6 +86,20 @@ def figure(
     path = out or run / f"{what}.png"
     draw(what, run, path, graph, seed)
     print(path)
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(help="zinc, zinc_full, qm9 or molhiv")],
+    raw: Annotated[Path | None, typer.Option(help="folder of the official files, as PyG or OGB lay it out")] = None,
+) -> None:
+    """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent.
+
+    PyG reads the bonds of QM9 as they are written: its aromatic and hybridisation columns come out as zeros.
+    """
+    from maggnn_paper.datasets.official import get as get_official
+
+    print(get_official(name, raw))
 
 
 @app.command()

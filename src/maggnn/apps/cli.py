@@ -211,11 +211,11 @@ def tune(
 @data_app.command("list")
 def data_list(as_json: AsJson = False) -> None:
     """All data sets, where they come from and how many graphs they have."""
-    from maggnn.data.registry import DATASETS
+    from maggnn.data.registry import all_datasets
 
     entries = {
         name: {"graphs": entry.num_graphs, "from": entry.origin, "what": entry.description}
-        for name, entry in DATASETS.items()
+        for name, entry in all_datasets().items()
     }
     if as_json:
         print(json.dumps(entries))
@@ -273,18 +273,10 @@ def data_pack(
     print(out)
 
 
-@data_app.command("get")
-def data_get(
-    name: Annotated[str, typer.Argument(help="zinc, zinc_full, qm9 or molhiv")],
-    raw: Annotated[Path | None, typer.Option(help="folder of the official files, as PyG or OGB lay it out")] = None,
-) -> None:
-    """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent.
-
-    PyG reads the bonds of QM9 as they are written: its aromatic and hybridisation columns come out as zeros.
-    """
-    from maggnn.data.official import get
-
-    print(get(name, raw))
+@data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def data_get() -> None:
+    """Say where this command is now: the sets whose official files it reads are those of the paper's tables."""
+    raise InputError("`maggnn data get` is now `maggnn-paper get`: pip install maggnn-paper")
 
 
 @app.command()

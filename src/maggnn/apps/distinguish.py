@@ -1,7 +1,8 @@
 """`maggnn distinguish`: which order of marks tells graphs apart, by colour refinement, before any training.
 
-Two graphs get a verdict with a telling tuple and a picture; two files of equally many graphs, and BREC, are compared
-pair by pair; any other set of graphs is split into the classes that k marks tell apart, with a suggestion of m, k, t.
+Two graphs get a verdict with a telling tuple and a picture; two files of equally many graphs, and data sets of pairs
+such as BREC, are compared pair by pair; any other set of graphs is split into the classes that k marks tell apart, with
+a suggestion of m, k, t.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 
 from maggnn.apps.draw.layouts import layout_of
 from maggnn.apps.draw.pair import MarkedGraph, draw_pair
+from maggnn.data.dataset import Dataset
 from maggnn.data.graph_files import read_graphs
 from maggnn.data.registry import load
 from maggnn.errors import InputError
@@ -45,18 +47,20 @@ class Report:
 
 def distinguish(source: str, other: str | None, order: int, picture: Path | None) -> Report:
     """Compare the graphs of a file or data set (and those of another) through tuples of up to `order` marks."""
-    graphs = read_graphs(source)
-    pairs = _pairs(graphs, None if other is None else read_graphs(other), source)
+    dataset = None if Path(source).suffix else load(source)
+    graphs = read_graphs(source) if dataset is None else dataset.graphs
+    categories = _categories(dataset) if dataset is not None and other is None else []
+    pairs = _pairs(graphs, None if other is None else read_graphs(other), source, in_pairs=bool(categories))
     if picture is not None and len(pairs) != 1:
         raise InputError("a picture shows two graphs: give two files with a graph each, or one with two")
     if len(pairs) == 1:
         return _distinguish_two(pairs[0], order, picture, source)
     if pairs:
-        return _distinguish_pairs(pairs, order, _brec_categories() if source == "brec" else None)
+        return _distinguish_pairs(pairs, order, categories)
     return _distinguish_set(graphs, order)
 
 
-def _pairs(graphs: PackedGraphs, others: PackedGraphs | None, source: str) -> list[Pair]:
+def _pairs(graphs: PackedGraphs, others: PackedGraphs | None, source: str, in_pairs: bool) -> list[Pair]:
     """What is to be compared pair by pair; nothing for a set of graphs by itself."""
     if others is not None:
         if len(graphs) != len(others):
@@ -65,7 +69,7 @@ def _pairs(graphs: PackedGraphs, others: PackedGraphs | None, source: str) -> li
         return list(zip(_single(graphs), _single(others), strict=True))
     if len(graphs) == 1:
         raise InputError(f"{source} has one graph: there is nothing to tell it from")
-    if len(graphs) > 2 and source != "brec":
+    if len(graphs) > 2 and not in_pairs:
         return []
     singles = _single(graphs)
     return list(zip(singles[::2], singles[1::2], strict=True))
@@ -150,7 +154,7 @@ def _in_short(found: Comparison) -> str:
 # ---- many pairs -----------------------------------------------------------------------------------------
 
 
-def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str] | None) -> Report:
+def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str]) -> Report:
     """The first pairs one by one, or, where they come in categories, how many of each are told apart."""
     found, progress = [], Progress()
     progress.begin("pairs", len(pairs), 0)
@@ -186,10 +190,10 @@ def _by_category(found: Sequence[Comparison], categories: Sequence[str], order: 
     return counted
 
 
-def _brec_categories() -> list[str]:
-    """The category of each pair."""
-    extra = load("brec").extra
-    return [str(extra["category_names"][category]) for category in extra["pair_category"]]
+def _categories(dataset: Dataset) -> list[str]:
+    """The category of each pair; nothing for a set whose graphs are no pairs."""
+    names, numbers = (dataset.extra.get(name, ()) for name in ("category_names", "pair_category"))
+    return [str(names[number]) for number in numbers]
 
 
 # ---- a set of graphs ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from maggnn.data.dataset import Dataset, DatasetEntry
-    from maggnn.data.registry import DATASETS, check, dataset_entry, load
+    from maggnn.data.registry import DATASETS, all_datasets, check, dataset_entry, load
     from maggnn.data.sources import data_root, load_packed_file
     from maggnn.data.splits import Split, all_in_all, held_out_classes, stratified_folds
 
@@ -19,6 +19,7 @@ __all__ = [
     "Dataset",
     "DatasetEntry",
     "Split",
+    "all_datasets",
     "all_in_all",
     "check",
     "data_root",
@@ -34,6 +35,7 @@ _HOMES = {
     "Dataset": "dataset",
     "DatasetEntry": "dataset",
     "Split": "splits",
+    "all_datasets": "registry",
     "all_in_all": "splits",
     "check": "registry",
     "data_root": "sources",

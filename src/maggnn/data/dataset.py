@@ -35,7 +35,8 @@ class Dataset:
         metric: what answers are judged by.
         target_names: of regression, one an output.
         max_parameters: how large a model the benchmark allows.
-        extra: further arrays, such as BREC's `pair_category`.
+        extra: further arrays. Those called `pair_category` and `category_names` say that graphs 2i and 2i + 1 are a
+            pair, and of which category, as in BREC.
     """
 
     name: str
@@ -82,6 +83,8 @@ class DatasetEntry:
         origin: made by code, or read from a packed file.
         load: makes or reads the set.
         facts: what is known about it.
+        features: of molecules, the feature set of their columns: mol, ogb, zinc or qm9.
+        target_names: of regression, where they are known without loading the set.
     """
 
     description: str
@@ -89,3 +92,5 @@ class DatasetEntry:
     origin: Origin
     load: Callable[[], Dataset]
     facts: Callable[[Dataset], list[Fact]] = lambda dataset: []
+    features: str = ""
+    target_names: tuple[str, ...] = ()

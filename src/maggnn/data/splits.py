@@ -13,6 +13,9 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 
+PARTS = ("train", "val", "test")
+"""What a split consists of; a packed file has arrays of these names."""
+
 
 @dataclass(frozen=True)
 class Split:

@@ -40,7 +40,7 @@ def neighbour_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> T
     """
     roots = graphs.roots
     if roots is None:
-        raise InputError("agent.start = neighbours needs rooted graphs, such as those of cycle6_nodes")
+        raise InputError("agent.start = neighbours needs rooted graphs (maggnn.data.synthetic.rooted)")
     source, target = graphs.edge_index
     is_root = torch.zeros(graphs.total_nodes, device=graphs.device)
     is_root.index_fill_(0, (roots + graphs.first_node[:, None]).flatten(), 1.0)

@@ -1,1 +1,1 @@
-"""What marks can distinguish: exact colour refinement of marked copies, the planner, equivariance and Theorem 3."""
+"""What marks can distinguish: exact colour refinement of marked copies, the planner, and canonical forms."""

@@ -2,7 +2,7 @@
 
 Isomorphic graphs have one canonical form, node for node, so a start on its first nodes and ties that go to the first
 node give them the same search and the same answer. But whoever knows the form has decided isomorphism by other means: a
-table that starts from it says so. `equivariance` needs no extra, and averages over what symmetry leaves open.
+table that starts from it says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import State
-from maggnn.theory.equivariance import needs_last_state
 
 Kind = tuple[Any, ...]
 """What tells nodes or edges apart, to be compared and sorted."""
@@ -87,6 +86,12 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
         edge_attr=packed.edge_attr,
         y=packed.y,
     )
+
+
+def needs_last_state(model: MagGNN) -> None:
+    """Which state is the surest may hang on rounding, and so on the numbering."""
+    if model.agent.keep != "last":
+        raise InputError("answers that no numbering changes come from the last state: set agent.keep to last")
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ import torch
 from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.data import registry
-from maggnn.data.benchmarks import ZINC_MAX_PARAMETERS
 from maggnn.errors import InputError
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
@@ -18,6 +17,7 @@ from maggnn.model.named_encoders import BASELINES, baseline_type, make_encoder
 from maggnn.model.saving import load_model
 from maggnn.training.paradigms import Paradigm, Scalars
 from maggnn.training.run import train
+from maggnn_paper.datasets.molecules import ZINC_MAX_PARAMETERS
 from maggnn_paper.ledger import METHODS
 from maggnn_paper.recipes import baseline_recipe
 from maggnn_paper.tables import baselines

@@ -9,13 +9,13 @@ from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.data.registry import load
 from maggnn.data.sources import data_root
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.graphs.cycles import neighbours
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.named_encoders import baseline_type, make_encoder
 from maggnn.model.predictor import pool_nodes
 from maggnn_paper.baselines.cin import cells_of
 from maggnn_paper.baselines.gnn_123 import pairs_of, triples_of
+from maggnn_paper.cycles import neighbours
 
 NAMES = ("i2gnn", "ppgn", "1-2-3-gnn", "gsn", "cin")
 ATOMS, BONDS = FeatureSpec(categories=(3,)), FeatureSpec(categories=(2,))

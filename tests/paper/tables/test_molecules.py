@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.errors import InputError
 from maggnn.model import pretrained
 from maggnn_paper import ledger, recipes
+from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs import job as jobs
 from maggnn_paper.tables import ablation, baselines, cycles, molecules, moves, travellers
 from maggnn_paper.tables.registry import reproduce_table

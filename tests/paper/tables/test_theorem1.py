@@ -2,7 +2,7 @@
 
 import networkx
 
-from maggnn.data.synthetic.regular_graphs import random_regular
+from maggnn_paper.datasets.regular_graphs import random_regular
 from maggnn_paper.tables import theorem1
 from maggnn_paper.tables.registry import reproduce_table
 

@@ -1,14 +1,11 @@
 """Rooted graphs: one for each node or pair, the root told apart, targets and splits carried over."""
 
-import networkx
 import pytest
 import torch
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
 from maggnn.data.synthetic.rooted import graphs_of_roots, rooted_at_nodes, rooted_at_pairs
 from maggnn.errors import InputError
-from maggnn.graphs.conversions import pack_networkx
-from maggnn.graphs.cycles import cycles_through_edges
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model import saving as checkpoint
 from maggnn.model.features import FeatureSpec
@@ -61,21 +58,6 @@ def test_mistakes_are_named():
         rooted_at_pairs(paths(), torch.tensor([2, 0]), torch.tensor([[0, 3]]), torch.zeros(2))
     with pytest.raises(InputError, match="needs rooted graphs"):
         MagGNN(1, predictor=PredictorConfig(read_roots=True))
-
-
-@pytest.mark.parametrize("length", [3, 4, 5, 6, 7])
-def test_cycles_through_edges_equal_enumeration(length):
-    graphs = [networkx.gnp_random_graph(8, 0.4, seed=seed) for seed in range(6)] + [networkx.petersen_graph()]
-    packed = pack_networkx(graphs)
-    counts = cycles_through_edges(packed, length).split(packed.num_edges.tolist())
-    edges = packed.edge_index.split(packed.num_edges.tolist(), dim=1)
-    for graph, found, pairs in zip(graphs, counts, edges, strict=True):
-        expected = dict.fromkeys(map(frozenset, graph.edges), 0)
-        for cycle in networkx.simple_cycles(graph, length_bound=length):
-            if len(cycle) == length:
-                for a, b in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
-                    expected[frozenset((a, b))] += 1
-        assert found.tolist() == [expected[frozenset(pair)] for pair in pairs.T.tolist()]
 
 
 def make_model(graphs, read_roots):

@@ -29,12 +29,12 @@ from torch.nn import functional
 
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.cycles import Neighbours, chordless_cycles, neighbours
 from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.copies import once
 from maggnn_paper.baselines.parts import Dense, bond_embedding
 from maggnn_paper.baselines.rival import Rival
+from maggnn_paper.cycles import Neighbours, chordless_cycles, neighbours
 
 Embeddings = tuple[Tensor, Tensor, Tensor]
 """Of nodes, edges and rings."""

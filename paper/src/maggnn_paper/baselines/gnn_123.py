@@ -30,13 +30,13 @@ from torch import Tensor, nn
 
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.cycles import Neighbours, neighbours
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.encoder import GINLayer
 from maggnn.model.features import FeatureEmbedding, FeatureSpec
 from maggnn_paper.baselines.copies import once
 from maggnn_paper.baselines.parts import bond_embedding
 from maggnn_paper.baselines.rival import Rival
+from maggnn_paper.cycles import Neighbours, neighbours
 
 
 @dataclass(frozen=True)

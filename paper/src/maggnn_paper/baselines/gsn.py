@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from maggnn.config import EncoderConfig, RivalConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.cycles import neighbours, simple_cycles, through_edges
 from maggnn.model.encoder import GINELayer
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.rival import Rival
+from maggnn_paper.cycles import neighbours, simple_cycles, through_edges
 
 
 class CountingLayer(GINELayer):

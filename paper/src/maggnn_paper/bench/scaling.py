@@ -12,11 +12,11 @@ from functools import partial
 
 import torch
 
-from maggnn.data.synthetic.regular_graphs import random_regular
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn_paper.bench.timing import peak_mb, side_by_side
 from maggnn_paper.bench.workloads import Workload
+from maggnn_paper.datasets.regular_graphs import random_regular
 from maggnn_paper.ledger import LedgerRow
 
 DEGREE = 4

@@ -55,6 +55,8 @@ def commands() -> Iterator[Command]:
 def _commands(program: str, group: typer.Typer, prefix: str) -> Iterator[Command]:
     for info in group.registered_commands:
         assert info.callback is not None
+        if info.hidden:  # only says where a command went
+            continue
         yield Command(program, prefix + (info.name or info.callback.__name__.replace("_", "-")), info.callback)
     for info in group.registered_groups:
         assert info.typer_instance is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from maggnn.data.benchmarks import QM9_TARGETS
+from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import Job, Result, run_jobs
 from maggnn_paper.jobs.summary import score_row
 from maggnn_paper.ledger import LedgerRow

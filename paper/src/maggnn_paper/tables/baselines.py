@@ -12,9 +12,9 @@ from pathlib import Path
 
 from maggnn.config import Config
 from maggnn.data import registry
-from maggnn.data.benchmarks import CYCLES
 from maggnn.errors import InputError
 from maggnn.model.named_encoders import BASELINES, baseline_type
+from maggnn_paper.datasets.cycle_counts import CYCLES
 from maggnn_paper.jobs.job import Job, run_jobs
 from maggnn_paper.jobs.summary import score_row
 from maggnn_paper.ledger import LedgerRow

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maggnn.config import Config
-from maggnn.data.benchmarks import CYCLES
+from maggnn_paper.datasets.cycle_counts import CYCLES
 from maggnn_paper.jobs.job import Job, run_jobs
 from maggnn_paper.jobs.side_by_side import Result
 from maggnn_paper.jobs.summary import paired_note, run_means, score_row

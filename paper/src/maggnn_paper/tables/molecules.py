@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from maggnn.config import Config
-from maggnn.data.benchmarks import QM9_TARGETS
+from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import MEAN, STARTS, Job, Result, run_jobs
 from maggnn_paper.jobs.summary import paired_note, run_means, score_row
 from maggnn_paper.ledger import LedgerRow

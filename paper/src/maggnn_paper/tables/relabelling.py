@@ -15,12 +15,12 @@ from torch import Tensor
 
 from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.data import registry
-from maggnn.data.synthetic.regular_graphs import random_regular
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.tuples import sample_tuples
-from maggnn.theory.equivariance import answer_equivariantly
+from maggnn_paper.datasets.regular_graphs import random_regular
+from maggnn_paper.equivariance import answer_equivariantly
 from maggnn_paper.ledger import LedgerRow
 
 RELABELLINGS, GRAPHS = 1000, 10

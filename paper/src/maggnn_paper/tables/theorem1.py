@@ -11,8 +11,8 @@ from pathlib import Path
 
 import torch
 
-from maggnn.data.synthetic.regular_graphs import random_regular
 from maggnn.theory.refinement import compare
+from maggnn_paper.datasets.regular_graphs import random_regular
 from maggnn_paper.ledger import LedgerRow
 
 SIZES = (8, 10, 12, 16, 20, 30, 50, 100)

@@ -49,17 +49,6 @@ def draw_walks_of(
     draw_trajectories(rows, path, layout_of(dataset.name))
 
 
-def draw_trajectory(
-    graph: GraphBatch,
-    trajectory: Trajectory,
-    path: Path,
-    layout: LayoutFunction = components_apart,
-    shown: Sequence[int] | None = None,
-) -> None:
-    """One search in a row of panels, such as the paper's figure of markings on a graph of EXP."""
-    draw_trajectories([("", graph, trajectory)], path, layout, shown)
-
-
 def draw_trajectories(
     rows: Sequence[Row],
     path: Path,

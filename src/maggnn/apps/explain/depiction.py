@@ -12,19 +12,9 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from maggnn.apps.draw.layouts import positions
-from maggnn.data.benchmarks import QM9_TARGETS
 from maggnn.data.molecules.atom_features import OGB_LAST_ELEMENT, QM9_ELEMENTS, ZINC_TYPES
 from maggnn.data.molecules.smiles import written_numbers
 from maggnn.graphs.packed import PackedGraphs
-
-FEATURES_OF_SETS = {
-    "zinc": "zinc",
-    "zinc_full": "zinc",
-    "molhiv": "ogb",
-    "qm9": "qm9",
-    **{f"qm9_{target}": "qm9" for target in QM9_TARGETS},
-}
-"""The feature sets of the data sets of molecules."""
 
 AROMATIC = 1.5
 OGB_ORDERS = (1.0, 2.0, 3.0, AROMATIC)

@@ -4,7 +4,7 @@
 |---|---|
 | of `maggnn fit`, or fitted to SMILES | a SMILES string |
 | a run of `maggnn train` | a number: that graph of the run's data set, whose target is known |
-| a run on molecules (zinc, qm9, molhiv) | also a SMILES string |
+| a run on molecules, such as those of ZINC | also a SMILES string |
 | any other run, or fitted to graphs | also a graph6 string |
 | all of these but the first | also a file that `graph_files` reads; FILE:3 is its graph number 3, from 0 |
 
@@ -22,7 +22,6 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maggnn.apps.explain.depiction import FEATURES_OF_SETS
 from maggnn.apps.explain.words import output_names, promise_notes
 from maggnn.apps.fit.fitted import FACTS, MODEL, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
@@ -123,7 +122,9 @@ def _of_fitted(folder: Path, graph: str) -> Subject:
 def _of_run(path: Path, graph: str) -> Subject:
     model, config = load_model(path / MODEL if path.is_dir() else path)
     data = config.data.name
-    dataset, features, smiles = None, FEATURES_OF_SETS.get(data, ""), None
+    entry = registry.known_entry(data)
+    dataset, smiles = None, None
+    features, targets = ("", ()) if entry is None else (entry.features, entry.target_names)
     if graph.strip().isdigit():
         dataset = registry.load(data)
         number = int(graph)
@@ -137,7 +138,8 @@ def _of_run(path: Path, graph: str) -> Subject:
         packed, name = _from_text(graph, "")
         features = ""
     _check_features(model, packed)
-    classes, targets = output_names(model, data, dataset)
+    known = (None, targets) if dataset is None else (dataset.class_names, dataset.target_names)
+    classes, targets = output_names(model, *known)
     return Subject(
         model,
         replace(packed, y=None if dataset is None else _known(packed.y)),

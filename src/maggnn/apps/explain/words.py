@@ -6,28 +6,17 @@
 from __future__ import annotations
 
 from maggnn.config import Config
-from maggnn.data.benchmarks import QM9_TARGETS
-from maggnn.data.dataset import Dataset
 from maggnn.model.mag_gnn import MagGNN
 
 
-def output_names(model: MagGNN, data: str, dataset: Dataset | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Classes and targets of a run on the set `data`; where nobody has named them they are numbered.
-
-    Args:
-        dataset: the set itself, if it has been loaded; without it QM9's targets alone have names.
-    """
+def output_names(
+    model: MagGNN, class_names: tuple[str, ...] | None, target_names: tuple[str, ...] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Classes and targets of a model, by the names that its data set has for them; without any they are numbered."""
     numbered = tuple(str(number) for number in range(model.num_outputs))
     if model.task == "classification":
-        return (dataset.class_names if dataset is not None and dataset.class_names else numbered), ("class",)
-    named = dataset.target_names if dataset is not None else _qm9_targets(data)
-    return (), named or (("y",) if model.num_outputs == 1 else tuple(f"y{number}" for number in numbered))
-
-
-def _qm9_targets(data: str) -> tuple[str, ...]:
-    if data == "qm9":
-        return QM9_TARGETS
-    return tuple(target for target in QM9_TARGETS if data == f"qm9_{target}")
+        return class_names or numbered, ("class",)
+    return (), target_names or (("y",) if model.num_outputs == 1 else tuple(f"y{number}" for number in numbered))
 
 
 def score_unit(model: MagGNN) -> str:

@@ -25,8 +25,8 @@ from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.files import locked
-from maggnn.data.molecules.table import PARTS
 from maggnn.data.packing import Arrays
+from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.training.progress import LOG
 

@@ -13,13 +13,14 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.packing import shown
-from maggnn.data.benchmarks import metric_of_classes, official_split
 from maggnn.data.dataset import Dataset
 from maggnn.data.molecules.scaffolds import scaffold_parts
-from maggnn.data.molecules.table import PARTS, Deal, PackedTable, count_lines, read_table
+from maggnn.data.molecules.table import Deal, PackedTable, count_lines, read_table
 from maggnn.data.molecules.target_column import TargetKind, target_kind
+from maggnn.data.own_file import metric_of_classes, official_split
 from maggnn.data.packing import Arrays, DuplicateWarning
 from maggnn.data.sources import GRAPH_ARRAYS
+from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 

@@ -16,9 +16,10 @@ import numpy as np
 from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.terminal import tell
 from maggnn.data.molecules.smiles import RowError
-from maggnn.data.molecules.table import PARTS, count_lines, read_table
+from maggnn.data.molecules.table import count_lines, read_table
 from maggnn.data.molecules.target_column import target_kind
 from maggnn.data.packing import DuplicateWarning, check_name, save_packed
+from maggnn.data.splits import PARTS
 from maggnn.training.progress import Progress
 
 ERRORS_SHOWN = 10

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.apps.explain.depiction import FEATURES_OF_SETS, depicted
+from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.apps.explain.words import output_names, promise_notes, score_unit
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
@@ -198,14 +198,14 @@ def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gall
     if run.fitted:
         return _of_molecules(FittedModel.load(run.folder), molecules, typed)
     model, config = load_model(run.folder / MODEL)
-    dataset = registry.load(config.data.name)
+    entry = registry.dataset_entry(config.data.name)
+    dataset = entry.load()
     ids = dataset.split(config.data.split_seed, config.data.fold).test[:MOST_GRAPHS]
     graphs = dataset.graphs.select(ids)  # the rest of a large set need not stay in memory
     entries = [Entry(f"graph {number}", graphs, place) for place, number in enumerate(ids.tolist())]
-    classes, targets = output_names(model, dataset.name, dataset)
+    classes, targets = output_names(model, dataset.class_names, dataset.target_names)
     shown = replace(dataset, graphs=graphs)
-    features = FEATURES_OF_SETS.get(dataset.name, "")
-    return Gallery(model, config, classes or targets, features, entries, dataset=shown)
+    return Gallery(model, config, classes or targets, entry.features, entries, dataset=shown)
 
 
 def _of_molecules(fitted: FittedModel, molecules: Path | None, typed: Sequence[str]) -> Gallery:

@@ -19,10 +19,10 @@ from maggnn.data.molecules.rows import Record, RowTable, open_table
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
+from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
 from maggnn.graphs.checks import short_floats
 
-PARTS = ("train", "val", "test")
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 """What a split column may say, and the part it means."""
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from maggnn.apps.draw import style
-from maggnn.apps.draw.drawing import draw_trajectories, draw_trajectory, green_edges, trajectories
+from maggnn.apps.draw.drawing import draw_trajectories, green_edges, trajectories
 from maggnn.apps.draw.layouts import block_circle, components_apart, layout_of, torus_grid, undirected_edges
 from maggnn.apps.draw.marked import HUES
 from maggnn.apps.draw.pair import MarkedGraph
@@ -193,10 +193,10 @@ def test_a_pair_has_one_scale(pair):
 def test_one_graph_with_several_tuples_and_chosen_states(generator, tmp_path, name):
     graph = expressivity.super_graphs(1)[torch.tensor([0])]
     found = trajectory(make_model(num_tuples=2), graph, None, 2, generator)
-    draw_trajectory(graph, found, tmp_path / "one.png", layout_of(name), shown=[0, 2])
+    draw_trajectories([("", graph, found)], tmp_path / "one.png", layout_of(name), shown=[0, 2])
     assert image_size(tmp_path / "one.png")[0] == 1200
     with pytest.raises(InputError, match="not in a trajectory"):
-        draw_trajectory(graph, found, tmp_path / "none.png", shown=[7])
+        draw_trajectories([("", graph, found)], tmp_path / "none.png", shown=[7])
 
 
 # ---- layouts --------------------------------------------------------------------------------------------

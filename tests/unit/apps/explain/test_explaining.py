@@ -237,10 +237,11 @@ def test_names_and_notes_of_runs(models):
     from maggnn.model.saving import load_model
 
     model, config = load_model(models / "run" / "model.safetensors")
-    assert output_names(model, "shrikhande_rook", None) == (("0", "1"), ("class",))
+    assert output_names(model, None, None) == (("0", "1"), ("class",))
+    assert output_names(model, ("a", "b"), None) == (("a", "b"), ("class",))
     one, two = (MagGNN(outputs, task="regression") for outputs in (1, 2))
-    assert output_names(one, "zinc", None) == ((), ("y",)) and output_names(two, "mine.npz", None) == ((), ("y0", "y1"))
-    assert output_names(one, "qm9_mu", None) == ((), ("mu",))
+    assert output_names(one, None, ()) == ((), ("y",)) and output_names(two, None, None) == ((), ("y0", "y1"))
+    assert output_names(one, None, ("mu",)) == ((), ("mu",))
     assert promise_notes(model, config) == ()
     standardised = config.replaced(training={"standardise_rewards": True})
     assert "their spread" in promise_notes(model, standardised)[0]

@@ -21,8 +21,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from maggnn.data.dataset import DatasetEntry
 from maggnn.data.synthetic import expressivity
 from maggnn.data.synthetic.dense import block_graph, distinct, fingerprints, pack, stacked, switched, with_isolated_node
+from maggnn.data.synthetic.sets import Parameters, strongly_regular_entry
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 
@@ -276,3 +278,18 @@ def _complements(n: int, edges: Tensor) -> Tensor:
     u, v = torch.triu_indices(n, n, offset=1)
     possible = n * u + v
     return torch.stack([possible[~torch.isin(possible, graph)] for graph in edges])
+
+
+# ---- the table ------------------------------------------------------------------------------------------
+
+FAMILIES: dict[str, tuple[Callable[[], PackedGraphs], Parameters, int, str]] = {
+    "sr26": (sr26, (26, 10, 3, 4), 10, "the 10 strongly regular graphs"),
+    "sr28": (sr28, (28, 12, 6, 4), 4, "T(8) and the 3 Chang graphs, strongly regular"),
+    "sr35": (sr35, (35, 18, 9, 9), 80, "the 80 Steiner triple systems as graphs, strongly regular"),
+    "sr36": (sr36, (36, 15, 6, 6), 12, "the 12 kinds of 6x6 Latin squares as graphs, strongly regular"),
+    "sr40": (sr40, (40, 12, 2, 4), 12, "12 of the 28 strongly regular graphs"),
+}
+"""What makes each set, its parameters, how many graphs it has and what they are."""
+
+ENTRIES: dict[str, DatasetEntry] = {name: strongly_regular_entry(name, *row) for name, row in FAMILIES.items()}
+"""Rows of the visible table."""

@@ -26,6 +26,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import best_move, is_best, q_rows
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import Move, State
+from maggnn.theory.canonical import needs_last_state
 from maggnn.theory.refinement import stable_colours
 
 MOST_STARTS = 4096
@@ -90,12 +91,6 @@ def answer_equivariantly(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch
         answers = model.restored(model.predictor(graphs, part.tuples), graphs)
         total.index_add_(0, part.owner, answers.double() * part.weight[:, None])
     return total.to(next(model.parameters()).dtype)
-
-
-def needs_last_state(model: MagGNN) -> None:
-    """Which state is the surest may hang on rounding, and so on the numbering."""
-    if model.agent.keep != "last":
-        raise InputError("equivariant answers come from the last state: set agent.keep to last")
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from rdkit import Chem
 
-from maggnn.data.official import get
 from maggnn.data.sources import load_packed_file
 from maggnn.errors import InputError
+from maggnn_paper.datasets.official import get
 
 HARTREE, KCAL = 27.211386246, 0.04336414
 

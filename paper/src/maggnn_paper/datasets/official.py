@@ -19,6 +19,7 @@ import numpy as np
 
 from maggnn.data.packing import Arrays, concatenated, save_packed, smallest
 from maggnn.data.sources import data_root
+from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import InMemoryDataset
 
 MOLHIV_ZIP = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download/hiv.zip"
-ZINC_RAW = tuple(f"{part}.{ending}" for ending in ("pickle", "index") for part in ("train", "val", "test"))
+ZINC_RAW = tuple(f"{part}.{ending}" for ending in ("pickle", "index") for part in PARTS)
 QM9_RAW = ("gdb9.sdf", "gdb9.sdf.csv", "uncharacterized.txt")
 QM9_ELEMENT_COLUMNS = 5
 QM9_TARGETS = 16
@@ -73,7 +74,7 @@ def _zinc(folder: Path, subset: bool) -> Arrays:
     from torch_geometric.datasets import ZINC
 
     processed = folder / ("subset" if subset else "full") / "processed"
-    files = [processed / f"{part}.pt" for part in ("train", "val", "test")]
+    files = [processed / f"{part}.pt" for part in PARTS]
     _let_pyg_prepare(folder, ZINC_RAW, files, lambda: ZINC(str(folder), subset=subset))
     parts = [_arrays(_stored(file)) for file in files]
     joined = concatenated(parts)

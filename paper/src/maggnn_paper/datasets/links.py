@@ -18,7 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maggnn.data.dataset import Dataset, DatasetEntry, Fact
+from maggnn.data.own_file import official_split
+from maggnn.data.splits import PARTS
 from maggnn.data.synthetic.rooted import rooted_at_pairs
+from maggnn.data.synthetic.sets import all_equal
 from maggnn.graphs.packed import PackedGraphs
 
 SIZES = range(13, 63)
@@ -47,7 +51,7 @@ def hidden_links(marked: bool) -> tuple[PackedGraphs, Mapping[str, np.ndarray]]:
     pairs, y = torch.cat([pairs for _, pairs, _ in rings]), torch.cat([y for _, _, y in rings])
     rooted = rooted_at_pairs(packed, graph, pairs, y)
     part = torch.tensor([{0: 2, 1: 1}.get(number % 5, 0) for number in range(len(rings))])[graph]
-    parts = {name: (part == number).nonzero()[:, 0].numpy() for number, name in enumerate(("train", "val", "test"))}
+    parts = {name: (part == number).nonzero()[:, 0].numpy() for number, name in enumerate(PARTS)}
     return rooted if marked else replace(rooted, x=None), parts
 
 
@@ -62,3 +66,44 @@ def _ring(n: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
     y = torch.arange(PAIRS_A_RING) % 2
     jump = torch.where(y == 1, HIDDEN, jump)
     return name[edges], name[torch.stack([first, (first + jump) % n], dim=1)], y
+
+
+def _load_links(name: str, marked: bool) -> Dataset:
+    graphs, parts = hidden_links(marked)
+    names = ("no tie", "hidden tie")
+    return Dataset(name, graphs, "classification", 2, official_split, names, metric="auroc", extra=parts)
+
+
+def _links_facts(dataset: Dataset) -> list[Fact]:
+    assert dataset.graphs.roots is not None
+    roots = dataset.graphs.roots
+    shared = torch.tensor(
+        [_common_neighbours(dataset.graphs, number, *roots[number].tolist()) for number in range(len(dataset.graphs))]
+    )
+    return [
+        ("every node has four neighbours", all_equal(dataset.graphs.in_degree, 4)),
+        ("half of the pairs hide a tie", int(dataset.y.sum()) * 2 == len(dataset.graphs)),
+        ("those have three neighbours in common", all_equal(shared[dataset.y == 1], 3)),
+        ("the others at most two", bool((shared[dataset.y == 0] <= 2).all())),
+    ]
+
+
+def _common_neighbours(graphs: PackedGraphs, number: int, first: int, second: int) -> int:
+    source, target = graphs.edge_index[:, graphs.edge_offsets[number] : graphs.edge_offsets[number + 1]]
+    return len(set(source[target == first].tolist()) & set(source[target == second].tolist()))
+
+
+def _links_entry(name: str) -> DatasetEntry:
+    marked = name == "links"
+    how = "told apart" if marked else "known to the readout alone"
+    return DatasetEntry(
+        f"hidden ties of rings, one graph a pair with its ends {how}",
+        len(SIZES) * PAIRS_A_RING,
+        "generated",
+        lambda: _load_links(name, marked),
+        _links_facts,
+    )
+
+
+ENTRIES: dict[str, DatasetEntry] = {name: _links_entry(name) for name in ("links", "links_unmarked")}
+"""Rows of the visible table."""

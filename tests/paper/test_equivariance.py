@@ -10,7 +10,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.theory.equivariance import answer_equivariantly, canonical_starts
+from maggnn_paper.equivariance import answer_equivariantly, canonical_starts
 from maggnn_paper.tables.relabelling import relabelled
 
 GRAPHS = {

@@ -10,7 +10,9 @@ import torch
 from builders import dense as adjacency
 from builders import marked_pair_invariants
 from maggnn.data.synthetic.dense import fingerprints
-from maggnn.data.synthetic.regular_graphs import (
+from maggnn.errors import InputError
+from maggnn.graphs.conversions import to_networkx
+from maggnn_paper.datasets.regular_graphs import (
     MAX_PAIRING_DEGREE,
     random_regular,
     sr26,
@@ -19,8 +21,6 @@ from maggnn.data.synthetic.regular_graphs import (
     sr36,
     sr40,
 )
-from maggnn.errors import InputError
-from maggnn.graphs.conversions import to_networkx
 
 FAMILIES = {
     sr26: (10, (26, 10, 3, 4)),

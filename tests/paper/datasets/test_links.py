@@ -5,9 +5,9 @@ import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.data.registry import check, load
-from maggnn.data.synthetic.links import hidden_links
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
+from maggnn_paper.datasets.links import hidden_links
 
 
 @pytest.mark.parametrize("name", ["links", "links_unmarked"])

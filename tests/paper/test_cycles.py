@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.graphs.cycles import chordless_cycles, neighbours, simple_cycles
 from maggnn.graphs.packed import PackedGraphs
 from maggnn_paper.baselines.gsn import cycle_counts
+from maggnn_paper.cycles import chordless_cycles, cycles_through_edges, neighbours, simple_cycles
 
 LARGEST = 6
 GRAPHS = [
@@ -67,3 +67,18 @@ def test_counts(room):
         edges = graphs.edge_index.T.tolist()[: 2 * graph.number_of_edges()]
         through = [sum((u, v) in side or (v, u) in side for side in sides) for u, v in edges]
         assert of_edges[: len(edges), column].tolist() == through
+
+
+@pytest.mark.parametrize("length", [3, 4, 5, 6, 7])
+def test_cycles_through_edges_equal_enumeration(length):
+    graphs = [nx.gnp_random_graph(8, 0.4, seed=seed) for seed in range(6)] + [nx.petersen_graph()]
+    packed = pack_networkx(graphs)
+    counts = cycles_through_edges(packed, length).split(packed.num_edges.tolist())
+    edges = packed.edge_index.split(packed.num_edges.tolist(), dim=1)
+    for graph, found, pairs in zip(graphs, counts, edges, strict=True):
+        expected = dict.fromkeys(map(frozenset, graph.edges), 0)
+        for cycle in nx.simple_cycles(graph, length_bound=length):
+            if len(cycle) == length:
+                for a, b in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+                    expected[frozenset((a, b))] += 1
+        assert found.tolist() == [expected[frozenset(pair)] for pair in pairs.T.tolist()]

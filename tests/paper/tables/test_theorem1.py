@@ -13,22 +13,23 @@ def rooted_hash(graph, node):
     return networkx.weisfeiler_lehman_graph_hash(graph, node_attr="mark", iterations=len(graph), digest_size=16)
 
 
-def test_shares_equal_networkx(monkeypatch):
-    monkeypatch.setattr(theorem1, "PAIRS", 6)
-    shares = theorem1.telling_shares(8, seed=4)
+def test_shares_equal_networkx():
     graphs = random_regular(8, 3, 12, seed=4)
+    shares, unlike = theorem1.telling_shares(graphs), theorem1.unlike_shares(graphs)
     pairs = graphs.edge_index.split(graphs.num_edges.tolist(), dim=1)
     nets = [networkx.Graph(edges.T.tolist()) for edges in pairs]
-    for share, first, second in zip(shares.tolist(), nets[::2], nets[1::2], strict=True):
+    for share, differ, first, second in zip(shares.tolist(), unlike.tolist(), nets[::2], nets[1::2], strict=True):
         ours, theirs = ([rooted_hash(graph, node) for node in graph] for graph in (first, second))
         of_first, of_second = (
             sum(h not in others for h in own) / 8 for own, others in ((ours, theirs), (theirs, ours))
         )
         assert share == (of_first or of_second)
+        assert differ == sum(h != other for h in ours for other in theirs) / 64
     assert float(shares.max()) > 0
 
 
 def test_rows(monkeypatch, tmp_path):
     monkeypatch.setattr(theorem1, "PAIRS", 5)
     rows = reproduce_table("theorem1", tmp_path, None, 1, ["regular3_n20"])
-    assert [(row.dataset, row.mean) for row in rows] == [("regular3_n20:pairs", 1.0), ("regular3_n20:nodes", 1.0)]
+    assert [row.dataset for row in rows] == [f"regular3_n20:{what}" for what in ("pairs", "nodes", "node_pairs")]
+    assert [row.mean for row in rows] == [1.0, 1.0, 1.0]

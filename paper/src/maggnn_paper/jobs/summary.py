@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -150,6 +151,14 @@ def paired_note(first: Tensor, second: Tensor) -> str:
     least = 2.0 ** (1 - len(first))
     p = paired_p_value(first, second)
     return f"{text}, paired sign-flip p = {p:.3f} (at least {least:.3f} with {len(first)} runs)"
+
+
+def validation_note(results: Sequence[Result]) -> str:
+    """What the runs had on the validation part, by which settings are chosen, in words; empty without one."""
+    values = [float(result["best_validation"]) for result in results if result.get("best_validation") is not None]
+    if not values:
+        return ""
+    return f"on the validation part {fmean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
 
 
 def paired_p_value(first: Tensor, second: Tensor) -> float:

@@ -20,7 +20,7 @@ from pathlib import Path
 from maggnn.config import Config
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import MEAN, STARTS, Job, Result, run_jobs
-from maggnn_paper.jobs.summary import paired_note, run_means, score_row
+from maggnn_paper.jobs.summary import paired_note, run_means, score_row, validation_note
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import plain_gnn, recipe
 from maggnn_paper.tables import baselines
@@ -139,7 +139,8 @@ def method_rows(
     names = {"random-marks": 0, "random-moves": moves} if method == "random-marks" else {method: moves}
     rows = []
     for name, after in names.items():
-        note = _against_random(name, results, control, after)
+        notes = (_against_random(name, results, control, after), validation_note(results))
+        note = "; ".join(note for note in notes if note) or None
         rows.append(score_row(table, name, results, after, "last", note, dataset))
         rows.append(score_row(table, name, results, after, MEAN, f"mean answer of {STARTS} starts", dataset))
     return rows

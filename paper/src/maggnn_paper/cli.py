@@ -74,16 +74,16 @@ def bench(
 
 @app.command()
 def figure(
-    what: Annotated[str, typer.Argument(help="scores, moves, reward or trajectory")],
-    run: Annotated[Path, typer.Argument(help="run folder of a trained model")],
+    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory or passes")],
+    run: Annotated[Path, typer.Argument(help="run folder of a trained model; for passes the ledger")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
     graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
     seed: Annotated[int, typer.Option(help="seed of the starting tuples", min=0, max=MOST_SEED)] = 0,
 ) -> None:
-    """Draw a figure of the paper from a run folder."""
+    """Draw a figure of the paper from a run folder, or that of costs from the ledger."""
     from maggnn_paper.figures.commands import draw
 
-    path = out or run / f"{what}.png"
+    path = out or (run if run.is_dir() else run.parent) / f"{what}.png"
     draw(what, run, path, graph, seed)
     print(path)
 

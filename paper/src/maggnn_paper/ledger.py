@@ -29,6 +29,7 @@ DEFAULT_PATH = Path("results/ledger.jsonl")
 TABLES = (
     "synthetic",
     "moves",
+    "passes",
     "theorem1",
     "theorem2",
     "ceilings",

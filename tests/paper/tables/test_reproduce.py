@@ -9,8 +9,10 @@ from maggnn.config import packaged_folder
 from maggnn.errors import InputError
 from maggnn.model import saving as checkpoint
 from maggnn_paper import ledger, recipes
+from maggnn_paper.figures.passes import draw_passes
 from maggnn_paper.jobs import job as jobs
-from maggnn_paper.tables import motivation, moves, synthetic, theorem2, training_time
+from maggnn_paper.report import results
+from maggnn_paper.tables import motivation, moves, passes, synthetic, theorem2, training_time
 from maggnn_paper.tables.registry import TABLES, reproduce_table
 
 AGENTS = {"mag-gnn", *moves.VARIANTS}
@@ -36,9 +38,9 @@ def tiny_recipe(name):
 @pytest.fixture(autouse=True)
 def miniature(monkeypatch):
     monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
-    for module in (synthetic, moves, theorem2, training_time):
+    for module in (synthetic, moves, passes, theorem2, training_time):
         monkeypatch.setattr(module, "recipe", tiny_recipe)
-    for module in (synthetic, training_time):
+    for module in (synthetic, passes, training_time):
         monkeypatch.setattr(module, "TESTS", {"csl": 2, "sr25": 4})
     monkeypatch.setattr(theorem2, "TESTS", 2)
     monkeypatch.setattr(theorem2, "LONGEST_WALK", 12)
@@ -123,6 +125,28 @@ def test_variants_are_what_their_config_says(name, monkeypatch):
         assert job.config == recipes.recipe(name).replaced(data={"split_seed": run}, runtime={"seed": run})
         assert job.recipe == name and job.predictor_of is not None and job.predictor_of.keep_model
         assert job.predictor_of == synthetic.agent_jobs("sr25", 2)[run]
+
+
+def test_passes(tmp_path, monkeypatch):
+    """Rows stand beside their controls at equal passes, and a mean of one start is the start itself."""
+    monkeypatch.setattr(passes, "MOST_PASSES", 3)
+    monkeypatch.setattr(passes, "MANY_TUPLES", (2,))
+    rows = passes.reproduce(tmp_path / "jobs", runs=2, datasets=["sr25"])
+    assert len({row.key for row in rows}) == len(rows)
+    measured = [(row.passes, row.method, row.m, row.t, row.keep) for row in rows]
+    first = [(1, "mag-gnn", 1, 0, "last"), (1, "random-moves", 1, 0, "confident")]
+    assert measured[:2] == first and rows[0].mean == rows[1].mean
+    second = [("mag-gnn", 1, 1, "last"), ("random-moves", 1, 1, "confident"), ("random-marks", 1, 0, "mean of 2")]
+    assert measured[2:6] == [(2, *row) for row in (*second, ("random-marks", 2, 0, "last"))]
+    assert measured[6:] == [
+        (3, "mag-gnn", 1, 2, "last"), (3, "random-moves", 1, 2, "confident"), (3, "random-marks", 1, 0, "mean of 3")
+    ]  # fmt: skip
+    assert [row.note is not None for row in rows if row.method == "mag-gnn"] == [False, True, True]
+    assert repeated(monkeypatch, lambda: passes.reproduce(tmp_path / "jobs", runs=2, datasets=["sr25"])) == rows
+    draw_passes(rows, tmp_path / "passes.png")
+    assert (tmp_path / "passes.png").read_bytes().startswith(b"\x89PNG")
+    page = results.render(rows)
+    assert "## At equal cost" in page and "| 3 |" in page
 
 
 def test_theorem2(tmp_path, monkeypatch):

@@ -15,7 +15,9 @@ from maggnn.model.runtime import make_generator
 from maggnn.model.saving import load_model
 from maggnn.training.evaluate import TEST_SEED, evaluate
 from maggnn.training.progress import read_log
+from maggnn_paper import ledger
 from maggnn_paper.figures.curves import plot_accuracy_against_moves, plot_reward, reward_curve
+from maggnn_paper.figures.passes import draw_passes
 from maggnn_paper.figures.scores import plot_sorted_scores, sorted_scores
 
 MAX_MOVES = 8
@@ -23,12 +25,15 @@ TESTS = 20
 
 
 def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) -> None:
-    """Draw figure `what` of the run in folder `run` to `path`."""
+    """Draw figure `what` of the run in folder `run` (of the ledger `run` for passes) to `path`."""
     if what == "reward":
         draw_reward(run, path)
         return
+    if what == "passes":
+        draw_passes(ledger.read(run), path)
+        return
     if what not in FIGURES:
-        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward'])}")
+        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', 'passes'])}")
     model, config = load_model(run / "model.safetensors")
     if model.q_network is None and what != "scores":
         raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")
@@ -81,4 +86,4 @@ METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "Area under the ROC curve", "ma
 
 Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
 FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}
-"""By the name that `maggnn-paper figure` uses; `reward` needs only the log."""
+"""By the name that `maggnn-paper figure` uses; `reward` needs only the log, `passes` the ledger."""

@@ -45,6 +45,11 @@ STARTS = 10
 """Of the further rows whose answers are averaged over several starts."""
 
 
+def mean_of(starts: int) -> str:
+    """The keep rule of answers that are averaged over so many starts."""
+    return f"{MEAN} of {starts}"
+
+
 @dataclass(frozen=True)
 class Job:
     """Train as `config` says (from the file `configs/<recipe>.toml`) and test after 0, 1, ..., `max_moves` moves."""
@@ -56,6 +61,8 @@ class Job:
     keep_model: bool = False
     starts: int = 1
     """Also test answers averaged over that many starts."""
+    means: tuple[int, ...] = ()
+    """Also test answers averaged over each of these numbers of starts, without a move, as often as the others."""
     part: Literal["test", "val"] = "test"
     """Which part of the split is tested: choices between settings are made on `val`."""
     cautions: tuple[float, ...] = ()
@@ -69,6 +76,7 @@ class Job:
         """A readable name that is unique to the settings."""
         settings = f"{configs.to_json(self.config)} {self.max_moves} {self.tests}"
         settings += f" {self.starts}" if self.starts > 1 else ""
+        settings += f" means {self.means}" if self.means else ""
         settings += f" {self.part}" if self.part != "test" else ""
         settings += f" {self.cautions}" if self.cautions else ""
         settings += f" {agent_digest(self.config.agent.pretrained)}" if self.config.agent.pretrained else ""
@@ -145,11 +153,11 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
     scores: dict[str, dict[str, list[list[float]]]] = {}
     errors: dict[str, list[list[list[float]]]] = {}
 
-    def test(epsilon: float, tests: int, starts: int) -> Evaluation:
+    def test(epsilon: float, tests: int, starts: int, moves: int = job.max_moves) -> Evaluation:
         generator = make_generator(TEST_SEED + job.config.runtime.seed, packed.device)
         ids, model, metric = _tested_ids(job, trained), trained.model, dataset.metric
         return evaluate(
-            model, packed, ids, dataset.task, job.max_moves, tests, epsilon, generator, metric=metric, starts=starts
+            model, packed, ids, dataset.task, moves, tests, epsilon, generator, metric=metric, starts=starts
         )
 
     for policy, epsilon in policies.items():
@@ -161,6 +169,8 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
             errors[policy] = evaluation.errors.tolist()
         if job.starts > 1:
             scores[policy][MEAN] = test(epsilon, 1, job.starts).last.tolist()
+    for starts in job.means:
+        scores["random-moves"][mean_of(starts)] = test(1.0, job.tests, starts, moves=0).last.tolist()
     return {"scores": scores, "errors": errors}
 
 

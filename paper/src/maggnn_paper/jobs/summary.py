@@ -84,7 +84,7 @@ def score_row(
     marked = RESULT_POLICY[method] != "gin"
     # Random marks have no agent; a mean over starts is several searches. What was timed is one search with the agent.
     no_agent = method in ("random-marks", "central-marks")
-    one_search = method != "random-marks" and keep != MEAN
+    one_search = method != "random-marks" and not keep.startswith(MEAN)
     return LedgerRow(
         table=table,
         dataset=dataset or results[0]["config"]["data"]["name"],
@@ -135,7 +135,14 @@ def passes_of(method: str, agent: dict[str, Any], moves: int, keep: str) -> int 
         return 1
     looks = moves if RESULT_POLICY[method] == "mag-gnn" else 0
     answers = moves + 1 if keep == "confident" else 1
-    return agent["num_tuples"] * (looks + answers) * (STARTS if keep == MEAN else 1)
+    return agent["num_tuples"] * (looks + answers) * _starts(keep)
+
+
+def _starts(keep: str) -> int:
+    """How many starts a keep rule averages over: `mean`, `mean of 3`; one for the others."""
+    if keep == MEAN:
+        return STARTS
+    return int(keep.removeprefix(f"{MEAN} of ")) if keep.startswith(MEAN) else 1
 
 
 def _config_files(recipe: str) -> str:

@@ -7,6 +7,7 @@ from maggnn_paper import ledger
 from maggnn_paper.ledger import TABLES, LedgerRow
 from maggnn_paper.published import PUBLISHED, Published
 from maggnn_paper.report.cells import Footnotes, Setting, markdown, number, ours, paper, plain
+from maggnn_paper.tables.passes import WAYS, way_to_spend
 
 COLUMNS_PER_TABLE = 6
 """Wider tables (QM9 has twelve targets) are cut into pieces a screen can show."""
@@ -19,6 +20,10 @@ TITLES = {
     "moves": (
         "Against the number of moves",
         "The paper's figure of RL steps: accuracy in percent, of molecules the MAE; t = 0 is the random start.",
+    ),
+    "passes": (
+        "At equal cost",
+        "Accuracy in percent against encoder passes over a graph: the agent and what random marks do with as many.",
     ),
     "theorem1": (
         "Theorem 1: random regular graphs",
@@ -95,6 +100,8 @@ def _section(table: str, rows: list[LedgerRow]) -> str:
     parts = [f"## {title}\n", f"{sentence}\n"]
     if table in ("ablation", "theorem1"):
         parts.append(_list(rows))
+    elif table == "passes":
+        parts += [_passes_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
     elif table == "moves":
         parts += [_moves_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
     else:
@@ -131,6 +138,17 @@ def _list(rows: list[LedgerRow]) -> str:
         what = [row.dataset.removeprefix("zinc_val:"), row.method, Setting.of(row).text, row.metric]
         body.append([*what, ours(row), plain(row.params), row.commit])
     return markdown(["what", "method", "setting", "metric", "value", "params", "commit"], body)
+
+
+def _passes_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:
+    """One line for each number of passes, one column for each way to spend them."""
+    own = [row for row in rows if row.dataset == dataset]
+    cells = {(row.passes, way_to_spend(row)): row for row in own}
+    most = max(row.passes or 0 for row in own)
+    body = [
+        [str(passes), *(_cell(cells.get((passes, way)), None, notes) for way in WAYS)] for passes in range(1, most + 1)
+    ]
+    return f"**{dataset}**\n\n{markdown(['passes', *WAYS], body)}"
 
 
 def _moves_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:

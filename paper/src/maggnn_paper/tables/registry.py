@@ -18,6 +18,7 @@ from maggnn_paper.tables import (
     molecules,
     motivation,
     moves,
+    passes,
     relabelling,
     synthetic,
     theorem1,
@@ -29,6 +30,7 @@ from maggnn_paper.tables import (
 TABLES = {
     "synthetic": synthetic.reproduce,
     "moves": moves.reproduce,
+    "passes": passes.reproduce,
     "theorem1": theorem1.reproduce,
     "theorem2": theorem2.reproduce,
     "ceilings": ceilings.reproduce,
@@ -99,6 +101,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
     choices = {
         "synthetic": {dataset: dataset for dataset in synthetic.DATASETS},
         "moves": {dataset: dataset for dataset in moves.DATASETS},
+        "passes": {dataset: dataset for dataset in passes.DATASETS},
         "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
         "cycles": {dataset: dataset for dataset in (*cycles.NODE_SETS, *cycles.ROOTED_SETS, *cycles.NEIGHBOUR_SETS)},

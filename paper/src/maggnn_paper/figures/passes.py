@@ -27,7 +27,7 @@ def draw_passes(rows: Sequence[LedgerRow], path: Path) -> None:
     for panel, dataset in enumerate(datasets):
         axes = figure.add_subplot(1, len(datasets), panel + 1)
         _panel(axes, [row for row in own if row.dataset == dataset], NAMES[dataset], label=panel == 0)
-    figure.legend(loc="outside lower center", ncols=len(WAYS), frameon=False, fontsize=10, labelcolor=INK)
+    figure.legend(loc="outside lower center", ncols=2 * len(datasets), frameon=False, fontsize=10, labelcolor=INK)
     save(figure, path)
 
 

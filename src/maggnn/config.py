@@ -214,6 +214,15 @@ class TrainingConfig:
         "lookahead", "what Q learns: the paper's bootstrap, double DQN, or exact one-move outcomes"
     )
     gamma: float = option(0.0, "discount of future reward", at_least=0, at_most=1)
+    returns: int = option(
+        1,
+        "dqn, double_dqn: rewards of so many moves of a walk are added up before Q' is asked (n-step returns)",
+        at_least=1,
+        experimental=True,
+    )
+    q_loss: Literal["squared", "huber"] = option(
+        "squared", "dqn, double_dqn: how an error of Q counts; huber is linear beyond 1", experimental=True
+    )
     sync_every: int = option(
         150, "Q updates between copies to the target network (sync rate)", at_least=1, experimental=True
     )
@@ -458,6 +467,8 @@ def check_section(section: Any, where: str = "config") -> None:
         raise InputError(f"{where}: agent.tuple_order = 0 is a plain GNN with nothing to move: set num_moves to 0")
     if isinstance(section, TrainingConfig) and section.target != "lookahead" and section.standardise_rewards:
         raise InputError(f"{where}: standardise_rewards needs all moves of a state: set target to lookahead")
+    if isinstance(section, TrainingConfig) and section.target == "lookahead" and section.returns > 1:
+        raise InputError(f"{where}: target = lookahead scores single moves exactly: set training.returns to 1")
     if isinstance(section, TrainingConfig) and section.target == "lookahead" and section.gamma > 0:
         raise InputError(
             f"{where}: target = lookahead scores moves exactly and discounts nothing: set training.gamma to 0"

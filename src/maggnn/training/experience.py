@@ -71,7 +71,9 @@ class Walkers:
         self.moves_made += 1
         device = self.packed.device
         rows = self.replay.reserve(self.ids).to(device, non_blocking=True)
-        return self.move(self.packed.room_for(self.ids), rows, torch.tensor(epsilon).to(device, non_blocking=True))
+        clock = self.walks_begun * (self.walk_length + 1) + self.moves_made  # a gap between walks
+        scalars = (torch.tensor(value).to(device, non_blocking=True) for value in (epsilon, clock))
+        return self.move(self.packed.room_for(self.ids), rows, *scalars)
 
     def _restart(self, size: BatchSize) -> Tensor:
         graphs = self.packed.gather(self.device_ids, size)
@@ -79,7 +81,7 @@ class Walkers:
         self._stand(State.start(graphs, tuples, self.model.history_width, self.device_ids))
         return self.loss
 
-    def _move(self, size: BatchSize, rows: Tensor, epsilon: Tensor) -> Tensor:
+    def _move(self, size: BatchSize, rows: Tensor, epsilon: Tensor, clock: Tensor) -> Tensor:
         graphs = self.packed.gather(self.device_ids, size)
         # Copies, because `_stand` writes over what the state is made of.
         before = State(graphs, self.tuples.clone(), self.history.clone(), self.turn.clone(), self.device_ids)
@@ -88,7 +90,7 @@ class Walkers:
         loss = self.environment.loss(before) if self.evolving else self.loss.clone()
         self._stand(after)
         reward = loss - self.loss  # Eq. 8
-        self.replay.write(rows, before, move, reward, after)
+        self.replay.write(rows, before, move, reward, after, clock)
         return reward
 
     def _stand(self, state: State) -> None:

@@ -126,9 +126,17 @@ class Paradigm(ABC):
 
     def _make_agent(self, device: torch.device) -> None:
         config, agent = self.config, self.config.agent
-        self.learner = QLearner(self.model, self.environment, config.training, self.random.device)
+        training = config.training
+        self.learner = QLearner(self.model, self.environment, training, self.random.device)
         self.replay = Replay(
-            config.replay.capacity, agent.num_tuples, agent.tuple_order, self.model.history_width, device
+            config.replay.capacity,
+            agent.num_tuples,
+            agent.tuple_order,
+            self.model.history_width,
+            device,
+            training.walkers,
+            training.returns,
+            training.gamma,
         )
         self.walkers = Walkers(
             self.model, self.environment, self.packed, self.agent_ids, config, self.replay, self.random, self.evolving

@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from maggnn.config import TrainingConfig
 from maggnn.model.agent import best_move, q_rows
@@ -95,13 +96,20 @@ class QLearner:
         return self._bootstrap_loss(experience, next_q, chosen)
 
     def _bootstrap_loss(self, experience: Experience, next_q: Tensor, chosen: Move) -> Tensor:
-        """(r + gamma V(s') - Q(s, a))^2 over the tuples that moved; next_q is [B, m], of each tuple's next move."""
-        value = self._value(next_q, chosen)
-        target = experience.reward[:, None] + self.config.gamma * value  # [B, m]
+        """(r + gamma V(s') - Q(s, a))^2 over the tuples that moved; next_q is [B, m], of each tuple's next move.
+
+        With n-step returns r is the discounted sum of their rewards, and gamma is taken to the power of their number.
+        """
+        discount = self.config.gamma if experience.steps is None else self.config.gamma ** experience.steps[:, None]
+        target = experience.reward[:, None] + discount * self._value(next_q, chosen)  # [B, m]
         move = experience.move
         q = _q_at(self.q_table(self.q_network, experience.state), experience.state, move.slot, move.node)
         moved = move.moved.to(q.dtype)
-        return ((q - target) ** 2 * moved).sum() / moved.sum()
+        if self.config.q_loss == "huber":
+            errors = functional.huber_loss(q, target, reduction="none")
+        else:
+            errors = (q - target) ** 2
+        return (errors * moved).sum() / moved.sum()
 
     def _value(self, next_q: Tensor, chosen: Move) -> Tensor:
         """What the next action is worth: each tuple's own move, or that of the one tuple that will move."""

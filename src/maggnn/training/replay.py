@@ -20,20 +20,40 @@ from maggnn.model.state import Move, State
 
 @dataclass(frozen=True)
 class Experience:
-    """A batch of (s, a, r, s'); reward is [B]."""
+    """A batch of (s, a, r, s'); reward is [B].
+
+    Attributes:
+        steps: with n-step returns, the moves from s to s' whose discounted rewards `reward` adds up, [B]; else None.
+    """
 
     state: State
     move: Move
     reward: Tensor
     next_state: State
+    steps: Tensor | None = None
 
 
 class Replay:
-    """A preallocated ring. Columns lie side by side in one integer and one float tensor: one write, one read each."""
+    """A preallocated ring. Columns lie side by side in one integer and one float tensor: one write, one read each.
+
+    Args:
+        walkers: for n-step returns: so many rows after a walker's move lies its next one.
+        returns: the moves whose rewards are added up, n.
+        gamma: their discount.
+    """
 
     def __init__(
-        self, capacity: int, num_tuples: int, tuple_order: int, history_width: int, device: torch.device
+        self,
+        capacity: int,
+        num_tuples: int,
+        tuple_order: int,
+        history_width: int,
+        device: torch.device,
+        walkers: int = 0,
+        returns: int = 1,
+        gamma: float = 0.0,
     ) -> None:
+        self.walkers, self.returns, self.gamma = walkers, returns, gamma
         tuples, history, per_tuple = (num_tuples, tuple_order), (num_tuples, history_width), (num_tuples,)
         self.capacity = capacity
         self.added = 0
@@ -47,6 +67,8 @@ class Replay:
             "moved": per_tuple,
             "ids": (),
         }
+        if returns > 1:
+            self.integer_columns["clock"] = ()
         self.float_columns = {"reward": (), "history": history, "next_history": history}
         self.graph_ids = torch.zeros(capacity, dtype=torch.long)  # the column `ids` on the CPU, see above
         width = sum(math.prod(shape) for shape in self.integer_columns.values())
@@ -64,11 +86,21 @@ class Replay:
         self.added += len(graph_ids)
         return rows
 
-    def write(self, rows: Tensor, before: State, move: Move, reward: Tensor, after: State) -> None:
-        """Store B experiences in `rows` [B]."""
+    def write(
+        self, rows: Tensor, before: State, move: Move, reward: Tensor, after: State, clock: Tensor | None = None
+    ) -> None:
+        """Store B experiences in `rows` [B].
+
+        Args:
+            clock: a number that grows by one from move to move of a walk, and by more from walk to walk; for n-step
+                returns.
+        """
         assert before.ids is not None, "experience needs to know its graphs"
         count = len(rows)
-        integers = (before.tuples, after.tuples, before.turn, after.turn, move.slot, move.node, move.moved, before.ids)
+        integers = [before.tuples, after.tuples, before.turn, after.turn, move.slot, move.node, move.moved, before.ids]
+        if self.returns > 1:
+            assert clock is not None, "n-step returns need to know which moves follow each other"
+            integers.append(clock.expand(count))
         floats = (reward, before.history, after.history)
         self.integers[rows] = torch.cat([value.reshape(count, -1).long() for value in integers], dim=1)
         self.floats[rows] = torch.cat([value.reshape(count, -1).float() for value in floats], dim=1)
@@ -83,12 +115,34 @@ class Replay:
         column |= columns_of(self.floats[rows], self.float_columns)
         ids = column["ids"]
         graphs = packed.gather(ids, size)
+        reward, steps, last = column["reward"], None, column
+        if self.returns > 1:
+            reward, steps, last = self._followed(rows, column)
         return Experience(
             state=State(graphs, column["tuples"], column["history"], column["turn"], ids),
             move=Move(column["slot"], column["node"], column["moved"].bool()),
-            reward=column["reward"],
-            next_state=State(graphs, column["next_tuples"], column["next_history"], column["next_turn"], ids),
+            reward=reward,
+            next_state=State(graphs, last["next_tuples"], last["next_history"], last["next_turn"], ids),
+            steps=steps,
         )
+
+    def _followed(self, rows: Tensor, column: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """n-step returns: the discounted rewards of up to n moves, how many there were, and the last one's columns.
+
+        Fewer than n where the walk ended, or where its next move has not been made yet: a row that was not written
+        after this one has another clock than the next.
+        """
+        reward, steps, last = column["reward"], torch.ones_like(rows), rows
+        clock, clocks = column["clock"], columns_of(self.integers, self.integer_columns)["clock"]
+        rewards = columns_of(self.floats, self.float_columns)["reward"]
+        goes_on = torch.ones_like(rows, dtype=torch.bool)
+        for step in range(1, self.returns):
+            row = (rows + step * self.walkers) % self.capacity
+            goes_on = goes_on & (clocks[row] == clock + step)
+            reward = reward + self.gamma**step * torch.where(goes_on, rewards[row], 0.0)
+            steps, last = steps + goes_on, torch.where(goes_on, row, last)
+        integers = columns_of(self.integers[last], self.integer_columns)
+        return reward, steps, integers | columns_of(self.floats[last], self.float_columns)
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it, for a checkpoint."""

@@ -1,5 +1,6 @@
 """RL-Experience: walks that restart, and a state that can be put away."""
 
+import pytest
 import torch
 
 from maggnn.config import Config, EncoderConfig
@@ -12,10 +13,10 @@ from maggnn.training.replay import Replay, columns_of
 
 CPU = torch.device("cpu")
 TRAIN = torch.tensor([1, 2, 4])
-WALK_LENGTH, WALKERS = 3, 5
+WALK_LENGTH, WALKERS, GAMMA = 3, 5, 0.7
 
 
-def make_walkers(seed=0):
+def make_walkers(seed=0, capacity=100, returns=1):
     torch.manual_seed(0)
     sizes = torch.arange(3, 8)
     edges = [torch.stack([torch.arange(n - 1), torch.arange(1, n)]) for n in sizes.tolist()]
@@ -25,7 +26,7 @@ def make_walkers(seed=0):
     config = Config().replaced(**sections)
     model = MagGNN(2, encoder=EncoderConfig(num_layers=2, hidden=8), agent=config.agent).eval()
     environment = Environment(model.predictor, "classification", "loss")
-    replay = Replay(100, 2, 2, model.history_width, CPU)
+    replay = Replay(capacity, 2, 2, model.history_width, CPU, WALKERS, returns, GAMMA)
     return Walkers(model, environment, packed, TRAIN, config, replay, Randomness(seed, CPU)), replay
 
 
@@ -45,6 +46,30 @@ def test_walks_continue_and_then_restart():
     assert seen.tolist() == [0, 1, 2, 0, 1, 2]  # W starts at zero with every walk
     assert column["turn"][::WALKERS].tolist() == [0, 1, 0, 0, 1, 0]
     assert set(replay.graph_ids[: len(replay)].tolist()) <= set(TRAIN.tolist())
+
+
+@pytest.mark.parametrize("moves", [4, 11])
+def test_n_step_returns_follow_a_walk_to_its_end(moves):
+    """Against a loop over all moves that were made; after 11 of them the ring has come round."""
+    returns, capacity = 2, 7 * WALKERS + 2
+    walkers, replay = make_walkers(capacity=capacity, returns=returns)
+    made = []  # of each move of all walkers: rewards and where it led
+    for number in range(moves):
+        rows = [(replay.added + walker) % capacity for walker in range(WALKERS)]
+        rewards = walkers.gather(epsilon=0.5)
+        made.append((rows, rewards.tolist(), walkers.tuples.clone(), number % WALK_LENGTH))
+    kept = [(number, walker) for number in range(max(0, moves - 7), moves) for walker in range(WALKERS)]
+    rows = torch.tensor([made[number][0][walker] for number, walker in kept])
+    read = replay.read(rows, walkers.packed, walkers.packed.size_of(replay.graph_ids[rows]))
+    assert read.steps is not None
+    for place, (number, walker) in enumerate(kept):
+        last, total = number, made[number][1][walker]
+        for step in range(1, returns):
+            if number + step < moves and made[number][3] + step < WALK_LENGTH:
+                last, total = number + step, total + GAMMA**step * made[number + step][1][walker]
+        assert int(read.steps[place]) == last - number + 1
+        torch.testing.assert_close(float(read.reward[place]), total)
+        assert torch.equal(read.next_state.tuples[place], made[last][2][walker])
 
 
 def test_going_on_from_tensors_is_exact():

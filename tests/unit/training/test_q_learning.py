@@ -1,6 +1,7 @@
 """Q-learning targets equal computations by hand, and a step moves nothing but the Q-network."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -104,6 +105,20 @@ def test_double_dqn_target(actions):
     expected = expected_loss(learner, experience, actions, double=True)
     torch.testing.assert_close(learner.loss(experience).detach(), expected)
     assert not torch.allclose(expected, expected_loss(learner, experience, actions, double=False))
+
+
+def test_n_step_returns_and_huber_loss():
+    """Two moves discount twice; a large error counts linearly."""
+    one, two = make_experience("simultaneous"), make_experience("simultaneous")
+    two = replace(two, steps=torch.full((3,), 2))
+    squared, huber = make_learner("dqn"), make_learner("dqn", q_loss="huber")
+    nearer = make_learner("dqn")
+    nearer.config = replace(nearer.config, gamma=GAMMA**2)
+    torch.testing.assert_close(squared.loss(two), nearer.loss(one))
+    assert not torch.allclose(squared.loss(two), squared.loss(one))
+    assert 0 < 2 * huber.loss(one) < squared.loss(one)  # some errors are beyond 1
+    large = replace(one, reward=one.reward + 1e4)
+    torch.testing.assert_close(huber.loss(large), squared.loss(large).sqrt(), rtol=1e-3, atol=0.0)
 
 
 @pytest.mark.parametrize("table", [False, True], ids=["direct", "table"])

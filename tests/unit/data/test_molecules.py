@@ -119,6 +119,9 @@ BROKEN = {
     "   ": "empty",
     "C(": "not a SMILES",
     "hello": "not a SMILES",
+    "C\ud800": "not a SMILES",
+    "CCO ethanol": "text follows the SMILES after a blank .'ethanol'.",
+    "CCO\nCCN": "text follows the SMILES after a blank .'CCN'.",
     "CC(C)(C)(C)C": "valence for atom # 1 C, 5",
     "c1cccc1": "kekulize",
 }

@@ -147,6 +147,8 @@ def _featurised(smiles: str, features: str, canonical: bool = True, order: AtomO
             mol = parsed(smiles.strip(), order)
             name = Chem.MolToSmiles(mol) if canonical else ""
             atoms, bonds = _described(mol, smiles, chosen)
+    except UnicodeEncodeError:  # half of a pair of code units, as a broken decoder leaves it
+        raise InputError("not a SMILES string") from None
     except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
         raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
     bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
@@ -172,6 +174,7 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
 
     if len(smiles) > MOST_CHARACTERS:
         raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
+    _check_alone(smiles)
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)
@@ -180,6 +183,16 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     if mol.GetNumAtoms() > MOST_ATOMS:
         raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
     return Chem.RenumberAtoms(mol, _canonical_order(mol)) if order == "canonical" else mol
+
+
+def _check_alone(smiles: str) -> None:
+    """Refuse text after a blank: RDKit takes it for a name, so of two molecules it would read one without a word.
+
+    What begins with | belongs to the SMILES (CXSMILES) and is read.
+    """
+    words = smiles.split(maxsplit=1)
+    if len(words) > 1 and not words[1].startswith("|"):
+        raise InputError(f"text follows the SMILES after a blank ({words[1][:40]!r}): give the SMILES alone")
 
 
 def written_numbers(smiles: str) -> list[int]:

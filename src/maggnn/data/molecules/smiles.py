@@ -8,6 +8,7 @@ Shapes: n atoms, E bonds, F columns.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -39,6 +40,8 @@ AtomOrder = Literal["canonical", "written"]
 
 MOST_CHARACTERS = 50 * MOST_ATOMS
 """Of a SMILES: more than so many atoms can need."""
+
+NOT_ASCII = re.compile("[^!-~]")
 
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
@@ -147,7 +150,7 @@ def _featurised(smiles: str, features: str, canonical: bool = True, order: AtomO
             mol = parsed(smiles.strip(), order)
             name = Chem.MolToSmiles(mol) if canonical else ""
             atoms, bonds = _described(mol, smiles, chosen)
-    except UnicodeEncodeError:  # half of a pair of code units, as a broken decoder leaves it
+    except UnicodeEncodeError:  # half of a pair of code units among the extensions of a CXSMILES
         raise InputError("not a SMILES string") from None
     except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
         raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
@@ -186,13 +189,18 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
 
 
 def _check_alone(smiles: str) -> None:
-    """Refuse text after a blank: RDKit takes it for a name, so of two molecules it would read one without a word.
+    """Refuse what RDKit passes over without a word, and so reads as another molecule.
 
-    What begins with | belongs to the SMILES (CXSMILES) and is read.
+    It takes text after a blank for a name, so of two molecules it would read the first; what stands between bars
+    belongs to the SMILES (CXSMILES). At both ends it drops control characters and letters that are not ASCII, such as
+    a Cyrillic O, which looks like oxygen.
     """
-    words = smiles.split(maxsplit=1)
-    if len(words) > 1 and not words[1].startswith("|"):
-        raise InputError(f"text follows the SMILES after a blank ({words[1][:40]!r}): give the SMILES alone")
+    first, rest = (*smiles.split(maxsplit=1), "", "")[:2]
+    odd = NOT_ASCII.search(first)
+    if odd is not None:
+        raise InputError(f"not a SMILES string: it holds the character {odd[0]!a}")
+    if rest and not (rest.startswith("|") and rest.endswith("|")):
+        raise InputError(f"text follows the SMILES after a blank ({rest[:40]!r}): give the SMILES alone")
 
 
 def written_numbers(smiles: str) -> list[int]:

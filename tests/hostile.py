@@ -111,7 +111,7 @@ class Table:
 
     @property
     def has_commas(self) -> bool:
-        return any(row.target in COMMAS for row in self.rows)
+        return any(row.target in COMMAS and not row.ragged for row in self.rows)
 
 
 FAULTS = (

@@ -355,3 +355,11 @@ def test_a_fit_that_diverges_says_so_and_leaves_no_model(folder, called):
     last = ended.err.strip().splitlines()[-1]
     assert (ended.code, ended.out) == (2, "") and last.startswith("maggnn: training diverged: ")
     assert "lower training.learning_rate" in last and not (folder / "wild" / "fitted.json").exists()
+
+
+def test_a_folder_that_names_no_metric_is_judged_by_the_usual_one(folder, called, tmp_path):
+    for name, metric in (("numbers", "mae"), ("words", "accuracy")):
+        shutil.copytree(folder / name, tmp_path / name)
+        edit_json(tmp_path / name / "fitted.json", lambda values: values.update(metric=""))
+        said = called("evaluate", tmp_path / name, "mine.csv", "--workers", "1", "--json", cwd=folder).output()
+        assert json.loads(said)["metric"] == metric

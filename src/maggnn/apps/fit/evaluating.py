@@ -10,6 +10,7 @@ from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.intervals import judge
 from maggnn.apps.fit.own_table import graphs_of, packed_table
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
+from maggnn.data.own_file import metric_of_classes
 from maggnn.errors import InputError
 from maggnn.training.metrics import Metric
 
@@ -29,7 +30,8 @@ def evaluate_table(
     packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers)
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
-    metric = cast("Metric", facts.metric)
+    usual = metric_of_classes(len(facts.classes)) if facts.classes else "mae"
+    metric = cast("Metric", facts.metric or usual)  # a folder need not say by what its model was judged
     if metric == "auroc" and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
     answers = fitted.predict(graphs)

@@ -75,6 +75,18 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], None], keep_checksu
     path.write_text(json.dumps(values), encoding="utf-8")
 
 
+def without_answers(folder: Path) -> None:
+    """Make the weights of a folder's predictor finite, but so large that no answer is a finite number."""
+
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        for name, value in tensors.items():
+            if name.startswith("predictor.") and value.is_floating_point() and value.dim() == 2:
+                tensors[name] = torch.full_like(value, 3e38)
+
+    edit_tensors(folder / MODEL, change)
+    edit_json(folder / FACTS, lambda values: None)
+
+
 def damaged(folder: Path, other: Path, number: int) -> str:
     """Damage number `number` to a folder of `maggnn fit`; `other` is the folder of another model."""
     rng = random.Random(number)

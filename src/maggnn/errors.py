@@ -30,6 +30,7 @@ EXTRAS = {
     "matplotlib": "plots",
     "fastapi": "show",
     "uvicorn": "show",
+    "h11": "show",
     "starlette": "show",
     "optuna": "tune",
     "pyarrow": "parquet",

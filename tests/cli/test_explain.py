@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from damage import without_answers
 from maggnn import MagClassifier, MagRegressor
 from maggnn import config as configs
 from maggnn.training.run import train
@@ -85,6 +86,15 @@ def test_a_file_that_is_there_is_replaced_and_help_says_so(maggnn, folder):
     (folder / "old.svg").write_text("old")
     assert maggnn("words", "CCO", "-o", "old.svg")[0] == 0 and (folder / "old.svg").read_text().startswith("<svg")
     assert "replaces a file that is there" in " ".join(maggnn("--help")[1].replace("│", " ").split())
+
+
+@pytest.mark.parametrize("name", ["numbers", "words"])
+def test_an_answer_that_is_no_number_is_not_shown(maggnn, folder, name, tmp_path):
+    shutil.copytree(folder / name, tmp_path / "wild")
+    without_answers(tmp_path / "wild")
+    line = maggnn(tmp_path / "wild", "CCO", "-o", "wild.html").mistake()
+    assert line == "maggnn: no prediction for this graph: the model's answer is not a finite number"
+    assert not (folder / "wild.html").exists()
 
 
 def test_seeds(maggnn):

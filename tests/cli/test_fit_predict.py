@@ -4,8 +4,6 @@ import csv
 import json
 import random
 import shutil
-import signal
-import time
 from functools import partial
 from pathlib import Path
 
@@ -136,22 +134,6 @@ def test_evaluate_on_a_table(folder, called):
     assert result["interval"][0] < result["mae"] < result["interval"][1]
     line = called("evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder).output()
     assert line.startswith("accuracy ") and "95 % interval" in line and "on 100 rows" in line
-
-
-def test_killed_and_started_again_gives_the_same_bytes(folder, run, start_command):
-    rng = random.Random(1)
-    lines = [f"{number},{molecule(rng) if number % 1000 else 'C('}" for number in range(3 * predicting.ROWS + 7)]
-    (folder / "long.csv").write_text("\n".join(["id,smiles", *lines]) + "\n")
-    run("predict", "numbers", "long.csv", "-o", "whole.csv", cwd=folder)
-    process = start_command("maggnn", "predict", "numbers", "long.csv", "-o", "killed.csv", cwd=folder)
-    while process.poll() is None and not (folder / "killed.csv.parts" / "part-000000").exists():
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL and not (folder / "killed.csv").exists()
-    run("predict", "numbers", "long.csv", "-o", "killed.csv", "--workers", "1", cwd=folder)
-    assert (folder / "killed.csv").read_bytes() == (folder / "whole.csv").read_bytes()
-    assert len(read(folder / "whole.csv")) == len(lines) and not (folder / "killed.csv.parts").exists()
 
 
 def test_odd_tables_keep_every_row_and_cell(folder, called):
@@ -373,3 +355,11 @@ def test_a_fit_that_diverges_says_so_and_leaves_no_model(folder, called):
     last = ended.err.strip().splitlines()[-1]
     assert (ended.code, ended.out) == (2, "") and last.startswith("maggnn: training diverged: ")
     assert "lower training.learning_rate" in last and not (folder / "wild" / "fitted.json").exists()
+
+
+def test_a_folder_that_names_no_metric_is_judged_by_the_usual_one(folder, called, tmp_path):
+    for name, metric in (("numbers", "mae"), ("words", "accuracy")):
+        shutil.copytree(folder / name, tmp_path / name)
+        edit_json(tmp_path / name / "fitted.json", lambda values: values.update(metric=""))
+        said = called("evaluate", tmp_path / name, "mine.csv", "--workers", "1", "--json", cwd=folder).output()
+        assert json.loads(said)["metric"] == metric

@@ -1,4 +1,7 @@
-"""Commands that are killed or run out of disk: one line, nothing lost, and the same command goes on."""
+"""Commands that are stopped or run out of disk: one line, nothing lost, and the same command goes on.
+
+What becomes of commands that are killed is tested in test_killed.py.
+"""
 
 import json
 import os
@@ -9,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from safetensors import safe_open
 
 TABLE = ("--smiles", "smiles", "--target", "y", "--workers", "1")
 CHAINS = [("C" * (1 + number % 9) + "O" * (number % 3), number % 3) for number in range(60)]
@@ -44,30 +46,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory, started) -> Path:
     folder = tmp_path_factory.mktemp("interrupted")
     (folder / "mine.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS))
     (folder / "long.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS * 40))
-    code, err = ended(started("fit", "mine.csv", *TABLE, "--steps", "520", "-o", "whole", cwd=folder))
+    code, err = ended(started("fit", "mine.csv", *TABLE, "--steps", "30", "-o", "whole", cwd=folder))
     assert code == 0, err
     return folder
 
 
-def test_a_killed_fit_goes_on_to_the_same_model(folder, started):
-    command = ("fit", "mine.csv", *TABLE, "--steps", "520", "-o", "killed")
-    process = started(*command, cwd=folder)
-    while not list((folder / "killed").glob("training-*/checkpoint.safetensors")):
-        assert process.poll() is None, "it ended before its first checkpoint"
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert not (folder / "killed" / "fitted.json").exists(), "killed too late to say anything"
+def test_a_fit_whose_card_could_not_be_written_goes_on(folder, started):
+    """The model is saved, and the same command does the rest; killed there, it does too."""
+    command = ("fit", "mine.csv", *TABLE, "--steps", "30", "-o", "half")
+    (folder / "half" / "README.md").mkdir(parents=True)
+    code, err = ended(started(*command, cwd=folder))
+    assert code == 2 and "half/README.md: cannot be written" in err.strip().splitlines()[-1]
+    assert list((folder / "half").glob("training-*")) and (folder / "half" / "fitted.json").exists()
+    code, err = ended(started(*command[:-3], "31", *command[-2:], cwd=folder))
+    assert code == 2 and "holds a model already" in err  # other settings are another model
+    (folder / "half" / "README.md").rmdir()
     code, err = ended(started(*command, cwd=folder))
     assert code == 0, err
-    whole, resumed = (content(folder / name / "model.safetensors") for name in ("whole", "killed"))
-    assert whole == resumed
-
-
-def content(path: Path) -> tuple[dict[str, str], dict[str, bytes]]:
-    """What is written beside the tensors, and the tensors' bytes: safetensors orders its keys at random."""
-    with safe_open(path, "np") as file:
-        return file.metadata(), {name: file.get_tensor(name).tobytes() for name in file.keys()}  # noqa: SIM118
+    names = [sorted(path.name for path in (folder / name).iterdir()) for name in ("whole", "half")]
+    assert names[0] == names[1] and "README.md" in names[0]
+    logs = [(folder / name / "metrics.jsonl").read_text() for name in ("whole", "half")]
+    assert logs[0] == logs[1]
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])

@@ -1,6 +1,7 @@
 """Damaged and ambiguous tables: fit, evaluate, tune, predict and data pack accept and refuse the same ones."""
 
 import csv
+import itertools
 import json
 from functools import partial
 from pathlib import Path
@@ -157,12 +158,39 @@ def test_a_part_with_one_class_is_refused_with_what_to_do(called, tmp_path, comm
     (tmp_path / "t.csv").write_text(table(lines, "smiles,y,set"))
     for split, advice in (
         (SCAFFOLD, "give another --seed, --split random, or --split column:NAME"),
-        ((), "give another --seed, or --split column:NAME"),
+        ((), "add rows of the other classes, which need three each, or give --split column:NAME"),
         (("--split", "column:set"), "anew in column 'set', or give --split random or --split scaffold"),
     ):
         line = called(*COMMANDS[command], *split, cwd=tmp_path).mistake()
         assert "has only one class of 'y', '0'" in line and advice in line
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("values", [["hit", *["miss"] * 9] * 6, ["rare"] * 3 + ["common"] * 57, [*"ab", *"cde" * 9]])
+def test_a_random_split_gives_every_class_its_share(called, tmp_path, values):
+    lines = [f"{row.partition(',')[0]},{value}" for row, value in zip(rows(len(values)), values, strict=True)]
+    (tmp_path / "t.csv").write_text(table(lines))
+    found = []
+    for seed in (0, 1):
+        called(*COMMANDS["pack"], "--seed", seed, cwd=tmp_path).output()
+        with np.load(tmp_path / "new.npz") as arrays:
+            found.append({part: arrays[part].tolist() for part in ("train", "val", "test")})
+    held_out = round(0.1 * len(values))
+    assert found[0] != found[1]
+    for parts in found:
+        assert sorted(itertools.chain(*parts.values())) == list(range(len(values)))
+        assert (len(parts["val"]), len(parts["test"])) == (held_out, held_out)
+        for label in set(values):
+            count = values.count(label)
+            for part, share in (("train", 0.8), ("val", 0.1), ("test", 0.1)):
+                dealt = sum(values[row] == label for row in parts[part])
+                assert abs(dealt - share * count) < 2 and (dealt or count < 3), (label, part)
+
+
+def test_numbers_with_commas_are_refused_by_evaluate_in_its_own_words(folder, called):
+    (folder / "t.csv").write_text(table([f'CCO,"{number},5"' for number in range(9)]))
+    line = called(*COMMANDS["evaluate"], cwd=folder).mistake()
+    assert line.endswith("with commas ('0,5' in line 2): write a decimal point and no thousands separators")
 
 
 def test_large_targets_with_small_differences_are_learned(called, tmp_path):

@@ -1,10 +1,8 @@
-"""`maggnn tune` on a table: what it writes, that `maggnn fit` takes the best, and that a kill loses nothing."""
+"""`maggnn tune` on a table: what it writes, that `maggnn fit` takes the best, and that a study goes on."""
 
 import csv
 import json
 import random
-import signal
-import time
 from functools import partial
 from pathlib import Path
 
@@ -30,30 +28,19 @@ def called(call_command, tmp_path):
 
 
 def trials(folder: Path) -> list[dict[str, str]]:
-    path = folder / "trials.csv"
-    if not path.exists():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
+    with (folder / "trials.csv").open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def test_a_killed_study_goes_on_and_fit_takes_its_best(called, start_command, tmp_path):
-    process = start_command("maggnn", *TUNE, "-o", "study", "--trials", "50", cwd=tmp_path)
-    began = time.monotonic()
-    while not trials(tmp_path / "study") and process.poll() is None and time.monotonic() - began < 120:
-        time.sleep(0.05)
-    time.sleep(0.2)  # into the next trial
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+def test_a_study_goes_on_and_fit_takes_its_best(called, tmp_path):
+    called(*TUNE, "-o", "study", "--trials", 1).output()
     finished = trials(tmp_path / "study")
-    assert finished, "a trial had finished before the kill"
-    count = sum(row["state"] != "fail" for row in finished)
-    code, out, err = called(*TUNE, "-o", "study", "--trials", count + 1, "--json")
+    code, out, err = called(*TUNE, "-o", "study", "--trials", 2, "--json")
     assert code == 0, err
     assert "trial" in err and "best" in err and "s left" in err
     result, after = json.loads(out), trials(tmp_path / "study")
-    assert after[: len(finished)] == finished  # nothing is run again, nothing is lost
-    assert sum(row["state"] in ("complete", "pruned") for row in after) == count + 1
+    assert after[:1] == finished  # nothing is run again, nothing is lost
+    assert [row["state"] for row in after] == ["complete", "complete"]
     best = configs.load(tmp_path / "study" / "best.toml")
     assert best.encoder.hidden == result["params"]["encoder.hidden"]
     fit = ("fit", "mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1", "--config", "study/best.toml")

@@ -1,4 +1,7 @@
-"""A run that is killed and started again ends bit for bit as one that was not."""
+"""A run goes on from whatever checkpoint is there and ends bit for bit as one that nobody stopped.
+
+Kills at random moments are in cli/test_killed.py.
+"""
 
 import signal
 import subprocess
@@ -67,28 +70,17 @@ def kill_after(folder, phase, **options):
     assert (phase, 75) <= position(folder) < (phase, STEPS)
 
 
-def test_killed_twice_and_still_the_same(tmp_path):
-    straight, broken = tmp_path / "straight", tmp_path / "broken"
-    train(CONFIG, straight, quiet=True)
-    kill_after(broken, phase=0)
-    kill_after(broken, phase=1)
-    last = start(broken)
-    assert last.wait(timeout=60) == 0, last.communicate()[1]
-    last.communicate()
-    expected, facts = checkpoint.load(straight / "model.safetensors")
-    weights, other_facts = checkpoint.load(broken / "model.safetensors")
-    assert facts == other_facts and weights.keys() == expected.keys()
-    assert all(torch.equal(value, expected[name]) for name, value in weights.items())
-    steps = [(line["phase"], line["step"]) for line in read_log(broken)]
-    assert len(steps) == len(set(steps)) == 2 * STEPS // 5
-    assert read_log(broken) == read_log(straight)
-
-    # A finished run is finished: again does nothing, and other settings are refused.
-    again = train(CONFIG, broken, quiet=True)
+def test_a_finished_run_is_finished(tmp_path):
+    """Again does nothing, and other settings are refused."""
+    config = CONFIG.replaced(training={"predictor_steps": 20, "agent_steps": 20})
+    trained = train(config, tmp_path, quiet=True)
+    log, expected = read_log(tmp_path), trained.model.state_dict()
+    again = train(config, tmp_path, quiet=True)
     assert again.seconds.keys() == {"predictor", "agent"}  # what the finished run took
     assert all(torch.equal(value, expected[name]) for name, value in again.model.state_dict().items())
+    assert read_log(tmp_path) == log
     with pytest.raises(InputError, match="other settings"):
-        train(CONFIG.replaced(runtime={"seed": 1}), broken, quiet=True)
+        train(config.replaced(runtime={"seed": 1}), tmp_path, quiet=True)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):

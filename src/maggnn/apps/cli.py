@@ -87,7 +87,9 @@ def evaluate(
             raise InputError("--tests and --moves are for a run folder, not for a table")
         _show_table_evaluation(model, table, target, smiles, workers, as_json)
         return
-    if (model / "fitted.json").is_file():
+    from maggnn.apps.fit.fitted import is_fitted
+
+    if is_fitted(model):
         raise InputError(f"{model}: a model of `maggnn fit`: give a table to test it on")
     path = model / "model.safetensors" if model.is_dir() else model
     _show_evaluation(path, tests or 10, moves, as_json, {})

@@ -78,7 +78,12 @@ def _shortened(path: str) -> str:
 
 def tell(line: str) -> None:
     """A line about progress, on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    print(printable(line), file=sys.stderr, flush=True)
+
+
+def printable(text: str) -> str:
+    """One line that does nothing to a terminal: what is quoted from a file may hold line ends and other controls."""
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
@@ -93,5 +98,5 @@ def print_table(header: list[str], rows: list[list[str]]) -> None:
 
 
 def _fail(name: str, message: str, code: int) -> int:
-    print(f"{name}: {message}", file=sys.stderr)
+    print(printable(f"{name}: {message}"), file=sys.stderr)
     return code

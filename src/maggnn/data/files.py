@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -104,15 +106,45 @@ def _is(file: IO[bytes], path: Path) -> bool:
 
 @contextlib.contextmanager
 def _waiting(path: Path) -> Iterator[Path]:
-    """A name beside `path`, free again afterwards."""
-    waiting = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    """A name beside `path`, free again afterwards; what killed processes left under such names goes too."""
+    waiting = path.with_name(_waiting_name(path, os.getpid()))
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # a folder that cannot be listed can still be written to
+        for left in _left_behind(path):
+            left.unlink(missing_ok=True)
     try:
         yield waiting
     finally:
         with contextlib.suppress(OSError):
             waiting.unlink(missing_ok=True)
+
+
+def _waiting_name(path: Path, process: int | str) -> str:
+    """Of a process of this machine: on a shared disk, numbers of processes of others mean nothing here."""
+    return f".{path.stem}.{zlib.crc32(platform.node().encode()):08x}-{process}{path.suffix}"
+
+
+def _left_behind(path: Path) -> list[Path]:
+    """Files that wait to become `path` and whose process has died."""
+    before, after = _waiting_name(path, "\n").split("\n")
+    with os.scandir(path.parent) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(before) and entry.name.endswith(after)]
+    processes = {name: name[len(before) : len(name) - len(after)] for name in names}
+    return [path.with_name(name) for name, number in processes.items() if number.isdecimal() and _is_dead(int(number))]
+
+
+def _is_dead(process: int) -> bool:
+    """Whether no process has this number; not known on Windows, where asking by a signal would end it."""
+    if os.name != "posix":
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # it is somebody else's
+        return False
+    return False
 
 
 @contextlib.contextmanager

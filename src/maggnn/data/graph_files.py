@@ -14,7 +14,6 @@ Atoms and bonds of SMILES get OGB's features, so molecules differ by more than t
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -110,12 +109,15 @@ def _read_pyg(path: Path) -> PackedGraphs:
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             saved = torch.load(path, weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
+    except Exception as error:  # of a damaged file torch's reader raises whatever it stumbles over
         raise InputError(f"{path} cannot be read safely: save a PyG Data or a list of them with torch.save") from error
     graphs = saved if isinstance(saved, list | tuple) else [saved]
     if not graphs or not all(isinstance(graph, Data) for graph in graphs):
         raise InputError(f"{path} holds no PyG graphs: save a Data or a list of them with torch.save")
-    return pack_pyg(graphs)
+    try:
+        return pack_pyg(graphs)
+    except (AttributeError, KeyError, TypeError, RuntimeError) as error:  # a Data that misses parts of itself
+        raise InputError(f"{path} is damaged: save a PyG Data or a list of them with torch.save") from error
 
 
 READERS: dict[str, Callable[[Path], PackedGraphs]] = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +30,9 @@ from maggnn.graphs.packed import PackedGraphs
 Source = Literal["smiles", "graphs"]
 
 STRING, NETWORKX, PYG = "a string", "a NetworkX graph", "a PyG graph"
-PACKERS: dict[str, Callable[[list[Any]], PackedGraphs]] = {NETWORKX: pack_networkx, PYG: pack_pyg}
+PACKERS: dict[str, Callable[[list[Any]], PackedGraphs]] = {
+    NETWORKX: partial(pack_networkx, targets=False), PYG: partial(pack_pyg, targets=False)
+}  # fmt: skip
 INPUTS = ("auto", "smiles", "graph6")
 ACCEPTED = "SMILES or graph6 strings, NetworkX graphs, PyG graphs, PackedGraphs or the path of a packed .npz file"
 

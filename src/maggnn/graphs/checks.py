@@ -46,6 +46,25 @@ def check_sizes(
     _check_values("y", y, lambda row: _owner(num_nodes, row) if level == "node" else row)
 
 
+def check_tensor(name: str, value: object) -> None:
+    """A dense tensor of real numbers; PyG's `Data` holds whatever it was given."""
+    if not isinstance(value, Tensor):
+        raise InputError(f"{name} is of type {type(value).__name__}: give a tensor")
+    if value.layout != torch.strided or value.is_complex():
+        kind = "complex numbers" if value.is_complex() else "a sparse tensor"
+        raise InputError(f"{name} holds {kind}: give a dense tensor of real numbers")
+
+
+def check_whole(name: str, value: object) -> None:
+    """Whole numbers, of any type; others would lose their fractions without a word."""
+    check_tensor(name, value)
+    assert isinstance(value, Tensor)
+    fractions = value.is_floating_point() and not bool((value == value.round()).all())
+    if fractions or value.dtype == torch.bool:
+        what = "numbers that are not whole" if fractions else "truth values"
+        raise InputError(f"{name} holds {what}: give whole numbers")
+
+
 def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> None:
     """Endpoints [2, E] that are nodes of their own graph `edge_graph` [E]."""
     if edge_index.numel() == 0:
@@ -82,6 +101,9 @@ def check_batch(
 
 def check_sorted(node_graph: Tensor) -> None:
     """The graph of each node [N], in order."""
+    check_whole("batch", node_graph)
+    if node_graph.numel() and int(node_graph[0]) < 0:
+        raise InputError(f"batch begins with {int(node_graph[0])}: graphs are numbered from 0")
     if bool((node_graph.diff() < 0).any()):
         raise InputError("batch is not sorted: the nodes of a graph must lie next to each other")
 
@@ -132,6 +154,7 @@ def _check_rows(name: str, value: Tensor | None, *allowed: int) -> None:
     """As many rows as one of `allowed`."""
     if value is None:
         return
+    check_tensor(name, value)
     if value.ndim == 0 or len(value) not in allowed:
         expected = " or ".join(map(str, sorted(set(allowed))))
         raise InputError(f"{name} has shape {tuple(value.shape)}, expected {expected} rows")

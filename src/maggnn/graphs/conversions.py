@@ -9,6 +9,7 @@ Shapes: B graphs, N nodes and E directed edges of a batch; G graphs in a whole s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import index as index_of
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -16,7 +17,15 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Level
-from maggnn.graphs.checks import NEEDS_A_NODE, check_batch, check_columns, check_sorted, level_of
+from maggnn.graphs.checks import (
+    NEEDS_A_NODE,
+    check_batch,
+    check_columns,
+    check_sorted,
+    check_tensor,
+    check_whole,
+    level_of,
+)
 from maggnn.graphs.packed import PackedGraphs, batch_of_edges
 
 if TYPE_CHECKING:
@@ -55,21 +64,28 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
     edge_index = _pyg_edge_index(batch)
     y = None if batch.y is None else torch.atleast_1d(torch.as_tensor(batch.y, device=num_nodes.device))
     if validate:
+        check_whole("edge_index", edge_index)
         check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
+    edge_index = edge_index.long()
     order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
     edge_attr = None if batch.edge_attr is None else batch.edge_attr[order]
     return batch_of_edges(num_nodes, edge_index[:, order], batch.x, edge_attr, y)
 
 
-def pack_pyg(graphs: Sequence[Data]) -> PackedGraphs:
+def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
     """Pack a list of PyG graphs. `x` and `edge_attr` are in all graphs or in none; `y` counts if every graph has it.
 
     A graph without edges needs no `edge_attr`. `y` is one value or one row a graph, or one row a node (then in every
     graph).
+
+    Args:
+        targets: whether `y` is looked at.
     """
-    num_nodes = [int(graph.num_nodes or 0) for graph in graphs]
+    for index, graph in enumerate(graphs):
+        _check_pyg(graph, index)
+    num_nodes = [_pyg_node_count(graph) for graph in graphs]
     edges = [_pyg_edge_index(graph) for graph in graphs]
-    y, level = _pyg_targets(graphs, num_nodes)
+    y, level = _pyg_targets(graphs, num_nodes) if targets else (None, "graph")
     return PackedGraphs.build(
         num_nodes=torch.tensor(num_nodes, dtype=torch.long),
         num_edges=torch.tensor([edge_index.shape[1] for edge_index in edges], dtype=torch.long),
@@ -103,13 +119,38 @@ def _pyg_num_nodes(batch: Data) -> Tensor:
     if isinstance(node_graph, Tensor):
         check_sorted(node_graph)
         return torch.bincount(node_graph)
-    return torch.tensor([int(batch.num_nodes or 0)], device=_pyg_edge_index(batch).device)
+    return torch.tensor([_pyg_node_count(batch)], device=_pyg_edge_index(batch).device)
+
+
+def _pyg_node_count(graph: Data) -> int:
+    try:
+        return index_of(graph.num_nodes or 0)
+    except TypeError:
+        raise InputError(f"num_nodes is {graph.num_nodes!r}: give a whole number") from None
+
+
+def _check_pyg(graph: Data, index: int) -> None:
+    """What would be read as something else: several graphs at once, fractions as ids, no tensors."""
+    from torch_geometric.data import Batch
+
+    if isinstance(graph, Batch):
+        raise InputError(f"graph {index} is a Batch: give its graphs one by one, as batch.to_data_list() does")
+    for name, value in (("x", graph.x), ("edge_attr", graph.edge_attr)):
+        if value is not None:
+            check_tensor(f"{name} of graph {index}", value)
+    if graph.edge_index is not None:
+        check_whole(f"edge_index of graph {index}", graph.edge_index)
+        if graph.edge_index.dim() != 2 or len(graph.edge_index) != 2:
+            shape = tuple(graph.edge_index.shape)
+            raise InputError(f"edge_index of graph {index} has shape {shape}, expected (2, number of edges)")
 
 
 def _pyg_edge_index(graph: Data) -> Tensor:
     """Its edges, [2, E]; a PyG graph without edges may have no `edge_index` at all."""
     if graph.edge_index is not None:
-        return graph.edge_index.long()
+        return graph.edge_index
+    if "adj_t" in graph or "adj" in graph:  # would be a graph without edges, without a word
+        raise InputError("a graph has its edges as adj_t or adj: give them as edge_index")
     device = graph.x.device if isinstance(graph.x, Tensor) else None
     return torch.empty(2, 0, dtype=torch.long, device=device)
 
@@ -119,7 +160,10 @@ def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tens
     targets = [graph.y for graph in graphs]
     if not targets or any(y is None for y in targets):
         return None, "graph"
-    rows = [torch.atleast_1d(torch.as_tensor(y)) for y in targets]
+    try:
+        rows = [torch.atleast_1d(torch.as_tensor(y)) for y in targets]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"y cannot become a tensor ({str(error).splitlines()[0]}): give numbers") from error
     level = level_of(rows, num_nodes)
     return _concatenated("y", rows, [len(row) for row in rows]), level
 
@@ -141,7 +185,9 @@ def _concatenated(name: str, values: Sequence[Tensor | None], sizes: Sequence[in
 # ---- NetworkX -------------------------------------------------------------------------------------------
 
 
-def pack_networkx(graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None = None) -> PackedGraphs:
+def pack_networkx(
+    graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None = None, targets: bool = True
+) -> PackedGraphs:
     """Pack NetworkX graphs; nodes keep the order in which the graph lists them.
 
     Node attribute `x` and edge attribute `edge_attr` (a number or a list) become features; all nodes or edges of all
@@ -150,16 +196,19 @@ def pack_networkx(graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None =
     Args:
         graphs: graphs of any kind, node names of any kind.
         y: one target a graph. If None, the graph attribute `y` is taken, else the node attribute `y`.
+        targets: whether these attributes are looked at.
     """
     edges = [_networkx_edges(graph) for graph in graphs]  # per graph: (source, target, attributes)
     node_data = [[values for _, values in graph.nodes(data=True)] for graph in graphs]
     flat_nodes = [values for part in node_data for values in part]
     flat_edges = [edge for part in edges for edge in part]
     level: Level = "graph"
-    targets = _attribute("y", [graph.graph for graph in graphs]) if y is None else torch.as_tensor(y)
-    if targets is None:
-        targets = _attribute("y", flat_nodes)
-        level = "graph" if targets is None else "node"
+    found = None if y is None else torch.as_tensor(y)
+    if found is None and targets:
+        found = _attribute("y", [graph.graph for graph in graphs])
+    if found is None and targets:
+        found = _attribute("y", flat_nodes)
+        level = "graph" if found is None else "node"
     x, edge_attr = _attribute("x", flat_nodes), _attribute("edge_attr", [values for *_, values in flat_edges])
     _check_everywhere("x", "node", node_data)
     _check_everywhere("edge_attr", "edge", [[values for *_, values in part] for part in edges])
@@ -170,7 +219,7 @@ def pack_networkx(graphs: Sequence[nx.Graph], y: Tensor | Sequence[Any] | None =
         edge_index=torch.tensor(ends, dtype=torch.long).reshape(-1, 2).T,
         x=_columns(x),
         edge_attr=_columns(edge_attr),
-        y=targets,
+        y=found,
         level=level,
     )
 

@@ -23,7 +23,7 @@ from maggnn.graphs.batch import (
     shapes_of,
     tensors_on,
 )
-from maggnn.graphs.checks import check_edges, check_sizes
+from maggnn.graphs.checks import check_edges, check_sizes, check_whole
 
 ROUNDING = 16
 """Padding in parts of an average batch: little of it, and batches of random graphs need two or three sizes."""
@@ -84,7 +84,10 @@ class PackedGraphs:
             edge_index: local ids, [2, total edges].
             undirected_once: each undirected edge is stored once and is to be mirrored.
         """
+        for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("edge_index", edge_index)):
+            check_whole(name, value)
         num_nodes, num_edges, edge_index = num_nodes.long(), num_edges.long(), edge_index.long()
+        x, edge_attr = (v.long() if v is not None and v.dtype == torch.bool else v for v in (x, edge_attr))
         check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level)
         edge_graph = torch.repeat_interleave(torch.arange(len(num_edges)), num_edges)
         check_edges(edge_index, edge_graph, num_nodes)

@@ -1,6 +1,10 @@
 """A file is replaced by a whole one or not at all, and a failure says what failed."""
 
+import os
 import resource
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +72,22 @@ def test_a_place_is_tried_before_long_work(old, tmp_path):
     assert_untouched(old)
     with pytest.raises(InputError, match="cannot be written"):
         check_writable(old / "below" / "a file")
+
+
+def test_what_a_killed_process_left_goes_with_the_next_file(tmp_path):
+    """A process that lives keeps what it writes, and so do processes of other machines."""
+    program = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom maggnn.data.files import whole_file\n"
+        "with whole_file(Path(sys.argv[1])) as waiting:\n    waiting.write_text('half')\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    path = tmp_path / "model.bin"
+    assert subprocess.run([sys.executable, "-c", program, str(path)], check=False).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    elsewhere = [left.with_name(left.name.replace(left.name[7:15], "00000000")), left.with_name(".model.mine.bin")]
+    alive = left.with_name(f"{left.name[:16]}{os.getppid()}.bin")
+    for kept in (*elsewhere, alive):
+        kept.write_text("of others")
+    with whole_file(path) as waiting:
+        waiting.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([path, *elsewhere, alive])

@@ -108,6 +108,10 @@ def test_all_fragments_of_a_salt_are_kept():
     assert made.x[:, 0].tolist() == [5, 5, 7, 7, 10] and made.edge_index.max() == 3
 
 
+def test_extended_smiles_are_read():
+    assert featurise("CCO |$a;b;c$|", "ogb").canonical == featurise("CCO", "ogb").canonical
+
+
 def test_equal_molecules_have_equal_canonical_smiles():
     assert (
         featurise("OCC", "ogb").canonical == featurise("C(C)O", "zinc").canonical == featurise("CCO\n", "qm9").canonical
@@ -119,6 +123,13 @@ BROKEN = {
     "   ": "empty",
     "C(": "not a SMILES",
     "hello": "not a SMILES",
+    "C\ud800": "not a SMILES",
+    "CC\u041e": "not a SMILES string: it holds the character .*u041e",
+    "\x00CCO": "not a SMILES string: it holds the character .*x00",
+    "CCO |\ud800|": "not a SMILES",
+    "CCO |c:1| CCN": "text follows the SMILES after a blank",
+    "CCO ethanol": "text follows the SMILES after a blank .'ethanol'.",
+    "CCO\nCCN": "text follows the SMILES after a blank .'CCN'.",
     "CC(C)(C)(C)C": "valence for atom # 1 C, 5",
     "c1cccc1": "kekulize",
 }

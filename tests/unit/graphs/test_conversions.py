@@ -1,6 +1,7 @@
 """Graphs survive the way there and back, and unusable ones are named."""
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch, Data
@@ -124,6 +125,44 @@ def test_bad_pyg_graphs_are_named(second, message):
     with pytest.raises(InputError, match=message) as batch_error:
         batch_from_pyg(Batch.from_data_list(graphs))
     assert "\n" not in str(packed_error.value) + str(batch_error.value)
+
+
+ODD = {
+    "fractions": (
+        {"edge_index": torch.tensor([[0.7], [1.2]])},
+        "of graph 1 holds numbers that are not whole",
+    ),
+    "truth values": ({"edge_index": torch.tensor([[False], [True]])}, "edge_index of graph 1 holds truth values"),
+    "one row": ({"edge_index": torch.tensor([0, 1])}, r"edge_index of graph 1 has shape \(2,\), expected \(2, number"),
+    "lists": ({"edge_index": [[0], [1]]}, "edge_index of graph 1 is of type list: give a tensor"),
+    "arrays": ({"x": np.ones((2, 1))}, "x of graph 1 is of type ndarray: give a tensor"),
+    "complex": ({"x": torch.ones(2, 1, dtype=torch.complex64)}, "x of graph 1 holds complex numbers"),
+    "sparse": ({"x": torch.ones(2, 1).to_sparse()}, "x of graph 1 holds a sparse tensor"),
+    "count": ({"num_nodes": 2.5}, "num_nodes is 2.5: give a whole number"),
+    "edges elsewhere": (
+        {"edge_index": None, "adj_t": torch.eye(2)},
+        "its edges as adj_t or adj: give them as",
+    ),
+    "words as y": ({"y": "toxic"}, "y cannot become a tensor"),
+}
+
+
+@pytest.mark.parametrize(("fields", "message"), ODD.values(), ids=ODD)
+def test_what_pyg_graphs_cannot_hold_is_named(fields, message):
+    first = one(y=1) if "y" in fields else one()
+    with pytest.raises(InputError, match=message) as caught:
+        pack_pyg([first, one(**fields)])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_batch_is_not_one_graph_and_truth_values_are_categories():
+    with pytest.raises(InputError, match=r"graph 0 is a Batch: .* batch.to_data_list\(\)"):
+        pack_pyg([Batch.from_data_list([one(), one()])])
+    assert pack_pyg([one(x=torch.tensor([[True], [False]]))]).x.tolist() == [[1], [0]]
+    assert batch_from_pyg(one(edge_index=torch.tensor([[0], [1]], dtype=torch.int32))).edge_index.dtype == torch.int64
+    with pytest.raises(InputError, match="its edges as adj_t"):
+        batch_from_pyg(Data(x=torch.ones(2, 1), adj_t=torch.eye(2).to_sparse()))
+    assert pack_pyg([one(y="toxic")], targets=False).y is None
 
 
 def test_a_field_that_some_graphs_lack_is_refused():

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.explain.words import output_names, promise_notes
-from maggnn.apps.fit.fitted import FACTS, MODEL, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.data import registry
 from maggnn.data.graph_files import READERS, read_graphs
@@ -81,7 +81,7 @@ def read_subject(model: Path, graph: str, target: Sequence[str] = ()) -> Subject
     """The model of folder `model` and the graph that `graph` names; `target` is its true one, if not known already."""
     if not model.exists():
         raise InputError(f"{model}: no such model folder; `maggnn fit` and `maggnn train` make one")
-    subject = _of_fitted(model, graph) if (model / FACTS).is_file() else _of_run(model, graph)
+    subject = _of_fitted(model, graph) if is_fitted(model) else _of_run(model, graph)
     _check(subject, model)
     if target:
         subject = replace(subject, packed=replace(subject.packed, y=_target(target, subject)))

@@ -146,6 +146,8 @@ def _step(model: MagGNN, state: State, moved: list[tuple[int, int, int]], reward
     answer = (
         outputs.double().softmax(dim=-1) if model.task == "classification" else model.restored(outputs, state.graphs)
     )
+    if not bool(answer.isfinite().all()):
+        raise InputError("no prediction for this graph: the model's answer is not a finite number")
     return Step(
         tuples=state.tuples[0].tolist(),
         q_table=None if model.q_network is None else model.scores(state)[0].tolist(),

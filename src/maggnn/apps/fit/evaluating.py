@@ -9,7 +9,8 @@ from typing import Any, cast
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.intervals import judge
 from maggnn.apps.fit.own_table import graphs_of, packed_table
-from maggnn.data.molecules.target_column import TargetKind, target_kind
+from maggnn.data.molecules.target_column import TargetKind, known_numbers
+from maggnn.data.own_file import metric_of_classes
 from maggnn.errors import InputError
 from maggnn.training.metrics import Metric
 
@@ -25,11 +26,12 @@ def evaluate_table(
     targets = tuple(targets) or facts.targets
     if len(targets) != len(facts.targets):
         raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
-    kind = TargetKind(facts.classes) if facts.classes else target_kind(table, targets, "regression")
+    kind = TargetKind(facts.classes) if facts.classes else known_numbers(table, targets)
     packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers)
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
-    metric = cast("Metric", facts.metric)
+    usual = metric_of_classes(len(facts.classes)) if facts.classes else "mae"
+    metric = cast("Metric", facts.metric or usual)  # a folder need not say by what its model was judged
     if metric == "auroc" and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
     answers = fitted.predict(graphs)

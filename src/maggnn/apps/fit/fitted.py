@@ -163,6 +163,11 @@ class FittedModel:
         return f"FittedModel({what}; {rows}{scores};\n  MagGNN({self.model.extra_repr()}))"
 
 
+def is_fitted(folder: Path) -> bool:
+    """Whether `maggnn fit` wrote a folder; one whose facts are a broken link or no file is not a training run's."""
+    return (folder / FACTS).is_symlink() or (folder / FACTS).exists()
+
+
 def fit_model(
     dataset: Dataset, facts: Facts, config: Config | None = None, folder: Path | None = None, quiet: bool = True
 ) -> FittedModel:

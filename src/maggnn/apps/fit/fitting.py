@@ -18,19 +18,23 @@ import torch
 from maggnn import config as configs
 from maggnn.apps.fit import model_card
 from maggnn.apps.fit.cheap_baselines import rivals
-from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, fit_model, own_config
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, fit_model, own_config
 from maggnn.apps.fit.intervals import Judged, judge
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
-from maggnn.data.files import locked
+from maggnn.data.files import locked, whole_file
 from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
+from maggnn.model.saving import checksum_of
 from maggnn.training.progress import LOG
 
 LOCK = "fit.lock"
+TRAINING = "training-"
+"""How folders of checkpoints begin; a digest of exactly these data and settings follows, so that the same command goes
+on from them and another one does not."""
 
 
 def fit_table(
@@ -53,7 +57,7 @@ def fit_table(
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
-    _check_folder(out, overwrite)
+    _check_folder(out, overwrite, list(out.glob(f"{TRAINING}*")))
     if out.is_dir():
         with _only_here(out):  # said before long work too
             pass
@@ -63,18 +67,19 @@ def fit_table(
     if given is not None:
         config = _given_config(given, config, steps)
     with _only_here(out):
-        _check_folder(out, overwrite)  # another fit may have ended here meanwhile
-        return _fitted_folder(own, _facts(own, smiles, targets), config, table, out, workers, began)
+        training = out / f"{TRAINING}{data_digest(own.table.arrays, config)}"
+        _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
+        return _fitted_folder(own, _facts(own, smiles, targets), config, table, out, training, workers, began)
 
 
 def _fitted_folder(
-    own: OwnTable, facts: Facts, config: Config, table: Path, out: Path, workers: int, began: float
+    own: OwnTable, facts: Facts, config: Config, table: Path, out: Path, training: Path, workers: int, began: float
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
     seed = config.runtime.seed
-    fitted = fit_model(own.dataset, facts, config, _training_folder(out, own.table.arrays, config), quiet=False)
+    fitted = fit_model(own.dataset, facts, config, training, quiet=False)
     test, seconds = _tested(fitted, own, seed, workers)
     score = test.judged[model_card.OWN].value
     fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": score} if math.isfinite(score) else {}))
@@ -84,10 +89,7 @@ def _fitted_folder(
         time.monotonic() - began, own.table.target.why, own.balance,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
-    for done in out.glob("training-*"):  # checkpoints are of no use any more, curves are
-        if (done / LOG).exists():
-            (done / LOG).replace(out / LOG)
-        shutil.rmtree(done, ignore_errors=True)
+    _finish(out, training)
     return _result(out, fitted.facts, origin, test, seconds)
 
 
@@ -96,23 +98,39 @@ def _only_here(out: Path) -> AbstractContextManager[None]:
     return locked(out / LOCK, f"{out}: another `maggnn fit` is at work there")
 
 
-def _check_folder(out: Path, overwrite: bool) -> None:
-    """Before long work, not after it."""
+def _check_folder(out: Path, overwrite: bool, trainings: Sequence[Path]) -> None:
+    """Before long work, not after it.
+
+    Args:
+        trainings: folders of checkpoints that this fit may go on from.
+    """
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: is a file, and the model needs a folder")
-    if (out / FACTS).exists() and not overwrite:
+    if (out / FACTS).exists() and not overwrite and not any(_saved_from(out, training) for training in trainings):
         raise InputError(f"{out}: holds a model already; choose another folder, or --overwrite to replace it")
+
+
+def _saved_from(out: Path, training: Path) -> bool:
+    """Whether the folder's model is that training's: then the fit was killed before its card was whole, and goes on."""
+    try:
+        return checksum_of(out / MODEL) == checksum_of(training / MODEL)
+    except (InputError, OSError):
+        return False
+
+
+def _finish(out: Path, training: Path) -> None:
+    """Keep the curves; checkpoints, also those of fits that were given up, are of no use any more."""
+    with whole_file(out / LOG) as waiting:
+        shutil.copyfile(training / LOG, waiting)
+    for done in out.glob(f"{TRAINING}*"):
+        # Under another name first: half a folder must not be taken for a training to go on from.
+        shutil.rmtree(done.rename(out / f".{done.name}"), ignore_errors=True)
 
 
 def _given_config(given: Config, own: Config, steps: int | None) -> Config:
     """Settings of a file, for this table: its name, the seed and (if asked for) the steps are the command's."""
     changed = {} if steps is None else {"predictor_steps": steps, "validate_every": own.training.validate_every}
     return given.replaced(data={"name": own.data.name}, training=changed, runtime={"seed": own.runtime.seed})
-
-
-def _training_folder(out: Path, arrays: Arrays, config: Config) -> Path:
-    """Checkpoints of exactly these data and settings: the same command goes on from them, another one does not."""
-    return out / f"training-{data_digest(arrays, config)}"
 
 
 def data_digest(arrays: Arrays, config: Config) -> str:

@@ -143,8 +143,10 @@ def _other_splits(choice: SplitChoice) -> str:
     """What to do about a split that does not serve."""
     if choice.column is not None:
         return f"deal the rows out anew in column {choice.column!r}, or give --split random or --split scaffold"
-    others = "another --seed, --split random" if choice.deal else "another --seed"
-    return f"give {others}, or --split column:NAME with a column that says train, val or test"
+    column = "--split column:NAME with a column that says train, val or test"
+    if choice.deal is not None:
+        return f"give another --seed, --split random, or {column}"
+    return f"add rows of the other classes, which need three each, or give {column}"  # a seed deals the same numbers
 
 
 def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays) -> None:

@@ -59,16 +59,16 @@ class Parts:
         return True
 
     def has(self, number: int) -> bool:
-        return self._path(number).exists()
+        return self.path(number).exists()
 
     def add(self, number: int, write: Callable[[Path], None]) -> None:
         """Write part `number`, all or nothing."""
-        self._whole(self._path(number), write)
+        self._whole(self.path(number), write)
 
     def finish(self, count: int, join: Callable[[list[Path], Path], None]) -> None:
         """Join `count` parts into `out`, and remove them."""
         joined = self.folder / JOINED
-        self._whole(joined, lambda path: join([self._path(number) for number in range(count)], path))
+        self._whole(joined, lambda path: join([self.path(number) for number in range(count)], path))
         self._whole(self.folder / FINISHED, lambda path: path.touch())
         try:
             joined.replace(self.out)
@@ -76,7 +76,8 @@ class Parts:
             raise InputError(f"{self.out}: cannot be written ({error.strerror}); its parts are kept") from error
         self._tidy()
 
-    def _path(self, number: int) -> Path:
+    def path(self, number: int) -> Path:
+        """Where part `number` lies."""
         return self.folder / f"part-{number:06d}"
 
     def _known(self) -> dict[str, Any] | None:

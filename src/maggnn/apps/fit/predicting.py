@@ -13,7 +13,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -32,6 +32,7 @@ from maggnn.apps.fit.row_files import (
     Source,
     cell_text,
     check_writable_name,
+    count_rows,
     join_parts,
     open_source,
     write_part,
@@ -68,16 +69,21 @@ def predict_table(
         raise InputError(f"{table}: there are no rows to predict for")
     added = answer_names(fitted.facts)
     _check_names(source, added)
-    parts = Parts(out)
-    counts = {"rows": 0, "without": 0}
+    parts, names = Parts(out), [*source.names, *added]
     with parts.only_here():
         if parts.begin(_identity(model, source, out), overwrite):
             with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
                 warnings.simplefilter("ignore", UnseenWarning)  # the row says so
-                counts = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
-            names = [*source.names, *added]
-            parts.finish(-(-counts["rows"] // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
-    return {"out": str(out), **counts, "seconds": time.monotonic() - began}
+                rows, without = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
+            parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
+        else:
+            rows, without = count_rows(out, out.suffix, _number_place(names), header=True)
+    return {"out": str(out), "rows": rows, "without": without, "seconds": time.monotonic() - began}
+
+
+def _number_place(names: Sequence[str]) -> int:
+    """A column that is empty where there is no prediction: the last before the reason, which holds numbers."""
+    return len(names) - 2
 
 
 @contextlib.contextmanager
@@ -123,30 +129,39 @@ def _digest(path: Path) -> str:
 
 def _make_parts(
     fitted: FittedModel, source: Source, parts: Parts, kind: str, workers: int, on_row: Callable[[int], None]
-) -> dict[str, int]:
+) -> tuple[int, int]:
     """Write the parts that are missing; how many rows there are, and for how many of those no answer."""
-    counts = {"rows": 0, "without": 0}
+    rows, without = 0, 0
     names = [*source.names, *answer_names(fitted.facts)]
     numbers = len(fitted.facts.classes) or len(fitted.facts.targets)
     labels = [None] if fitted.facts.classes else []
     types = [*source.types, *labels, *[_number_type(fitted)] * numbers, None]
-    with ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent) as pool:
+    with _featurisers(workers, source.num_rows) as pool:
         try:
             for number, chunk, future in _ahead(fitted.facts, source, parts, pool, AHEAD * workers):
-                if future is not None:
-                    columns, without = answered(fitted, chunk, future.result(), number)
-                    counts["without"] += without
+                if future is None:  # an earlier run made it
+                    without += count_rows(parts.path(number), kind, _number_place(names))[1]
+                else:
+                    columns, lacking = answered(fitted, chunk, future.result(), number)
+                    without += lacking
                     if kind == ".csv":
                         columns = [[cell_text(value) for value in column] for column in columns]
                     cells = [*chunk.columns, *columns]
                     parts.add(number, lambda path, cells=cells: write_part(path, kind, names, types, cells))
-                counts["rows"] += len(chunk.smiles)
-                on_row(counts["rows"])
+                rows += len(chunk.smiles)
+                on_row(rows)
         except BrokenProcessPool as error:
             raise InputError("a worker process died (out of memory?): the same command goes on") from error
         finally:
             pool.shutdown(cancel_futures=True)
-    return counts
+    return rows, without
+
+
+def _featurisers(workers: int, num_rows: int) -> Executor:
+    """Processes that featurise chunks; a single chunk is done here before a process would have started."""
+    if num_rows <= ROWS:
+        return ThreadPoolExecutor(1)
+    return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)
 
 
 def _number_type(fitted: FittedModel) -> str:
@@ -155,7 +170,7 @@ def _number_type(fitted: FittedModel) -> str:
     return "double" if scale is not None and scale.mean.dtype == torch.float64 else "number"
 
 
-def _ahead(facts: Facts, source: Source, parts: Parts, pool: ProcessPoolExecutor, most: int) -> Iterator[Work]:
+def _ahead(facts: Facts, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
     """The chunks in order, some of them on their way through the workers."""
     waiting: deque[Work] = deque()
     for number, chunk in enumerate(source.chunks(ROWS)):

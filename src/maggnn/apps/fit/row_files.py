@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from maggnn.data.molecules.rows import check_ending, check_names, column_place, open_table, parquet_tools
 from maggnn.data.molecules.table import count_lines
@@ -96,7 +97,7 @@ def write_part(
         parquet.write_table(arrow.Table.from_arrays(arrays, names=list(names)), path)
         return
     with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(zip(*columns, strict=True))
+        _write_rows(file, zip(*columns, strict=True))
 
 
 def cell_text(value: Any) -> Any:
@@ -127,12 +128,33 @@ def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str
             file.write(part.read_bytes())
 
 
-def _csv_line(cells: Sequence[str]) -> bytes:
-    from io import StringIO
+def count_rows(path: Path, kind: str, place: int, header: bool = False) -> tuple[int, int]:
+    """How many rows a part or (with its header) a whole file has, and how many of them have nothing in a column."""
+    if kind == ".parquet":
+        _, parquet = parquet_tools(path)
+        column = parquet.read_table(path, columns=[parquet.read_schema(path).names[place]]).column(0)
+        return len(column), column.null_count
+    rows, empty = 0, 0
+    with path.open(newline="", encoding="utf-8") as file:
+        for cells in islice(csv.reader(file), int(header), None):
+            rows += 1
+            empty += not cells[place]
+    return rows, empty
 
+
+def _csv_line(cells: Sequence[str]) -> bytes:
     text = StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
+    _write_rows(text, [cells])
     return text.getvalue().encode()
+
+
+def _write_rows(file: TextIO, rows: Iterable[Sequence[Any]]) -> None:
+    """Rows of CSV. Before 3.13 Python leaves a bare carriage return without quotes, and readers end the row there."""
+    plain = csv.writer(file, lineterminator="\n")
+    quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for cells in rows:
+        bare = any(isinstance(cell, str) and "\r" in cell for cell in cells)
+        (quoted if bare else plain).writerow(cells)
 
 
 def _csv_chunks(source: Source, size: int) -> Iterator[Chunk]:

@@ -213,8 +213,10 @@ def _of_molecules(fitted: FittedModel, molecules: Path | None, typed: Sequence[s
     names = facts.classes or facts.targets
     gallery = Gallery(fitted.model, fitted.config, names, facts.features, [], fitted)
     rows = [] if molecules is None or not gallery.takes_molecules else read_molecules(molecules, facts, MOST_GRAPHS)
-    for row in [*rows, *(MoleculeRow(smiles, None) for smiles in typed)]:
+    for row in [*rows, *(MoleculeRow(smiles) for smiles in typed)]:
         try:
+            if row.reason:
+                raise InputError(row.reason)
             gallery.add(row.smiles, row.y)
         except InputError:
             gallery.left_out += 1

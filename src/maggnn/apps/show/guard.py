@@ -7,11 +7,14 @@ not say how large they are: a body in chunks says so only at its end.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from h11 import LocalProtocolError
 
 MOST_BODY = 64 * 1024
 
@@ -54,6 +57,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        send = _unless_closed(send)
         pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
         refusal = _twice([name for name, _ in pairs]) or self._refusal(scope["method"], dict(pairs))
         if refusal is not None:
@@ -107,6 +111,16 @@ def _bounded(receive: Receive) -> Receive:
         return message if read <= MOST_BODY else {"type": "http.disconnect"}
 
     return receive_bounded
+
+
+def _unless_closed(send: Send) -> Send:
+    """Answers to a connection that is still there: where bytes that are no HTTP followed a question, it has ended."""
+
+    async def send_if_open(message: MutableMapping[str, Any]) -> None:
+        with contextlib.suppress(LocalProtocolError):
+            await send(message)
+
+    return send_if_open
 
 
 def _body_refusal(headers: dict[str, str]) -> tuple[int, str] | None:

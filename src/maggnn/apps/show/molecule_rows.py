@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,8 @@ from torch import Tensor
 
 from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.row_files import open_source
+from maggnn.data.molecules.target_column import TargetKind
+from maggnn.errors import InputError
 
 USUAL_COLUMN = "smiles"
 """Of a table, for a model that was fitted to none."""
@@ -18,10 +19,11 @@ USUAL_COLUMN = "smiles"
 
 @dataclass(frozen=True)
 class MoleculeRow:
-    """One row: a SMILES, and its target [1] or [1, outputs] where that is known."""
+    """One row: a SMILES, its target [1] or [1, outputs] where that is known, and why it cannot be used (if so)."""
 
     smiles: str
-    y: Tensor | None
+    y: Tensor | None = None
+    reason: str = ""
 
 
 def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
@@ -33,17 +35,17 @@ def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
     known = all(name in source.names for name in facts.targets)
     columns = [chunk.columns[source.names.index(name)] for name in facts.targets] if known else []
     targets = list(zip(*columns, strict=True)) if columns else [()] * len(chunk.smiles)
-    rows = zip(chunk.smiles, targets, strict=True)
-    return [MoleculeRow(smiles, _target(tuple(map(str, cells)), facts)) for smiles, cells in rows]
+    rows = zip(chunk.smiles, targets, chunk.reasons, strict=True)
+    return [MoleculeRow(smiles, _target(tuple(map(str, cells)), facts), reason) for smiles, cells, reason in rows]
 
 
 def _target(cells: tuple[str, ...], facts: Facts) -> Tensor | None:
+    """The targets of a row by the rules that every command shares; None where one is missing or cannot be read."""
     if not cells:
         return None
-    if facts.classes:
-        return torch.tensor([facts.classes.index(cells[0])]) if cells[0] in facts.classes else None
+    kind = TargetKind(facts.classes)
     try:
-        values = [float(cell) for cell in cells]
-    except ValueError:
+        values = [kind.value(name, cell) for name, cell in zip(facts.targets, cells, strict=True)]
+    except InputError:
         return None
-    return torch.tensor([values]) if all(map(math.isfinite, values)) else None
+    return torch.tensor([int(values[0])]) if facts.classes else torch.tensor([values])

@@ -5,10 +5,11 @@
     trials.csv    the trials as a table
     tuning.png    the validation metric against the trial, and what mattered
 
-What a trial tries depends on the seed, its number and the trials before it, so that a study that was interrupted
-proposes what it would have proposed. A trial that a kill cut short is marked as failed and its settings run again,
-once. Trials that look worse than half of the earlier ones are pruned (`training.validation` looks at the validation
-part some times a run). Trials share one seed and one split, so differences are those of the settings.
+What a trial tries depends on the seed and on the trials that finished before it, so that a study that was interrupted
+proposes what it would have proposed. A trial that a kill cut short is marked as failed and its settings run again, up
+to three times: they may be what kills it, by the memory that they take. Trials that look worse than half of the
+earlier ones are pruned (`training.validation` looks at the validation part some times a run). Trials share one seed
+and one split, so differences are those of the settings.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from maggnn.training.validation import MOST_GRAPHS, VALIDATION_SEED
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
+    from optuna.trial import FrozenTrial
 
 STARTUP_TRIALS = 6
 """Drawn at random before TPE has seen enough."""
@@ -52,6 +54,11 @@ COMPARED_TRIALS = 3
 """Whole trials before one may be pruned."""
 
 AGAIN = "its settings run again"
+MOST_AGAIN = 3
+"""Times that the settings of a trial run again after a kill."""
+
+PROPOSAL, SECONDS = "proposal", "seconds"
+"""What a study knows of a trial: which proposal it runs, counted from 0; how long it took, unless it was killed."""
 
 
 class TimeUpError(Exception):
@@ -172,47 +179,82 @@ def tune(
         until = None if minutes is None else began + 60 * minutes
         while _num_finished(study) < trials and (until is None or time.monotonic() < until):
             _run_trial(study, problem, until)
-            tuning_folder.write_trials(folder, study)
-            best = _best_config(study, problem)
-            if best is not None:
-                tuning_folder.write_config(folder, best, problem.objective, study.best_value)
+            _write(study, problem, folder)
             tell(_progress(study, problem, trials))
+        _write(study, problem, folder)  # an earlier process may have been killed before it did
         if not _whole(study):
             raise InputError(f"{folder}: no trial has finished; {tuning_folder.last_reason(study)}")
         tuning_folder.draw(folder, study, problem.objective)
     return _result(study, problem, folder, time.monotonic() - began)
 
 
+def _write(study: Study, problem: Problem, folder: Path) -> None:
+    """The table of trials, and the best config if there is one."""
+    tuning_folder.write_trials(folder, study)
+    best = _best_config(study, problem)
+    if best is not None:
+        tuning_folder.write_config(folder, best, problem.objective, study.best_value)
+
+
 def _study(problem: Problem, folder: Path, tell: Callable[[str], None]) -> Study:
-    """The folder's study, or a new one that begins with the config to start from."""
+    """The folder's study, or a new one; trials that still run are those of a process that was killed."""
     from optuna.pruners import MedianPruner
     from optuna.trial import TrialState
 
     pruner = MedianPruner(COMPARED_TRIALS, n_warmup_steps=problem.base.training.predictor_steps // 4)
     study = tuning_folder.open_study(folder, problem.digest, problem.maximises, pruner)
-    if not study.trials:
-        study.enqueue_trial(start_params(problem.base, problem.own_table), {"reason": "the settings to start from"})
     for trial in study.get_trials(states=[TrialState.RUNNING]):
-        first = AGAIN not in trial.user_attrs.get("reason", "")
         study.tell(trial.number, state=TrialState.FAIL)
-        tell(f"trial {trial.number} was cut short and counts as failed{f': {AGAIN}' if first else ''}")
-        if first:
-            _run_again(study, trial.params, trial.number)
+        again = len(_cut_short(study).get(trial.user_attrs.get(PROPOSAL), [])) <= MOST_AGAIN
+        tell(f"trial {trial.number} was cut short and counts as failed{f': {AGAIN}' if again else ''}")
     return study
 
 
-def _run_again(study: Study, params: dict[str, Any], number: int) -> None:
-    study.enqueue_trial(params, {"reason": f"trial {number} was cut short: {AGAIN}"})
+def _cut_short(study: Study) -> dict[int | None, list[Any]]:
+    """The trials of each proposal that a kill ended."""
+    from optuna.trial import TrialState
+
+    found: dict[int | None, list[Any]] = {}
+    for trial in study.get_trials(deepcopy=False, states=[TrialState.FAIL]):
+        if SECONDS not in trial.user_attrs:
+            found.setdefault(trial.user_attrs.get(PROPOSAL), []).append(trial)
+    return found
+
+
+def _next_proposal(study: Study) -> int:
+    """Trials that have finished, and proposals that were given up because they were cut short again and again."""
+    given_up = [number for number, cut in _cut_short(study).items() if number is not None and len(cut) > MOST_AGAIN]
+    return _num_finished(study) + len(given_up)
+
+
+def next_trial(study: Study, problem: Problem) -> Trial:
+    """The next trial. It depends on what has finished alone, so that it is the same after an interruption."""
+    import optuna
+    from optuna.trial import TrialState
+
+    number = _next_proposal(study)
+    seed = 100_003 * problem.base.runtime.seed + number
+    study.sampler = optuna.samplers.TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS)
+    if not number and not study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
+        study.enqueue_trial(start_params(problem.base, problem.own_table), {"reason": "the settings to start from"})
+    trial = study.ask()
+    trial.set_user_attr(PROPOSAL, number)
+    before = [each for each in study.get_trials(deepcopy=False)[: trial.number] if _ran(each, number)]
+    if before:
+        trial.set_user_attr("reason", f"trial {before[-1].number} was cut short: {AGAIN}")
+    return trial
+
+
+def _ran(trial: FrozenTrial, number: int) -> bool:
+    """Whether a trial ran proposal `number` and did not finish."""
+    return trial.state.name == "FAIL" and trial.user_attrs.get(PROPOSAL) == number
 
 
 def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
     import optuna
     from optuna.trial import TrialState
 
-    # A sampler of its own: what it draws is then the same after an interruption.
-    seed = 100_003 * problem.base.runtime.seed + len(study.trials)
-    study.sampler = optuna.samplers.TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS)
-    trial = study.ask()
+    trial = next_trial(study, problem)
     began = time.monotonic()
     try:
         config = suggested(trial, problem.base, problem.own_table)
@@ -221,17 +263,17 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
         value, state = None, TrialState.PRUNED
     except TimeUpError:
         value, state = None, TrialState.FAIL
-        _run_again(study, trial.params, trial.number)
     except DivergenceError as error:  # the learning rate is searched too, so also the first trial may
         value, state = None, TrialState.PRUNED
         trial.set_user_attr("reason", str(error))
     except InputError as error:  # such as a model that is larger than a benchmark allows
         if not _num_finished(study):
+            trial.set_user_attr(SECONDS, time.monotonic() - began)
             study.tell(trial, state=TrialState.FAIL)
             raise
         value, state = None, TrialState.PRUNED
         trial.set_user_attr("reason", str(error))
-    trial.set_user_attr("seconds", time.monotonic() - began)
+    trial.set_user_attr(SECONDS, time.monotonic() - began)
     study.tell(trial, value, state)
 
 
@@ -293,7 +335,7 @@ def _progress(study: Study, problem: Problem, trials: int) -> str:
     is_whole = last.state.name == "COMPLETE"  # Optuna gives pruned ones a value too
     said = f"{problem.objective} {last.value:.4g}" if is_whole else last.user_attrs.get("reason", "failed")
     best = f"best {study.best_value:.4g} (trial {study.best_trial.number})" if _whole(study) else "none whole yet"
-    spent = [trial.user_attrs.get("seconds", 0.0) for trial in study.trials if trial.state.is_finished()]
+    spent = [trial.user_attrs.get(SECONDS, 0.0) for trial in study.trials if trial.state.is_finished()]
     left = (trials - done) * sum(spent) / max(len(spent), 1)
     return f"trial {last.number}: {said}; {best}; {done} of {trials}, about {left:.0f} s left"
 

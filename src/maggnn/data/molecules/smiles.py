@@ -8,6 +8,7 @@ Shapes: n atoms, E bonds, F columns.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -39,6 +40,8 @@ AtomOrder = Literal["canonical", "written"]
 
 MOST_CHARACTERS = 50 * MOST_ATOMS
 """Of a SMILES: more than so many atoms can need."""
+
+NOT_ASCII = re.compile("[^!-~]")
 
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
@@ -147,6 +150,8 @@ def _featurised(smiles: str, features: str, canonical: bool = True, order: AtomO
             mol = parsed(smiles.strip(), order)
             name = Chem.MolToSmiles(mol) if canonical else ""
             atoms, bonds = _described(mol, smiles, chosen)
+    except UnicodeEncodeError:  # half of a pair of code units among the extensions of a CXSMILES
+        raise InputError("not a SMILES string") from None
     except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
         raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
     bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
@@ -172,6 +177,7 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
 
     if len(smiles) > MOST_CHARACTERS:
         raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
+    _check_alone(smiles)
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)
@@ -180,6 +186,21 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     if mol.GetNumAtoms() > MOST_ATOMS:
         raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
     return Chem.RenumberAtoms(mol, _canonical_order(mol)) if order == "canonical" else mol
+
+
+def _check_alone(smiles: str) -> None:
+    """Refuse what RDKit passes over without a word, and so reads as another molecule.
+
+    It takes text after a blank for a name, so of two molecules it would read the first; what stands between bars
+    belongs to the SMILES (CXSMILES). At both ends it drops control characters and letters that are not ASCII, such as
+    a Cyrillic O, which looks like oxygen.
+    """
+    first, rest = (*smiles.split(maxsplit=1), "", "")[:2]
+    odd = NOT_ASCII.search(first)
+    if odd is not None:
+        raise InputError(f"not a SMILES string: it holds the character {odd[0]!a}")
+    if rest and not (rest.startswith("|") and rest.endswith("|")):
+        raise InputError(f"text follows the SMILES after a blank ({rest[:40]!r}): give the SMILES alone")
 
 
 def written_numbers(smiles: str) -> list[int]:

@@ -94,7 +94,7 @@ def read_table(
     elif deal is not None:
         parts = deal(reading.canonical, y if kind.classes else None)
     else:
-        parts = _random_parts(len(y), seed)
+        parts = _random_parts(y if kind.classes else np.zeros(len(y), dtype=int), seed)
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
     arrays |= smallest(ids) | {"y": _stored(y)}
@@ -203,12 +203,37 @@ def _part(text: str) -> str:
     return PART_NAMES[name]
 
 
-def _random_parts(count: int, seed: int) -> list[str]:
-    """A part for each molecule; equal seeds give equal parts."""
+def _random_parts(classes: np.ndarray, seed: int) -> list[str]:
+    """A part for each molecule, in which every class [G] has its share; equal seeds give equal parts."""
+    count = len(classes)
     held_out = round(HELD_OUT * count)
-    dealt = ["val"] * held_out + ["test"] * held_out + ["train"] * (count - 2 * held_out)
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
-    return [dealt[place] for place in order]
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).argsort().numpy()
+    parts = np.full(count, "train", dtype=object)
+    labels, sizes = np.unique(classes, return_counts=True)
+    for label, seats in zip(labels, _seats(sizes, held_out).tolist(), strict=True):
+        members = order[classes[order] == label]
+        parts[members[:seats]], parts[members[seats : 2 * seats]] = "val", "test"
+    rest = order[parts[order] == "train"]
+    for part in ("val", "test"):  # where classes are too small to give as many as a part should have
+        lacking = held_out - int((parts == part).sum())
+        parts[rest[:lacking]] = part
+        rest = rest[lacking:]
+    return parts.tolist()
+
+
+def _seats(sizes: np.ndarray, seats: int) -> np.ndarray:
+    """How many molecules of each class a part with `seats` of them gets, [classes].
+
+    That is a class's share, at least one of a class that has one for each part, and never so many that none is left to
+    train on.
+    """
+    share, most = seats * sizes / sizes.sum(), (sizes - 1) // 2
+    given = np.minimum(np.maximum(np.floor(share).astype(int), 1), most)
+    while given.sum() > seats:
+        given[(given - share).argmax()] -= 1
+    while given.sum() < seats and (given < most).any():
+        given[np.where(given < most, share - given, -np.inf).argmax()] += 1
+    return given
 
 
 def _stored(y: np.ndarray) -> np.ndarray:

@@ -147,7 +147,7 @@ def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> Targe
     if task == "classification":
         return TargetKind(_classes(columns[0]), f"column {targets[0]!r} holds classes, as --task says")
     for column in columns:
-        _check_notation(column)
+        _check_notation(column, ", or give --task classification if they are labels")
     if task == "regression":
         return TargetKind((), f"{_named(targets)} numbers, as --task says")
     if len(columns) > 1:
@@ -209,19 +209,31 @@ def _other(found: Counter[str]) -> str:
     return " (--task regression takes them for numbers)" if all(map(_WHOLE.fullmatch, found)) else ""
 
 
-def _check_notation(column: _Column) -> None:
-    """Numbers that are written as they are not read here: left alone they would be classes, or no values."""
+def known_numbers(path: Path, targets: Sequence[str]) -> TargetKind:
+    """The target columns of a table for a model of numbers: written in another notation they are refused."""
+    _check_named(path, targets)
+    for column in _read_columns(path, targets):
+        _check_notation(column, "")
+    return TargetKind((), f"{_named(targets)} numbers, as the model predicts")
+
+
+def _check_notation(column: _Column, labels: str) -> None:
+    """Numbers that are written as they are not read here: left alone they would be classes, or no values.
+
+    Args:
+        labels: what to do if they are none, where a command has an option for it.
+    """
     commas = [label for label in column.counts if _DECIMAL_COMMA.fullmatch(label)]
     if commas:
         raise InputError(
             f"{column.where} holds numbers with commas ({column.example(commas)}): write a decimal point and no "
-            "thousands separators, or give --task classification if they are labels"
+            f"thousands separators{labels}"
         )
     dates = [label for label in column.counts if _DATE.fullmatch(label)]
     if dates:
         raise InputError(
             f"{column.where} holds dates ({column.example(dates)}): write them as numbers, such as days since the "
-            "first, or give --task classification if they are labels"
+            f"first{labels}"
         )
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
+from damage import without_answers
 from maggnn import MagClassifier
 from maggnn.apps.explain.explanation import explain_subject
 from maggnn.apps.explain.graph import read_subject
@@ -151,12 +152,23 @@ def test_the_answer_for_a_molecule_is_the_fitted_model_s(client, runs):
     assert step["answer"] == pytest.approx(expected, rel=1e-3, abs=1e-4)  # ties aside, the model's own walk
 
 
+def test_an_answer_that_is_no_number_is_not_shown(runs, tmp_path):
+    shutil.copytree(runs / "mine", tmp_path / "mine")
+    without_answers(tmp_path / "mine")
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    number = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CCO"}))["graph"]
+    question = {"run": "mine", "graph": number}
+    for path, more in (("start", {}), ("place", {"tuples": [[0, 1]]}), ("walk", {"tuples": [[0, 1]]})):
+        reply = client.post(f"/api/{path}", json=question | more)
+        assert reply.status_code == 400 and "not a finite number" in reply.json()["error"]
+
+
 def test_molecules_from_a_file_come_with_their_targets(runs, tmp_path):
     path = tmp_path / "some.csv"
-    path.write_text("smiles,oxygens\nCCO,1.5\nC(,1\nCCC,unknown\n")
+    path.write_text("smiles,oxygens\nCCO,1.5\nC(,1\nCCC,unknown\nCCCC,2.5,shifted\n")
     with TestClient(make_app(runs, path), base_url="http://localhost") as client:
         facts = good(client.get("/api/gallery", params={"run": "mine"}))
-        assert facts["titles"] == ["CCO", "CCC"] and facts["left_out"] == 1
+        assert facts["titles"] == ["CCO", "CCC"] and facts["left_out"] == 2
         first = good(client.get("/api/graph", params={"run": "mine", "graph": 0}))
         second = good(client.get("/api/graph", params={"run": "mine", "graph": 1}))
         assert first["target"] == [1.5] and second["target"] is None

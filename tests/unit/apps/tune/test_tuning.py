@@ -12,7 +12,7 @@ from maggnn import config as configs
 from maggnn.apps.fit.fitted import own_config
 from maggnn.apps.tune import space as tuning_space
 from maggnn.apps.tune.space import start_params, suggested, without_marks
-from maggnn.apps.tune.study import Problem, config_problem, tune
+from maggnn.apps.tune.study import AGAIN, MOST_AGAIN, Problem, config_problem, next_trial, tune
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
@@ -92,19 +92,41 @@ def test_bad_trials_are_pruned(tmp_path):
     assert sum(": pruned after" in line for line in said) == len(pruned)
 
 
-def test_a_running_trial_of_a_dead_process_fails_and_runs_again_once(tmp_path):
-    tune(problem(), tmp_path, trials=1, tell=quiet)
-    study = optuna.load_study(study_name="maggnn tune", storage=f"sqlite:///{tmp_path / 'study.db'}")
-    dead = study.ask()
-    suggested(dead, problem().base, own_table=True)
+def killed_trial(folder: Path) -> None:
+    """What a process leaves behind that is killed while a trial runs."""
+    study = optuna.load_study(study_name="maggnn tune", storage=f"sqlite:///{folder / 'study.db'}")
+    suggested(next_trial(study, problem()), problem().base, own_table=True)
+
+
+def test_a_killed_trial_fails_and_runs_again_and_others_follow_as_they_would_have(tmp_path):
+    tune(problem(), tmp_path / "whole", trials=3, tell=quiet)
+    tune(problem(), tmp_path / "killed", trials=1, tell=quiet)
+    killed_trial(tmp_path / "killed")
     said = []
-    tune(problem(), tmp_path, trials=2, tell=said.append)
-    assert said[0].startswith("trial 1 was cut short")
-    first, cut, again = rows(tmp_path)
+    tune(problem(), tmp_path / "killed", trials=3, tell=said.append)
+    assert said[0] == "trial 1 was cut short and counts as failed: its settings run again"
+    first, cut, again, last = rows(tmp_path / "killed")
     assert [row["state"] for row in (first, cut, again)] == ["complete", "fail", "complete"]
+    assert again["reason"] == "trial 1 was cut short: its settings run again"
     searched = [key for key in cut if "." in key]
     assert [cut[key] for key in searched] == [again[key] for key in searched]
-    assert "run again" in again["reason"]
+    compared = ("state", "value", *searched)
+    for row, expected in zip((first, again, last), rows(tmp_path / "whole"), strict=True):
+        assert [row[key] for key in compared] == [expected[key] for key in compared]
+
+
+def test_settings_that_are_killed_every_time_are_given_up(tmp_path):
+    """They may be what kills the process."""
+    tune(problem(), tmp_path, trials=1, tell=quiet)
+    said = []
+    for _ in range(MOST_AGAIN + 1):
+        killed_trial(tmp_path)
+        tune(problem(), tmp_path, trials=1, tell=said.append)
+    assert [AGAIN in line for line in said] == [True] * MOST_AGAIN + [False]
+    tune(problem(), tmp_path, trials=2, tell=quiet)
+    *_, cut, other = rows(tmp_path)
+    assert (cut["state"], other["state"]) == ("fail", "complete")
+    assert [cut[key] for key in cut if "." in key] != [other[key] for key in cut if "." in key]
 
 
 def test_time_ends_a_trial_at_its_next_look(tmp_path):

@@ -1,0 +1,31 @@
+"""Rows that are written are the rows that are read, and are counted as they were written."""
+
+import csv
+
+import pytest
+
+from maggnn.apps.fit.row_files import count_rows, join_parts, write_part
+
+NAMES = ["smiles", "a\rb", "predicted_y", "reason"]
+COLUMNS = [["CCO", "C(", "CC"], ["x\ry", 'q"', "two\nlines"], [1.5, None, 2.5], ["", "not a SMILES string", ""]]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".parquet"])
+def test_parts_and_the_whole_are_counted(tmp_path, kind):
+    if kind == ".parquet":
+        pytest.importorskip("pyarrow")
+    parts = [tmp_path / name for name in ("first", "second")]
+    for part in parts:
+        write_part(part, kind, NAMES, [None, None, "number", None], COLUMNS)
+        assert count_rows(part, kind, 2) == (3, 1)
+    join_parts(parts, tmp_path / "whole", kind, NAMES)
+    assert count_rows(tmp_path / "whole", kind, 2, header=True) == (6, 2)
+
+
+def test_a_carriage_return_in_a_cell_ends_no_row(tmp_path):
+    write_part(tmp_path / "part", ".csv", NAMES, [None] * 4, COLUMNS)
+    join_parts([tmp_path / "part"], tmp_path / "whole.csv", ".csv", NAMES)
+    with (tmp_path / "whole.csv").open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert header == NAMES and [row[1] for row in rows] == COLUMNS[1]
+    assert b'C(,"q""",,not a SMILES string\n' in (tmp_path / "whole.csv").read_bytes()

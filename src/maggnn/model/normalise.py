@@ -136,9 +136,9 @@ class Whitening(nn.Module):
     Directions with less variance than `ridge` stay small: they are the batch's noise.
 
     The running covariance is a mean over batches, each standardised by its own spread and encoded with its own
-    statistics. The smallest directions turn a little from batch to batch, so this mean blurs them: variances of 1e-7
-    become 1e-3, on the super graphs, and what training enlarged is lost. `settling` takes the covariance of what the
-    finished network makes.
+    statistics. The smallest directions turn a little from batch to batch, so this mean blurs them: on the super graphs
+    variances of 1e-7 become 1e-3, and what training enlarged is lost. `settling` takes the covariance of one batch of
+    the finished network instead.
     """
 
     covariance: Tensor

@@ -32,6 +32,7 @@ TABLES = (
     "passes",
     "theorem1",
     "theorem2",
+    "demo",
     "ceilings",
     "relabelling",
     "motivation",

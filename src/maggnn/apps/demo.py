@@ -37,14 +37,15 @@ def run_demo(folder: Path) -> dict[str, Any]:
 
 def _accuracies(config: Config, marked: Trained) -> dict[str, float]:
     """Of a plain GIN with the same budget, and of the trained model before and after random and learned moves."""
-    plain = train(_without_marks(config), quiet=True)
+    without_marks = _without_marks(config)
+    plain = train(without_marks, quiet=True)
     moves = config.agent.num_moves
-    random_moves = _tested(marked, config, moves, TESTS, epsilon=1.0)
+    random_moves = accuracies_after_moves(marked, config, TESTS, epsilon=1.0)
     return {
-        "GIN": _tested(plain, config, 0, 1, epsilon=1.0)[0],
+        "GIN": accuracies_after_moves(plain, without_marks, tests=1, epsilon=1.0)[0],
         "random marks": random_moves[0],
         f"random moves, t = {moves}": random_moves[moves],
-        f"MAG-GNN, t = {moves}": _tested(marked, config, moves, TESTS, epsilon=0.0)[moves],
+        f"MAG-GNN, t = {moves}": accuracies_after_moves(marked, config, TESTS, epsilon=0.0)[moves],
     }
 
 
@@ -56,10 +57,11 @@ def _without_marks(config: Config) -> Config:
     )
 
 
-def _tested(trained: Trained, config: Config, moves: int, tests: int, epsilon: float) -> list[float]:
-    """Mean accuracy on the test part after 0, 1, ..., `moves` moves; epsilon = 1 moves at random."""
+def accuracies_after_moves(trained: Trained, config: Config, tests: int, epsilon: float) -> list[float]:
+    """Mean accuracy in percent on the test part after 0, 1, ..., t moves; epsilon = 1 moves at random."""
     device = pick_device(config.runtime.device)
     graphs = trained.model.prepared(trained.dataset.graphs.to(device))
     generator = make_generator(TEST_SEED + config.runtime.seed, device)
-    result = evaluate(trained.model, graphs, trained.split.test, trained.dataset.task, moves, tests, epsilon, generator)
+    moves, task = config.agent.num_moves, trained.dataset.task
+    result = evaluate(trained.model, graphs, trained.split.test, task, moves, tests, epsilon, generator)
     return result.last.mean(dim=0).tolist()

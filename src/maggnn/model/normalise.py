@@ -8,6 +8,8 @@ counts alike.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -132,6 +134,11 @@ class Whitening(nn.Module):
     """z = (C + ridge)^(-1/2) x for standardised features x with covariance C, by Cholesky, over the last dimension.
 
     Directions with less variance than `ridge` stay small: they are the batch's noise.
+
+    The running covariance is a mean over batches, each standardised by its own spread and encoded with its own
+    statistics. The smallest directions turn a little from batch to batch, so this mean blurs them: on the super graphs
+    variances of 1e-7 become 1e-3, and what training enlarged is lost. `settling` takes the covariance of one batch of
+    the finished network instead.
     """
 
     covariance: Tensor
@@ -139,6 +146,7 @@ class Whitening(nn.Module):
     def __init__(self, width: int, ridge: float) -> None:
         super().__init__()
         self.ridge = ridge
+        self.memory = MEMORY
         self.standardise = Norm("batch", width)
         self.register_buffer("covariance", torch.eye(width))
 
@@ -149,11 +157,25 @@ class Whitening(nn.Module):
         if self.training and len(x) > 1:
             covariance = _covariance(x, num_real, len(x) // len(h))
             with torch.no_grad():
-                self.covariance.lerp_(covariance.to(self.covariance.dtype), MEMORY)
+                self.covariance.lerp_(covariance.to(self.covariance.dtype), self.memory)
         ridge = self.ridge * torch.eye(len(covariance), device=h.device, dtype=torch.float64)
         factor, _ = torch.linalg.cholesky_ex(covariance.double() + ridge)  # _ex does not wait for the device
         white = torch.linalg.solve_triangular(factor, x.T, upper=False).T
         return white.to(h.dtype).reshape(h.shape)
+
+    @contextmanager
+    def settling(self) -> Iterator[None]:
+        """Meanwhile a batch leaves its own statistics behind, in place of an average over batches."""
+        norm = self.standardise.norm
+        assert isinstance(norm, BatchNorm)
+        before = norm.momentum, self.memory
+        norm.momentum = self.memory = 1.0
+        self.train()
+        try:
+            yield
+        finally:
+            self.eval()
+            norm.momentum, self.memory = before
 
     def frozen(self, how: Freezing) -> FrozenWhitening:
         """Its twin, with the factor of the running covariance inverted once."""

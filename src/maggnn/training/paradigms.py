@@ -22,7 +22,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.frozen import frozen
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import DataShape, MagGNN
-from maggnn.model.normalise import fix_statistics
+from maggnn.model.normalise import Whitening, fix_statistics
 from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.runtime import Randomness, make_generator
 from maggnn.training.environment import Environment, individual_loss, mean_loss
@@ -40,6 +40,10 @@ from maggnn.training.schedules import epsilon
 
 Scalars = dict[str, Tensor | float]
 """What a step logs, by the names of docs/metrics.md; tensors are read only when they are logged."""
+
+SETTLING = 4
+"""Batches of training in the one from which whitening takes its covariance in the end. Without gradients it needs less
+memory than a step, which keeps several tensors of every layer."""
 
 
 @dataclass(frozen=True)
@@ -150,16 +154,40 @@ class Paradigm(ABC):
         ids = self.epochs.batch(step)
         fixed = step >= (1 - training.fixed_norms) * training.predictor_steps
         shape = self.packed.room_for(ids), fixed
-        return {"predictor/loss": self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))}
+        loss = self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))
+        if self._predictor_used_after(step) and not fixed:
+            self.settle_whitening()
+        return {"predictor/loss": loss}
+
+    def _predictor_used_after(self, step: int) -> bool:
+        """Whether f_p is judged or handed on as it is after this step."""
+        training, steps_done = self.config.training, step + 1
+        looked_at = training.validate_every > 0 and steps_done % training.validate_every == 0
+        return looked_at or steps_done == training.predictor_steps
 
     def _fit_in_mode(self, shape: tuple[BatchSize, bool], ids: Tensor) -> Tensor:
-        """A recorded step knows its batch's size and whether norms keep their statistics."""
+        """The device's part of a predictor step for graphs `ids` [B]; the loss.
+
+        A recorded step knows its batch's size and whether norms keep their statistics.
+        """
         size, self.norms_fixed = shape
-        return self._fit_predictor(size, ids)
+        graphs = self.packed.gather(ids, size)
+        return self.train_predictor(graphs, *self.sets_to_learn(graphs))
 
     @abstractmethod
-    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
-        """The device's part of a predictor step for graphs `ids` [B]; the loss."""
+    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
+        """The sets U that f_p learns from, side by side, [B, starts * m, k], and how many there are of each graph."""
+
+    @torch.no_grad()
+    def settle_whitening(self) -> None:
+        """Where the predictor whitens, take the covariance of embeddings as it will answer with (`Whitening`)."""
+        whitening = self.predictor.scale
+        if not isinstance(whitening, Whitening):
+            return
+        ids = torch.cat([self.epochs.batch(number) for number in range(SETTLING)])
+        graphs = self.packed.gather(ids.to(self.packed.device), self.packed.room_for(ids))
+        with whitening.settling():  # the rest of the predictor is in evaluation mode
+            self.predictor(graphs, *self.sets_to_learn(graphs))
 
     def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int) -> Tensor:
         """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss."""
@@ -175,11 +203,9 @@ class Paradigm(ABC):
         self.predictor.eval()
         return loss.detach()
 
-    def fit_on_moved(self, size: BatchSize, ids: Tensor, searcher: MagGNN) -> Tensor:
-        """One optimiser step on tuples that the agent of `searcher` has moved t times; the loss."""
-        graphs = self.packed.gather(ids, size)
-        moved = searcher.walk(graphs, generator=self.random.device)[-1].tuples
-        return self.train_predictor(graphs, moved, starts=1)
+    def moved_sets(self, graphs: GraphBatch, searcher: MagGNN) -> tuple[Tensor, int]:
+        """One set U for each graph, random tuples that the agent of `searcher` has moved t times."""
+        return searcher.walk(graphs, generator=self.random.device)[-1].tuples, 1
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
         """Take f_p as given and train the agent alone."""
@@ -269,10 +295,10 @@ class Ord(Paradigm):
         self.predictor.load_state_dict(weights)
         self.phases[0] = replace(self.phases[0], num_steps=0)
 
-    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
         """Lines 2-4: random tuples (or whatever a search starts from)."""
-        graphs, starts = self.packed.gather(ids, size), self.config.training.starts_per_graph
-        return self.train_predictor(graphs, self.model.starts(graphs, self.random.device, starts), starts)
+        starts = self.config.training.starts_per_graph
+        return self.model.starts(graphs, self.random.device, starts), starts
 
     def begin_agent(self) -> None:
         """Lines 6-7: freeze f_p and gather experience; lines 9-13 are `agent_step`."""
@@ -312,9 +338,9 @@ class Simul(Paradigm):
         scalars = self.predictor_step(step)
         return scalars if step % self.every else scalars | self.agent_step(step // self.every)
 
-    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
         """Lines 4-7: random tuples moved t times by the agent."""
-        return self.fit_on_moved(size, ids, self.model)
+        return self.moved_sets(graphs, self.model)
 
 
 class Pre(Paradigm):
@@ -330,9 +356,9 @@ class Pre(Paradigm):
         steps, moves = config.training.predictor_steps, config.agent.num_moves
         self.phases = [Phase("pre", steps, lambda: None, self.predictor_step, judged_after=moves)]
 
-    def _fit_predictor(self, size: BatchSize, ids: Tensor) -> Tensor:
+    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
         """Lines 2-5: random tuples moved t times by the agent."""
-        return self.fit_on_moved(size, ids, self.searcher)
+        return self.moved_sets(graphs, self.searcher)
 
 
 PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul, "pre": Pre}

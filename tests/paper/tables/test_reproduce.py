@@ -12,7 +12,7 @@ from maggnn_paper import ledger, recipes
 from maggnn_paper.figures.passes import draw_passes
 from maggnn_paper.jobs import job as jobs
 from maggnn_paper.report import results
-from maggnn_paper.tables import motivation, moves, passes, synthetic, theorem2, training_time
+from maggnn_paper.tables import demo, motivation, moves, passes, synthetic, theorem2, training_time
 from maggnn_paper.tables.registry import TABLES, reproduce_table
 
 AGENTS = {"mag-gnn", *moves.VARIANTS}
@@ -38,7 +38,7 @@ def tiny_recipe(name):
 @pytest.fixture(autouse=True)
 def miniature(monkeypatch):
     monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
-    for module in (synthetic, moves, passes, theorem2, training_time):
+    for module in (synthetic, moves, passes, theorem2, training_time, demo):
         monkeypatch.setattr(module, "recipe", tiny_recipe)
     for module in (synthetic, passes, training_time):
         monkeypatch.setattr(module, "TESTS", {"csl": 2, "sr25": 4})
@@ -217,6 +217,21 @@ def test_training_time(tmp_path):
     assert (row.table, row.metric, row.runs) == ("bench_train", "ms", 1)
     assert row.mean == pytest.approx(1000 * row.train_s, abs=1.0)
     assert "predictor" in row.note and "agent" in row.note and "accuracy after 4 moves" in row.note
+
+
+def test_demo(tmp_path, monkeypatch):
+    scores = {"super graphs": {"GIN": 50.0, "MAG-GNN, t = 2": 100.0}}
+    monkeypatch.setattr(demo, "run_demo", lambda folder: {"accuracy": scores, "seconds": 1.5})
+    monkeypatch.setattr(demo, "TESTS", 2)
+    time, *rows = reproduce_table("demo", tmp_path / "jobs", 2, 1, ["time", "demo_supergraph1"])
+    assert (time.table, time.dataset, time.mean) == ("bench_train", "demo", 1500.0)
+    assert "super graphs: GIN 50.0, MAG-GNN, t = 2 100.0" in time.note
+    check_rows(rows, tmp_path)
+    assert {(row.table, row.dataset, row.runs, row.tests_per_run) for row in rows} == {("demo", "supergraph1", 2, 2)}
+    assert [(row.method, row.t) for row in rows] == [
+        (name, t) for t in range(3) for name in ("random-moves", "mag-gnn")
+    ]
+    assert all(row.note.startswith("least of 2 runs: ") for row in rows)
 
 
 def test_tables_by_name(tmp_path):

@@ -84,6 +84,21 @@ def test_evaluation_uses_the_running_covariance():
     torch.testing.assert_close(whitening(h).double(), by_hand, atol=1e-5, rtol=1e-5)
 
 
+def test_settling_keeps_the_statistics_of_one_batch_alone():
+    """Whatever was averaged before, evaluation gives that batch what training gives it."""
+    whitening, h = Whitening(4, RIDGE).train(), correlated(400, 4, condition=1e4)
+    for number in range(30):  # batches of other spreads, as an encoder in training makes them
+        whitening(h * (1 + 0.2 * torch.rand(4, generator=seeded(number))))
+    averaged = whitening.eval()(h)
+    with whitening.settling():
+        trained = whitening(h)
+    assert not whitening.training and whitening.memory == MEMORY
+    settled = whitening(h)
+    torch.testing.assert_close(settled, trained, atol=0.02, rtol=0.01)  # the variance is the unbiased one
+    torch.testing.assert_close(covariance(settled), torch.eye(4).double(), atol=0.02, rtol=0)
+    assert (covariance(averaged) - torch.eye(4)).abs().max() > 0.5
+
+
 def test_the_running_covariance_becomes_that_of_the_data():
     whitening, h = Whitening(4, RIDGE).train(), correlated(400, 4)
     for _ in range(200):

@@ -62,6 +62,36 @@ def test_the_last_steps_keep_the_norms_statistics(whiten):
     assert not paradigm.predictor.training
 
 
+@pytest.mark.parametrize("every", [0, 5])
+def test_whitening_is_settled_wherever_the_predictor_is_used(every, monkeypatch):
+    config = CONFIG.replaced(predictor={"whiten": True}, training={"validate_every": every})
+    paradigm = Ord(config, *started(config), torch.device("cpu"))
+    settle, settled = paradigm.settle_whitening, []
+    monkeypatch.setattr(paradigm, "settle_whitening", lambda: (settled.append(step), settle()))
+    for step in range(12):
+        paradigm.predictor_step(step)
+    assert settled == ([4, 9, 11] if every else [11])
+
+
+def test_settling_changes_whitening_alone_to_the_embeddings_that_it_answers_with():
+    config = CONFIG.replaced(predictor={"whiten": True, "ridge": 1e-3}, training={"starts_per_graph": 16})
+    paradigm = Ord(config, *started(config), torch.device("cpu"))
+    for step in range(11):
+        paradigm.predictor_step(step)
+    whitening, before = paradigm.predictor.scale, {k: v.clone() for k, v in paradigm.predictor.state_dict().items()}
+    seen = []
+    hook = whitening.register_forward_hook(lambda module, inputs, white: seen.append((inputs[0], white)))
+    paradigm.settle_whitening()
+    hook.remove()
+    ((embeddings, white),) = seen  # one batch
+    torch.testing.assert_close(whitening(embeddings), white, atol=0.02, rtol=0.02)
+    after = paradigm.predictor.state_dict()
+    changed = {name for name, value in after.items() if not torch.equal(value, before[name])}
+    kept = {"running_mean", "running_var", "num_batches_tracked"}
+    assert changed == {"scale.covariance", *(f"scale.standardise.norm.{name}" for name in kept)}
+    assert not any(module.training for module in paradigm.predictor.modules())
+
+
 def test_a_run_resumes_exactly_across_the_fixing_of_norms(tmp_path):
     config = CONFIG.replaced(training={"fixed_norms": 0.25})  # from step 9 on; the checkpoint is after step 8
     whole = train(config, tmp_path / "whole", quiet=True).model.state_dict()

@@ -113,6 +113,12 @@ def score_row(
     )
 
 
+def least_of_runs(results: Sequence[Result], method: str, moves: int, keep: str = "last") -> str | None:
+    """The worst run's accuracy, for a row's note; nothing to say of a single run."""
+    scores = run_means(results, method, keep)[:, moves]
+    return f"least of {len(scores)} runs: {float(scores.min()):.2f}" if len(scores) > 1 else None
+
+
 def inputs_of(config: dict[str, Any]) -> str | None:
     """What a network reads of molecules, in the ledger's words; None for other data and bare graphs."""
     name = config["data"]["name"]

@@ -31,6 +31,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
+from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.inference.engine import Engine
 from maggnn.inference.export import program as programs
@@ -114,7 +115,7 @@ def batches() -> list[list[str]]:
 def test_answers_are_the_models_and_the_folder_is_not_needed(exported, fitted):
     search = ExportedSearch(fitted.model, fitted.facts.seen_nodes, fitted.facts.seen_edges)
     for smiles in batches():
-        packed, _ = packed_inputs(smiles)
+        packed = in_canonical_order(packed_inputs(smiles)[0])  # as `predict` reads it
         answers = exported.predict(smiles)
         inputs = program_inputs(exported.description, packed[torch.arange(len(packed))])
         torch.testing.assert_close(answers, search(**inputs), rtol=1e-5, atol=1e-6)
@@ -124,7 +125,7 @@ def test_answers_are_the_models_and_the_folder_is_not_needed(exported, fitted):
 
 
 def test_it_runs_without_this_package(folder, exported, tmp_path):
-    packed, _ = packed_inputs(["C", "CCO", "c1ccccc1"])
+    packed = in_canonical_order(packed_inputs(["C", "CCO", "c1ccccc1"])[0])
     inputs = program_inputs(exported.description, packed[torch.arange(3)])
     torch.save({"inputs": inputs, "answers": exported.predict(packed)}, tmp_path / "case.pt")
     command = [sys.executable, "-c", ALONE, str(folder / "model.pt2"), str(tmp_path / "case.pt")]

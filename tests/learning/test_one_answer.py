@@ -14,6 +14,7 @@ from tests.builders import renumbered
 from maggnn import MagRegressor, load_exported
 from maggnn.apps.export import export_model
 from maggnn.apps.fit.predicting import predict_table
+from maggnn.data.inputs import packed_inputs
 from maggnn.data.synthetic import expressivity
 from maggnn.graphs.conversions import pack_networkx, to_pyg
 from maggnn.graphs.packed import PackedGraphs
@@ -111,3 +112,8 @@ def test_graphs(kind, tmp_path):
     program = load_exported(tmp_path / "model.pt2", trust=True)
     exported = np.stack([program.predict(graphs).numpy()[:, 0] for graphs in asked])
     assert np.ptp(exported, axis=0).max() < CLOSE * np.abs(exported).max()
+
+
+def test_a_packed_set_of_molecules_has_the_answers_of_its_smiles(fitted):
+    packed = packed_inputs(MOLECULES)[0]
+    assert np.abs(fitted.predict(packed) - fitted.predict(MOLECULES)).max() < CLOSE

@@ -1,8 +1,5 @@
 """Graphs as Python hands them over, packed: SMILES or graph6 strings, NetworkX or PyG graphs, a packed file.
 
-Every graph comes out in an order of its nodes that does not depend on how it was written, so that a model has one
-answer for it: RDKit's canonical order for SMILES, `graphs.canonical_order` for graphs of other kinds.
-
 What a sequence holds is told by its items. Strings are SMILES unless `inputs` says graph6. Files of other kinds are
 read by `graph_files`.
 """
@@ -23,7 +20,6 @@ from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.packing import pack
 from maggnn.data.sources import read_packed
 from maggnn.errors import InputError
-from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.conversions import pack_graph6, pack_networkx, pack_pyg
 from maggnn.graphs.packed import PackedGraphs
 
@@ -50,7 +46,7 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tupl
     feature_set(features)
     whole = _whole_set(X)
     if whole is not None and inputs == "auto":
-        return _renumbered(whole), "graphs"
+        return replace(whole, y=None, level="graph"), "graphs"
     if whole is not None:
         raise InputError(f"inputs is {inputs!r}, but X is a packed set: give a list of strings")
     items = _items(X)
@@ -58,15 +54,10 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tupl
     if kind != STRING and inputs != "auto":
         raise InputError(f"inputs is {inputs!r}, but X[0] is {kind}")
     if kind != STRING:
-        return _renumbered(PACKERS[kind](items)), "graphs"
+        return replace(PACKERS[kind](items), y=None, level="graph"), "graphs"
     if inputs == "graph6":
-        return _renumbered(_pack_graph6(items)), "graphs"
+        return _pack_graph6(items), "graphs"
     return pack_smiles(items, features, lambda error: f"X[{error.row - 1}] ({str(error.smiles)!r})"), "smiles"
-
-
-def _renumbered(packed: PackedGraphs) -> PackedGraphs:
-    """The graphs in canonical order, without targets."""
-    return in_canonical_order(replace(packed, y=None, level="graph"))
 
 
 def _whole_set(X: Any) -> PackedGraphs | None:

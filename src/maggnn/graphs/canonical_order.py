@@ -44,8 +44,16 @@ def in_canonical_order(packed: PackedGraphs) -> PackedGraphs:
 
     Structure, rings and distances that were worked out before are left out; the model works them out again.
     """
+    return reordered(packed, canonical_rows(packed.to("cpu")))
+
+
+def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
+    """The same graphs with their nodes in the order of `rows`.
+
+    Args:
+        rows: the nodes of the set as they are to come, those of a graph where they were, [total nodes] on the CPU.
+    """
     on_cpu = packed.to("cpu")
-    rows = canonical_rows(on_cpu)  # [total nodes]
     first = torch.repeat_interleave(on_cpu.node_offsets[:-1], on_cpu.num_nodes)
     place = torch.empty_like(rows)
     place[rows] = torch.arange(len(rows)) - first  # each node's new number in its graph

@@ -59,7 +59,7 @@ def depicted(
     x: Tensor | None,
     edge_attr: Tensor | None,
     smiles: str | None = None,
-    numbers: Sequence[int] = (),
+    rows: Sequence[int] = (),
 ) -> Depicted:
     """Where everything lies in the one graph of `single`, with atoms and bonds for molecules.
 
@@ -68,7 +68,7 @@ def depicted(
         x, edge_attr: features [n, F] and [E, F] as they were made: the model may read others in their place, where
             training never saw a category.
         smiles: what the graph was made from, if anything.
-        numbers: what people call each node, if the SMILES does not say it.
+        rows: the number that each node had when the graph was made; empty: its own.
     """
     pairs = single.edge_index.T.tolist()
     if not features or x is None or x.is_floating_point():
@@ -77,12 +77,17 @@ def depicted(
         labels = atom_labels(features, x)
         orders = [1.0] * len(pairs) if edge_attr is None else bond_orders(features, edge_attr)
     edges = {(min(pair), max(pair)): order for pair, order in zip(pairs, orders, strict=True)}
+    points, numbers = positions(single, 0, smiles), list(rows)
+    if smiles is not None:
+        written = _numbers(smiles, len(points))
+        numbers = [written[row] for row in rows] if rows else written
+        points = [points[row] for row in rows] if rows else points  # they lie in the order in which it was made
     return Depicted(
-        positions=positions(single, 0, smiles),
+        positions=points,
         edges=[(u, v, order) for (u, v), order in sorted(edges.items()) if u != v],
         labels=labels,
         roots=[] if single.roots is None else single.roots[0].tolist(),
-        numbers=list(numbers) if smiles is None else _numbers(smiles, len(single.in_degree)),
+        numbers=numbers,
     )
 
 

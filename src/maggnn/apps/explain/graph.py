@@ -30,7 +30,7 @@ from maggnn.data.graph_files import READERS, read_graphs
 from maggnn.data.molecules.smiles import featurise
 from maggnn.data.packing import pack
 from maggnn.errors import InputError
-from maggnn.graphs.canonical_order import canonical_rows, in_canonical_order
+from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.conversions import pack_graph6
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
@@ -55,7 +55,7 @@ class Subject:
         targets: the names of the numbers; of a classifier the one thing that it tells.
         reward: what gains are made of, `training.reward`.
         notes: what a reader must know.
-        numbers: what each node of a graph was called in the file; empty: its own number, or that of the SMILES.
+        rows: the number that each node had when the graph was made; empty: its own.
     """
 
     model: MagGNN
@@ -69,7 +69,7 @@ class Subject:
     targets: tuple[str, ...]
     reward: str
     notes: tuple[str, ...] = ()
-    numbers: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -92,17 +92,16 @@ def _of_fitted(folder: Path, graph: str) -> Subject:
     fitted = FittedModel.load(folder)
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
-    numbers: tuple[int, ...] = ()
     if is_smiles:
         made, name = _from_smiles(graph, facts.features), graph.strip()
     else:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
-        numbers = tuple(canonical_rows(made).tolist())
-        made = in_canonical_order(made)  # as the estimators read it
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UnseenWarning)
         packed = fitted.familiar(made)
         _check_features(fitted.model, packed)
+    rows = canonical_rows(packed)  # the order in which `predict` reads it
+    made, packed = reordered(made, rows), reordered(packed, rows)
     return Subject(
         fitted.model,
         replace(packed, y=None),
@@ -115,7 +114,7 @@ def _of_fitted(folder: Path, graph: str) -> Subject:
         targets=facts.targets,
         reward=fitted.config.training.reward,
         notes=(*(str(warning.message) for warning in told), *promise_notes(fitted.model, fitted.config)),
-        numbers=numbers,
+        rows=tuple(rows.tolist()),
     )
 
 

@@ -23,6 +23,7 @@ from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
+from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
@@ -89,14 +90,15 @@ class FittedModel:
     ) -> Tensor:
         """Probabilities of the classes, or values in the targets' own units: [G, outputs].
 
-        A category that training never saw has no weights; it is taken for the commonest one, with a warning.
+        A category that training never saw has no weights; it is taken for the commonest one, with a warning. A graph
+        has one answer, however its nodes are numbered and however a molecule was written.
 
         Args:
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             done: is told after each chunk how many graphs have been answered so far.
         """
         engine = self.engine(memory_mb)
-        answers = engine.predict(self.familiar(packed), done=done, seed=seed).cpu()
+        answers = engine.predict(in_canonical_order(self.familiar(packed)), done=done, seed=seed).cpu()
         return answers.double().softmax(dim=-1).float() if self.facts.task == "classification" else answers
 
     def engine(self, memory_mb: float = 200.0, device: str = "auto") -> Engine:
@@ -178,6 +180,7 @@ def fit_model(
         folder: keep logs and checkpoints there, and go on from one that is there.
     """
     config = own_config(dataset) if config is None else config
+    dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
     with warnings.catch_warnings():
         # Which agent moves the marks is our choice, so how it learned is no news for whoever fits.
         warnings.filterwarnings("ignore", message="agent .* learned with")

@@ -28,6 +28,7 @@ from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
+from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import make_generator
@@ -49,6 +50,7 @@ class Entry:
     Attributes:
         x, edge_attr: features [n, F] and [E, F] as they were before unknown categories were taken for known ones; None
             where nothing was.
+        rows: the number that each node had when the graph was made; empty: its own.
         note: what its reader has to know.
     """
 
@@ -58,6 +60,7 @@ class Entry:
     smiles: str | None = None
     x: Tensor | None = None
     edge_attr: Tensor | None = None
+    rows: tuple[int, ...] = ()
     note: str = ""
 
 
@@ -129,7 +132,17 @@ class Gallery:
             warnings.simplefilter("always", UnseenWarning)
             familiar = self.fitted.familiar(packed)
         note = "It holds a category that training never saw: the commonest one stands for it." if said else ""
-        entry = Entry(_short(smiles), familiar, smiles=smiles, x=packed.x, edge_attr=packed.edge_attr, note=note)
+        rows = canonical_rows(familiar)  # the order in which `predict` reads it
+        familiar, packed = reordered(familiar, rows), reordered(packed, rows)
+        entry = Entry(
+            _short(smiles),
+            familiar,
+            smiles=smiles,
+            x=packed.x,
+            edge_attr=packed.edge_attr,
+            rows=tuple(rows.tolist()),
+            note=note,
+        )
         with self.lock:
             self.entries.append(entry)
             return len(self.entries) - 1
@@ -180,7 +193,7 @@ class Gallery:
         entry, alone = self._entry(number), self._alone(number)
         x = alone.x if entry.x is None else entry.x
         edge_attr = alone.edge_attr if entry.edge_attr is None else entry.edge_attr
-        drawn = depicted(alone, self.features, x, edge_attr, entry.smiles)
+        drawn = depicted(alone, self.features, x, edge_attr, entry.smiles, entry.rows)
         return {
             "title": entry.title,
             "note": entry.note,

@@ -26,6 +26,7 @@ from torch import Tensor
 from maggnn.data.inputs import packed_inputs
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.runtime import make_generator
 from maggnn.model.tuples import neighbour_tuples, sample_tuples
@@ -67,6 +68,8 @@ class ExportedModel:
             inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         """
         packed = self._packed(graphs, inputs)
+        if self.description["output"]["shape"][0] == "graphs":  # answers for nodes stay in the nodes' order
+            packed = in_canonical_order(packed)
         generator = make_generator(seed)
         chunks = torch.arange(len(packed)).split(GRAPHS_AT_ONCE)
         return torch.cat([self.run(program_inputs(self.description, packed[ids], generator)) for ids in chunks])
@@ -131,6 +134,8 @@ def _description(path: Path, text: str) -> dict[str, Any]:
         inputs, search = found["inputs"], found["search"]
         if not all(isinstance(found[name], str) for name in ("source", "features")):
             raise ValueError("source and features must be text")
+        if found["output"]["shape"][0] not in ("graphs", "nodes"):
+            raise ValueError("output must have a row for each graph or each node")
         if not isinstance(search["start"], str):
             raise ValueError("search.start must be text")
         for name, entry in inputs.items():

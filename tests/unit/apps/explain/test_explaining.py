@@ -18,6 +18,7 @@ from maggnn.apps.draw.marked import HUES, shade
 from maggnn.apps.draw.shapes import Disc, Line, Words, to_svg
 from maggnn.apps.explain.chart import nice_ticks
 from maggnn.apps.explain.command import HEADER, explain, table_rows
+from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.explanation import BEST_MOVES, RANDOM_WALKS, explain_subject
 from maggnn.apps.explain.graph import read_subject
 from maggnn.apps.explain.page import page
@@ -25,6 +26,7 @@ from maggnn.apps.explain.picture import MOST_PANELS, panel, picture, shown_steps
 from maggnn.apps.explain.words import output_names, promise_notes
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.synthetic.expressivity import shrikhande_rook
+from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.conversions import to_graph6
 from maggnn.training.run import train
 
@@ -103,12 +105,32 @@ def test_the_answer_is_that_of_predict(explanations, models):
 
 def test_names_and_elements(explanations):
     assert explanations["words"].outputs == ["<with> & co", "without"]
-    assert explanations["words"].graph.node_name(0) == "N0"
+    graph = explanations["words"].graph
+    names = [graph.node_name(node) for node in range(len(graph.labels))]
+    assert "N0" in names and len(set(names)) == len(names)
     assert explanations["two"].outputs == ["y0", "y1"] and explanations["two"].target == [4.0, 96.5]
     assert explanations["run"].graph.labels == [] and explanations["run"].name == "graph 1 of shrikhande_rook"
     assert explanations["run"].target_text().startswith("class ")
     assert any("cycles6" in note for note in explanations["numbers"].notes)
     assert len(explanations["rings"].graph.edges) == nx.lollipop_graph(5, 3).number_of_edges()
+
+
+def test_a_molecule_is_drawn_alike_in_any_order_of_its_atoms():
+    """Names, places and bonds belong to the atoms of the SMILES, whatever order the model reads them in."""
+    smiles = "CC(=O)Nc1ccc(O)cc1"
+    made = packed_inputs([smiles], features="mol")[0]
+    rows = canonical_rows(made)
+    other = reordered(made, rows)
+    first = depicted(made, "mol", made.x, made.edge_attr, smiles)
+    second = depicted(other, "mol", other.x, other.edge_attr, smiles, rows.tolist())
+    assert rows.tolist() != sorted(rows.tolist())
+
+    def described(drawn):
+        name = drawn.node_name
+        places = {name(node): (place, drawn.labels[node]) for node, place in enumerate(drawn.positions)}
+        return places, {(frozenset((name(u), name(v))), order) for u, v, order in drawn.edges}
+
+    assert described(first) == described(second)
 
 
 @pytest.mark.parametrize("name", CASES)

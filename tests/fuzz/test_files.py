@@ -116,8 +116,12 @@ COMMANDS = {
 }
 
 
-def check_folder(kept, models: Path, root: Path, number: int) -> None:
-    """A folder that one command refuses, all refuse; where it is read, the answers are numbers."""
+READABLE = (21, 44)
+"""Damage that leaves a folder readable: weights in double precision, a setting that has a default."""
+
+
+def check_folder(kept, models: Path, root: Path, number: int) -> bool:
+    """A folder that one command refuses, all refuse; where it is read (which is returned), the answers are numbers."""
     name, other = ("classes", "numbers") if number % 2 else ("numbers", "classes")
     model, place = root / "model", root / "place"
     for folder in (model, place):
@@ -133,17 +137,18 @@ def check_folder(kept, models: Path, root: Path, number: int) -> None:
         assert codes["evaluate"] == 2, (how, codes)
         if (model / FACTS).is_symlink() or (model / FACTS).exists():  # else it may be a training run's folder
             assert kept(*COMMANDS["export"], cwd=place).code == 2, how
-        return
+        return False
     header, *rows = (place / "out.csv").read_text().splitlines()
     assert header.startswith("smiles,y,predicted_") and len(rows) == 2
     for row in rows:
         predicted, *_, reason = row.split(",")[2:]
         assert predicted or "not a finite number" in reason, (how, row)
+    return True
 
 
 @pytest.mark.filterwarnings("ignore")
 @few_and_many(14, 280)
 def test_damaged_folders_through_commands(kept, models, tmp_path, examples):
     """Hypothesis could not make them smaller, so they are simply counted."""
-    for number in range(1000, 1000 + examples):
-        check_folder(kept, models, tmp_path, number)
+    read = [check_folder(kept, models, tmp_path, number) for number in (*READABLE, *range(1000, 1000 + examples))]
+    assert any(read) and not all(read)

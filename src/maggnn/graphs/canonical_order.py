@@ -75,10 +75,12 @@ def canonical_rows(packed: PackedGraphs) -> Tensor:
     """The nodes of all graphs (rows of `x`) in canonical order, [total nodes]; for a set on the CPU."""
     rows, first = torch.empty(len(packed.in_degree), dtype=torch.long), 0
     hashed, by_size = _hashed(packed), packed.num_nodes.argsort(descending=True)
+    symmetric = _is_symmetric(hashed)
     while first < len(by_size):
         largest = max(1, int(packed.num_nodes[by_size[first]]))
         ids = by_size[first : first + max(1, CELLS_AT_ONCE // largest**2)]
-        _write_order(rows, packed, ids, _canonical_colours(hashed, ids))
+        batch = hashed[ids]
+        _write_order(rows, packed.node_offsets[ids], batch, _canonical_colours(hashed, ids, batch, symmetric))
         first += len(ids)
     return rows
 
@@ -90,12 +92,20 @@ def _hashed(packed: PackedGraphs) -> PackedGraphs:
     return replace(packed, x=_first_colours(packed)[:, None], edge_attr=kind, level="graph", **nothing)
 
 
-def _write_order(rows: Tensor, packed: PackedGraphs, ids: Tensor, colours: Tensor) -> None:
-    """Write the nodes of graphs `ids` in the order of their colours [N] into `rows`."""
-    batch = packed[ids]
-    node = packed.node_offsets[ids][batch.node_graph] + batch.local_id  # rows of the set
-    order = np.lexsort([colours.numpy(), batch.node_graph.numpy()])
-    rows[node] = node[torch.from_numpy(order)]
+def _is_symmetric(hashed: PackedGraphs) -> bool:
+    """Whether every edge goes both ways and is the same both ways."""
+    if not hashed.symmetric or hashed.edge_attr is None:
+        return hashed.symmetric
+    first_edge = torch.repeat_interleave(hashed.edge_offsets[:-1], hashed.num_edges)
+    return torch.equal(hashed.edge_attr[hashed.by_source + first_edge], hashed.edge_attr)
+
+
+def _write_order(rows: Tensor, first_row: Tensor, batch: GraphBatch, colours: Tensor) -> None:
+    """Write the nodes of a batch in the order of their colours [N] into `rows`, from each graph's `first_row` [B] on."""
+    order = batch.padded(colours, LAST).numpy().argsort(axis=1)  # [B, V], padding last
+    place = torch.from_numpy(order)[batch.node_graph, batch.local_id]
+    row = first_row[batch.node_graph]
+    rows[row + batch.local_id] = row + place
 
 
 # ---- the search -----------------------------------------------------------------------------------------
@@ -149,20 +159,23 @@ class _Colourings:
         return torch.zeros(len(self), dtype=torch.bool).index_fill_(0, self.batch.node_graph[which], True)
 
 
-def _canonical_colours(packed: PackedGraphs, ids: Tensor) -> Tensor:
-    """Colours of the nodes of graphs `ids` that all differ within a graph and do not depend on its numbering, [N].
+def _canonical_colours(packed: PackedGraphs, ids: Tensor, batch: GraphBatch, symmetric: bool) -> Tensor:
+    """Colours of the nodes of graphs `ids` (as a `batch`) that differ within a graph and know no numbering, [N].
 
-    A breadth-first search over choices, for all graphs at once.
+    A breadth-first search over choices, for all graphs at once. Where edges are the same both ways and no more than two
+    nodes share a colour, one choice is enough. Between two such pairs there are no edges, all, or a matching, since
+    nodes of one colour have equally many neighbours of another, so exchanging the nodes of all pairs is a symmetry.
     """
-    batch = packed[ids]
     assert batch.x is not None
     colours = _stable(batch, batch.x[:, 0])
     kept = _Colourings(packed, ids, torch.arange(len(ids)), colours.clone(), batch)
     while len(kept):
-        shared = _rarest_shared(kept.batch, kept.colours)
+        shared, size = _rarest_shared(kept.batch, kept.colours)
         is_open = kept.any_node(shared)  # those of one graph have equally many colours
         done = kept.where(~is_open & _is_first(kept.of))
         colours[_places(batch.num_nodes, done.of)] = done.colours
+        if symmetric:
+            shared &= (size[kept.batch.node_graph] > 2) | _is_first_of_graph(kept.batch, shared)
         kept = _choices(kept, shared)
     return colours
 
@@ -204,7 +217,7 @@ def _ends(colourings: _Colourings) -> Tensor:
     """The hash of each colouring after nodes were individualised, in any way, until all colours differ, [R]."""
     ends, row = torch.zeros(len(colourings), dtype=torch.long), torch.arange(len(colourings))
     while len(colourings):
-        shared = _rarest_shared(colourings.batch, colourings.colours)
+        shared, _ = _rarest_shared(colourings.batch, colourings.colours)
         is_open = colourings.any_node(shared)
         ends[row] = _hashes(colourings.batch, colourings.colours)
         local = torch.full((len(colourings),), LAST).scatter_reduce(
@@ -310,8 +323,14 @@ def _hashes(batch: GraphBatch, colours: Tensor) -> Tensor:
     return mix(torch.zeros(batch.num_graphs, dtype=torch.long).index_add_(0, batch.node_graph, mix(colours)))
 
 
-def _rarest_shared(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """The nodes of one shared colour of each graph, [N]: of the rarest such colours the smallest; none if none is."""
+def _rarest_shared(batch: GraphBatch, colours: Tensor) -> tuple[Tensor, Tensor]:
+    """The nodes of one shared colour of each graph, and how many nodes share the commonest one.
+
+    Of the rarest shared colours the smallest is taken; none where all colours differ.
+
+    Shapes:
+        colours: [N]; result: [N] of bool, [B].
+    """
     ordered = _sorted_colours(batch, colours)
     place = np.arange(ordered.shape[1])
     edge = np.ones((len(ordered), 1), dtype=bool)
@@ -319,9 +338,15 @@ def _rarest_shared(batch: GraphBatch, colours: Tensor) -> Tensor:
     ends = np.concatenate([begins[:, 1:], edge], axis=1)
     start = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
     end = np.minimum.accumulate(np.where(ends, place, place[-1])[:, ::-1], axis=1)[:, ::-1]
-    size = end - start + 1
+    size = np.where(ordered != LAST, end - start + 1, 1)
     none = len(place) + 1
-    size = np.where((size > 1) & (ordered != LAST), size, none)
-    at = size.argmin(axis=1)[:, None]
-    colour = np.where(np.take_along_axis(size, at, 1) < none, np.take_along_axis(ordered, at, 1), LAST)
-    return colours == torch.from_numpy(colour[:, 0])[batch.node_graph]
+    shared = np.where(size > 1, size, none)
+    at = shared.argmin(axis=1)[:, None]
+    colour = np.where(np.take_along_axis(shared, at, 1) < none, np.take_along_axis(ordered, at, 1), LAST)
+    return colours == torch.from_numpy(colour[:, 0])[batch.node_graph], torch.from_numpy(size.max(axis=1))
+
+
+def _is_first_of_graph(batch: GraphBatch, which: Tensor) -> Tensor:
+    """Which nodes are the first of their graph for which `which` [N] holds, [N]."""
+    node = which.nonzero()[:, 0]
+    return torch.zeros_like(which).index_fill_(0, node[_is_first(batch.node_graph[node])], True)

@@ -17,6 +17,10 @@ import torch
 os.environ["OMP_NUM_THREADS"] = "1"  # in the processes that tests start
 torch.set_num_threads(1)  # in this one
 
+if not torch.cuda.is_available():
+    # Triton reads it when it is first imported, and tests of other things than kernels may import it too.
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 sys.path.append(str(Path(__file__).parent))  # so that tests can import `builders`
 
 REPOSITORY = Path(__file__).resolve().parents[1]

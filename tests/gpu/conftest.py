@@ -5,8 +5,6 @@ import os
 import pytest
 import torch
 
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton compiles a kernel
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible")
 NO_INTERPRETER = pytest.mark.skipif(
     not os.environ.get("TRITON_INTERPRET"),

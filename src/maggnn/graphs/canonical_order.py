@@ -101,7 +101,7 @@ def _is_symmetric(hashed: PackedGraphs) -> bool:
 
 
 def _write_order(rows: Tensor, first_row: Tensor, batch: GraphBatch, colours: Tensor) -> None:
-    """Write the nodes of a batch in the order of their colours [N] into `rows`, from each graph's `first_row` [B] on."""
+    """Write the nodes of a batch in the order of their colours [N] into `rows`, from each graph's `first_row` on."""
     order = batch.padded(colours, LAST).numpy().argsort(axis=1)  # [B, V], padding last
     place = torch.from_numpy(order)[batch.node_graph, batch.local_id]
     row = first_row[batch.node_graph]

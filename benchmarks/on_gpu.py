@@ -25,7 +25,7 @@ from pathlib import Path
 from maggnn.training.checkpoint import FILE as CHECKPOINT
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
-from maggnn_paper.tables import ablation, molecules, passes, travellers
+from maggnn_paper.tables import ablation, molecules, passes, theorem2, travellers
 
 MOST_BYTES = 12_000_000
 """Of the models in one archive."""
@@ -40,6 +40,8 @@ def jobs_of(what: str) -> list[Job]:
         return ablation.jobs(row, runs, [name.replace("/", ", ") for name in names])
     if table == "passes":
         return passes.all_jobs(row, runs)
+    if table == "theorem2":
+        return theorem2.jobs(int(row), runs)
     if table == "agents":
         return travellers.agent_jobs(row.split(","))
     return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]

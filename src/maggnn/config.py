@@ -70,6 +70,11 @@ class EncoderConfig:
     marking: Literal["binary", "distance"] = option(
         "binary", "X(v) of Eq. 2: marked or not, or each node's distance from each marked node"
     )
+    mark_every_layer: bool = option(
+        False,
+        "add X(v), through a linear map of its own, to the input of every layer and not only of the first",
+        experimental=True,
+    )
     c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2); of binary marking", experimental=True)
     c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2); of binary marking", experimental=True)
 

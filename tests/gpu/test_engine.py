@@ -18,6 +18,7 @@ pytestmark = [
 
 
 DISTANCE = {"marking": "distance"}
+ENCODERS = [{}, {"residual": True}, {"jk": "sum"}, {"norm": "layer"}, DISTANCE, DISTANCE | {"mark_every_layer": True}]
 
 
 def make_packed(seed=0, count=300):
@@ -38,7 +39,7 @@ def make_model(conv="gine", num_moves=0, **encoder):
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["exact", "padded"])
-@pytest.mark.parametrize("encoder", [{}, {"residual": True}, {"jk": "sum"}, {"norm": "layer"}, DISTANCE], ids=str)
+@pytest.mark.parametrize("encoder", ENCODERS, ids=str)
 @pytest.mark.parametrize("conv", ["gin", "gine"])
 @torch.no_grad()
 def test_a_frozen_model_answers_as_in_float64_on_the_cpu(conv, encoder, padded):

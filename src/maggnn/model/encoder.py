@@ -163,6 +163,10 @@ class Encoder(AnyEncoder):
         if not node_features.empty:
             self.node_embedding = FeatureEmbedding(node_features, config.hidden)
         self.mark_embedding = make_marking(config, tuple_order)
+        self.later_marks = nn.ModuleList()
+        if config.mark_every_layer and self.mark_embedding is not None:
+            width = self.mark_embedding.weight.shape[1]
+            self.later_marks.extend(nn.Linear(width, config.hidden) for _ in range(1, config.num_layers))
         self.structure_norm = self.structure_embedding = None
         width = config.random_walk + (FARTHEST if config.distances else 0)
         if width:
@@ -180,17 +184,31 @@ class Encoder(AnyEncoder):
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         if self.start is not None:
-            return self.onward(self.start(graphs, tuples), graphs, first=1)
-        return self.onward(self.initial(graphs, tuples), graphs, first=0)
+            return self.onward(self.start(graphs, tuples), graphs, 1, tuples)
+        return self.onward(self.initial(graphs, tuples), graphs, 0, tuples)
 
-    def onward(self, h: Tensor, graphs: GraphBatch, first: int) -> Tensor:
-        """Layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d]."""
-        total = h
+    def onward(self, h: Tensor, graphs: GraphBatch, first: int, tuples: Tensor | None = None) -> Tensor:
+        """Layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d].
+
+        Args:
+            tuples: whose marks later layers read again, where the encoder is made so (`encoder.mark_every_layer`).
+        """
+        total, marks = h, self._marks_read_again(graphs, tuples)
         for number in range(first, len(self.layers)):
+            if marks is not None and number:
+                h = h + self.later_marks[number - 1](marks)
             h = self.layers[number](h, graphs)
             total = total + h if self.config.jk == "sum" else h
         total = total.to(self.dtype)  # frozen layers may work in fewer bits
         return total if self.last is None else self.last(total)
+
+    def _marks_read_again(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
+        """X(v) for the layers after the first, [N, m, width]; None where these do not read it."""
+        if self.mark_embedding is None or not len(self.later_marks):
+            return None
+        if tuples is None:
+            raise InputError("encoder.mark_every_layer is not for this method: its layers do not know the marks")
+        return self.mark_embedding.values(graphs, tuples)
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """h^(0) of G(v), [N, m, d]."""

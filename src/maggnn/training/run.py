@@ -48,6 +48,8 @@ class Trained:
     """Wall time of each phase, of all processes that worked on the run."""
     best_validation: float | None = None
     """The metric of the best look at the validation part (the loss, where there are several targets), if any."""
+    score_spread: float | None = None
+    """Of that look: the spread of scores over all marked copies, which says how much the marks matter."""
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{len(ids):,} {name}" for name, ids in vars(self.split).items())
@@ -83,7 +85,7 @@ def train(
     validation = Validation(paradigm, config, dataset, split)
     with contextlib.nullcontext() if folder is None else only_here(folder):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
-    trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value)
+    trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
         callback.on_end(trained)
     return trained

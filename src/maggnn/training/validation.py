@@ -38,6 +38,8 @@ class Validation:
         self.packed = replace(paradigm.packed, y=dataset.y.to(paradigm.packed.device))  # targets in their own units
         self.best_value: float | None = None
         """Of the last phase that was looked at: the best look's metric (of several targets, the mean loss)."""
+        self.best_spread: float | None = None
+        """Of that look: the spread of scores over marked copies; None for a model without marks."""
         self.begin()
 
     def begin(self) -> None:
@@ -65,18 +67,19 @@ class Validation:
         )
         value = float(result.last[0, -1])
         loss = value if dataset.metric == "mae" and dataset.num_outputs == 1 else float(result.loss[0, -1])
-        self._remember(-value if dataset.metric != "mae" else loss)
         scalars: Scalars = {f"validation/{dataset.metric}": value, "validation/loss": float(result.loss[0, -1])}
+        spread = None
         if model.agent.tuple_order:
             ids = self.ids[:SPREAD_GRAPHS]
             spread, gap = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent)
             scalars |= {"validation/score_spread": spread, "validation/score_range": gap}
+        self._remember(-value if dataset.metric != "mae" else loss, spread)
         return scalars
 
-    def _remember(self, loss: float) -> None:
+    def _remember(self, loss: float, spread: float | None) -> None:
         self.looks_since_best += 1
         if loss < self.best_loss:
-            self.best_loss, self.looks_since_best = loss, 0
+            self.best_loss, self.best_spread, self.looks_since_best = loss, spread, 0
             self.best = {name: value.detach().clone() for name, value in self.paradigm.model.state_dict().items()}
 
     def keep_best(self) -> None:
@@ -94,6 +97,7 @@ class Validation:
             "best_loss": self.best_loss,
             "looks_since_best": self.looks_since_best,
             "best_value": self.best_value,
+            "best_spread": self.best_spread,
         }
 
     def load(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
@@ -101,4 +105,4 @@ class Validation:
         device = self.packed.device
         self.best = {name[len(start) :]: value.to(device) for name, value in tensors.items() if name.startswith(start)}
         self.best_loss, self.looks_since_best = facts["best_loss"], facts["looks_since_best"]
-        self.best_value = facts["best_value"]
+        self.best_value, self.best_spread = facts["best_value"], facts.get("best_spread")

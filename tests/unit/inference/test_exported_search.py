@@ -99,6 +99,12 @@ SETTINGS = {
     "plain": ({}, {}, {"tuple_order": 0, "num_moves": 0}, {}),
     "no features": ({}, {}, {"start": "central"}, {"node_features": FeatureSpec(), "edge_features": FeatureSpec()}),
     "distance marks": ({"marking": "distance", "conv": "gine"}, {}, {"start": "central"}, {}),
+    "distance marks in every layer": (
+        {"marking": "distance", "mark_every_layer": True, "conv": "gine"},
+        {},
+        {"start": "central"},
+        {},
+    ),
     "distance marks, no tables": ({"marking": "distance", "norm": "layer"}, {}, {}, {}),
 }
 

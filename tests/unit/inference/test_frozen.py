@@ -67,7 +67,15 @@ def check(model, graphs):
 @pytest.mark.parametrize("conv", ["gin", "gine"])
 @pytest.mark.parametrize(
     "encoder",
-    [{}, {"residual": True}, {"jk": "sum"}, {"jk": "last"}, {"norm": "layer"}, {"marking": "distance"}],
+    [
+        {},
+        {"residual": True},
+        {"jk": "sum"},
+        {"jk": "last"},
+        {"norm": "layer"},
+        {"marking": "distance"},
+        {"mark_every_layer": True},
+    ],
     ids=str,
 )
 def test_a_frozen_model_answers_alike(encoder, conv, tuple_order, features, padded):

@@ -152,3 +152,18 @@ def test_missing_features_are_named():
     bare = replace(graphs, x=None, edge_attr=None)
     with pytest.raises(InputError, match="edge_attr"):
         encoder(bare, sample_tuples(bare, 1, 2))
+
+
+@pytest.mark.parametrize("marking", ["binary", "distance"])
+def test_marks_in_every_layer_are_added_to_each_layers_input(marking):
+    graphs = random_batch()
+    encoder = encoder_for(graphs, conv="gine", marking=marking, mark_every_layer=True, num_layers=3)
+    tuples = sample_tuples(graphs, 2, 2, seeded(1))
+    assert encoder.mark_embedding is not None
+    values = encoder.mark_embedding.values(graphs, tuples)
+    h = encoder.layers[0](encoder.initial(graphs, tuples), graphs)
+    for layer, embed in zip(encoder.layers[1:], encoder.later_marks, strict=True):
+        h = layer(h + embed(values), graphs)
+    torch.testing.assert_close(encoder(graphs, tuples), h)
+    with pytest.raises(InputError, match="mark_every_layer is not for this method"):
+        encoder.onward(h, graphs, first=0)

@@ -116,6 +116,7 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         "metric": trained.dataset.metric,
         **_tested(job, trained, packed),
         "best_validation": trained.best_validation,
+        "score_spread": trained.score_spread,
         "params": count_parameters(trained.model),
         "predictor_params": count_parameters(trained.model.predictor),
         "train_s": sum(phase_s.values()),

@@ -171,7 +171,9 @@ def validation_note(results: Sequence[Result]) -> str:
     values = [float(result["best_validation"]) for result in results if result.get("best_validation") is not None]
     if not values:
         return ""
-    return f"on the validation part {fmean(values):.4f} ({min(values):.4f} to {max(values):.4f})"
+    spreads = [float(result["score_spread"]) for result in results if result.get("score_spread") is not None]
+    spread = f"; spread of scores over marked copies {fmean(spreads):.4f}" if spreads else ""
+    return f"on the validation part {fmean(values):.4f} ({min(values):.4f} to {max(values):.4f}){spread}"
 
 
 def paired_p_value(first: Tensor, second: Tensor) -> float:

@@ -117,6 +117,7 @@ _WIDER = ("encoder.hidden=128",)
 _LONGER = ("training.predictor_steps=18000",)
 _ONE_MARK = ("agent.num_tuples=4", "agent.tuple_order=1")
 _CENTRAL = (*_ONE_MARK, "agent.start=central")
+_EVERY_LAYER = ("encoder.mark_every_layer=true",)
 _AS_SCORED = (*_LONGER, "encoder.hidden=144")
 """Of the PRE rows on the test part."""
 
@@ -201,6 +202,10 @@ _ZINC_DISTANCE: Variants = {
             "8 layers": ("encoder.num_layers=8", "encoder.hidden=124"),
             "jumping knowledge": ("encoder.jk=sum",),
             "central starts": ("agent.start=central",),
+            "marks in every layer": _EVERY_LAYER,
+            "marks in every layer, m=4": (*_EVERY_LAYER, "agent.num_tuples=4"),
+            "marks in every layer, dropout .2": (*_EVERY_LAYER, "encoder.dropout=0.2"),
+            "marks in every layer, jumping knowledge": (*_EVERY_LAYER, "encoder.jk=sum"),
         }
     ),
     **_marks_as_scored(
@@ -211,6 +216,12 @@ _ZINC_DISTANCE: Variants = {
             "central, k=1, m=6": ("central", 6, 1),
         }
     ),
+    "random, k=2, m=2, d=144, 18k steps, marks in every layer": ("random-marks", (*_AS_SCORED, *_EVERY_LAYER)),
+    "central, k=1, m=6, d=144, 18k steps, marks in every layer": (
+        "random-marks",
+        (*_AS_SCORED, *_CENTRAL, *_EVERY_LAYER, "agent.num_moves=0", "agent.num_tuples=6"),
+    ),
+    "SIMUL, marks in every layer": ("mag-gnn", _EVERY_LAYER),
 }  # fmt: skip
 
 _REPLAY = (

@@ -25,11 +25,11 @@ from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import plain_gnn, recipe
 from maggnn_paper.tables import baselines
 
-DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance")
+DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance", "zinc_full_distance")
 """Rows of the table: data sets, and configs that take one of them with other inputs or marks."""
 
 TRANSFERRED = ("zinc", "zinc_full", "molhiv")
-RUNS = {"zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1, "zinc_distance": 8}
+RUNS = {"zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1, "zinc_distance": 8, "zinc_full_distance": 3}
 RIVAL_RUNS = 1
 METHODS = ("gin", "random-marks", "mag-gnn", "mag-gnn-pre")
 TESTS = 10

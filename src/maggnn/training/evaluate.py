@@ -18,7 +18,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.predictor import graph_mean
 from maggnn.model.runtime import make_generator, pick_device
 from maggnn.model.saving import load_model
-from maggnn.training.metrics import Metric, absolute_errors, score
+from maggnn.training.metrics import Metric, absolute_errors, score, trimmed_error
 
 TEST_SEED = 1_000_003
 """Tests draw their tuples from another stream than training."""
@@ -33,12 +33,15 @@ class Evaluation:
         confident: answering from the surest of them; None for regression.
         loss: cross-entropy, or the absolute error in units of the targets' spread, [tests, t + 1], last state.
         errors: regression: the mean absolute error of each output, [tests, t + 1, out], last state; else None.
+        trimmed: regression: the mean absolute error without the worst hundredth of the rows, [tests, t + 1], last
+            state; else None.
     """
 
     last: Tensor
     confident: Tensor | None
     loss: Tensor
     errors: Tensor | None
+    trimmed: Tensor | None = None
 
     def kept(self, keep: str) -> Tensor:
         chosen = self.last if keep == "last" else self.confident
@@ -83,7 +86,8 @@ def evaluate(
     if task == "regression":
         errors = absolute_errors(last, y).transpose(0, 1)  # [tests, t + 1, out]
         spread = model.targets.std if model.targets is not None else torch.ones_like(errors)
-        return Evaluation(per_test, None, (errors / spread).mean(dim=-1).cpu(), errors.cpu())
+        trimmed = trimmed_error(last, y).T.cpu()
+        return Evaluation(per_test, None, (errors / spread).mean(dim=-1).cpu(), errors.cpu(), trimmed)
     sure = score(_mean_over_starts(confident, tests, starts), y, metric).T.cpu()
     right = last.gather(-1, y[:, None].expand(*last.shape[:-1], 1))[..., 0]
     return Evaluation(per_test, sure, -right.log().mean(dim=-1).T.cpu(), None)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maggnn.errors import InputError
-from maggnn.training.metrics import absolute_errors, auroc, score
+from maggnn.training.metrics import absolute_errors, auroc, score, trimmed_error
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=30))
@@ -31,3 +31,15 @@ def test_scores_of_answers():
     values, targets = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([[0.0, 2.0], [0.0, 5.0]])
     assert absolute_errors(values, targets).tolist() == [[2.0, 0.5]]
     assert score(values, targets, "mae").tolist() == [1.25]
+
+
+def test_a_trimmed_error_leaves_the_worst_rows_out():
+    y = torch.zeros(200, 1)
+    answers = torch.linspace(0, 1, 200)[:, None].repeat(1, 1)
+    answers[17] = 1e6
+    errors = answers.abs().double().flatten().sort().values
+    assert float(trimmed_error(answers, y)) == pytest.approx(float(errors[:198].mean()))
+    assert float(trimmed_error(answers, y, 0.0)) == pytest.approx(float(errors.mean()))
+    stacked = torch.stack([answers, 2 * answers])
+    torch.testing.assert_close(trimmed_error(stacked, y)[1], 2 * trimmed_error(answers, y))
+    assert float(trimmed_error(answers[:1], y[:1], 1.0)) == 0.0  # one row is always kept

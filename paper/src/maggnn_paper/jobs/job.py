@@ -1,7 +1,8 @@
 """A job: one training and its tests. A reproduction is many of them, side by side (`side_by_side`).
 
-A result holds `scores[policy][keep]`, [tests][t + 1] of `metric`, and `errors[policy]`, [tests][t + 1][out], the
-absolute errors of a regression; see `run_job`.
+A result holds `scores[policy][keep]`, [tests][t + 1] of `metric`, and of a regression `errors[policy]`,
+[tests][t + 1][out], the absolute errors, and `trimmed[policy]`, [tests][t + 1], the same without the worst rows; see
+`run_job`.
 """
 
 from __future__ import annotations
@@ -153,6 +154,7 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
     policies = {"mag-gnn": 0.0, "random-moves": 1.0} if agent.tuple_order else {"gin": 1.0}
     scores: dict[str, dict[str, list[list[float]]]] = {}
     errors: dict[str, list[list[list[float]]]] = {}
+    trimmed: dict[str, list[list[float]]] = {}
 
     def test(epsilon: float, tests: int, starts: int, moves: int = job.max_moves) -> Evaluation:
         generator = make_generator(TEST_SEED + job.config.runtime.seed, packed.device)
@@ -168,11 +170,13 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
             scores[policy]["confident"] = evaluation.confident.tolist()
         if evaluation.errors is not None:
             errors[policy] = evaluation.errors.tolist()
+        if evaluation.trimmed is not None:
+            trimmed[policy] = evaluation.trimmed.tolist()
         if job.starts > 1:
             scores[policy][MEAN] = test(epsilon, 1, job.starts).last.tolist()
     for starts in job.means:
         scores["random-moves"][mean_of(starts)] = test(1.0, job.tests, starts, moves=0).last.tolist()
-    return {"scores": scores, "errors": errors}
+    return {"scores": scores, "errors": errors, "trimmed": trimmed}
 
 
 def _borrowed_predictor(job: Job, folder: Path | None) -> tuple[dict[str, torch.Tensor] | None, dict[str, float]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import Job, Result, run_jobs
-from maggnn_paper.jobs.summary import score_row
+from maggnn_paper.jobs.summary import score_row, trimmed_note
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.tables.molecules import method_config, recipe_name
 
@@ -310,6 +310,7 @@ def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]
     moves = 0 if method in ("gin", "random-marks") else results[0]["config"]["agent"]["num_moves"]
     steps = results[0]["config"]["training"]["predictor_steps"]
     note = f"{name}; validation part, {steps} steps; {' '.join([*BEGUN_FROM.get(dataset, ()), *settings])}"
+    note += trimmed_note(results, method, moves)
     variant = name.lower().replace(", ", ",").replace(" ", "-")
     outputs = OUTPUTS.get(dataset, {dataset: None})
     return [

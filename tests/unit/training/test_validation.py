@@ -38,9 +38,9 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
     weights = []
     remember = Validation._remember
 
-    def scripted(self, loss, spread):
+    def scripted(self, criterion, value, spread):
         weights.append({name: value.clone() for name, value in self.paradigm.model.state_dict().items()})
-        remember(self, next(values), spread)
+        remember(self, next(values), value, spread)
 
     monkeypatch.setattr(Validation, "_remember", scripted)
     trained = train(CONFIG, tmp_path, quiet=True)
@@ -53,7 +53,9 @@ def test_the_best_weights_are_kept(tmp_path, monkeypatch):
 def test_training_stops_when_nothing_gets_better(tmp_path, monkeypatch):
     values = itertools.chain([3.0, 2.0], itertools.repeat(2.5))
     remember = Validation._remember
-    monkeypatch.setattr(Validation, "_remember", lambda self, loss, spread: remember(self, next(values), spread))
+    monkeypatch.setattr(
+        Validation, "_remember", lambda self, criterion, value, spread: remember(self, next(values), value, spread)
+    )
     train(CONFIG.replaced(training={"patience": 2}), tmp_path, quiet=True)
     assert [line["step"] for line in looks(tmp_path)] == [3, 7, 11, 15]
 

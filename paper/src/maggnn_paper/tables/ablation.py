@@ -266,7 +266,9 @@ VARIANTS: dict[str, Variants] = {
 }
 """By data set."""
 
-BEGUN_FROM = {"zinc_distance": ("encoder.hidden=112", "training.predictor_steps=12000")}
+BEGUN_FROM = {
+    "zinc_distance": ("encoder.hidden=112", "training.predictor_steps=12000", "training.fixed_norms=0.0"),
+}
 """What a set's variants were compared with, where the config has been changed to the best of them since."""
 
 OUTPUTS = {"qm9": {"qm9_r2": QM9_TARGETS.index("r2"), "qm9_cv": QM9_TARGETS.index("cv")}}

@@ -232,8 +232,12 @@ def test_large_graphs_are_compared_by_proof(maggnn):
         (maggnn.folder / f"{name}.edges").write_text(edge_list(nx.random_regular_graph(3, 2100, seed=seed)))
     found = facts(maggnn, "one.edges", "two.edges", "--agent", "greedy")
     assert found["verdict"] == "differ" and found["order"] == 1 and found["candidates"] == 2100
-    _, _, err = maggnn("one.edges", "two.edges", "--order", "3")  # the first mark ends it
-    assert "takes hours; --agent greedy" in err
+
+
+def test_too_many_tuples_suggest_a_proof(maggnn):
+    code, _, err = maggnn(save_pair(maggnn.folder, ".g6"), "--order", "20")  # the first mark ends it
+    assert code == 0 and "6 nodes have 3,656,158,440,062,976 tuples of order 20" in err and "--agent greedy" in err
+    assert "--agent" not in maggnn("shrikhande_rook").err
 
 
 def test_what_a_proof_needs(maggnn):

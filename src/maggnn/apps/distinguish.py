@@ -52,9 +52,7 @@ class Report:
     rows: list[list[str]] = field(default_factory=list)
 
 
-def distinguish(
-    source: str, other: str | None, order: int, picture: Path | None, agent: str | None = None
-) -> Report:
+def distinguish(source: str, other: str | None, order: int, picture: Path | None, agent: str | None = None) -> Report:
     """Compare the graphs of a file or data set (and those of another) through tuples of up to `order` marks.
 
     Args:
@@ -236,12 +234,11 @@ def _prove_pairs(pairs: list[Pair], order: int, propose: Proposer) -> Report:
 
 
 def _prove(pair: Pair, order: int, propose: Proposer) -> Proof:
-    progress, searches = Progress(), [0]
+    progress = Progress()
 
     def show(done: int, total: int) -> None:
-        if done <= searches[-1] or len(searches) == 1:  # the first candidates of another search
+        if done == 0:
             progress.begin("candidates", total, 0)
-        searches.append(done)
         progress.step(done, {})
 
     try:
@@ -260,7 +257,9 @@ def _proved(found: Proof, order: int) -> list[str]:
     if found.order == 0:
         return ["order 0: they differ; message passing tells them apart without marks"]
     one, another = ("first", "second") if found.teller == 0 else ("second", "first")
-    lines = [f"order {found.order}: they differ; {_where(found)} of the {one} graph have no counterpart in the {another}"]
+    lines = [
+        f"order {found.order}: they differ; {_where(found)} of the {one} graph have no counterpart in the {another}"
+    ]
     by_symmetry = f", the others excluded by {found.symmetries} checked symmetries" if found.symmetries else ""
     return [*lines, f"proof: {tried}{by_symmetry}; none keeps the same colours through refinement"]
 

@@ -3,8 +3,8 @@
 A path v_1, v_2, ... puts one mark after the other on a graph and refines its colours to rest after each (McKay,
 "Practical Graph Isomorphism", 1981). The sum of the colours in each round is kept as the *trace* of the mark. An
 isomorphism carries marks, colours and traces along, so a marked copy of another graph whose trace differs anywhere
-cannot be the image of the path: that is what all proofs of difference rest on. Equal traces prove nothing by themselves;
-where every node has a colour of its own, `isomorphism` checks the correspondence of colours edge by edge.
+cannot be the image of the path: that is what all proofs of difference rest on. Equal traces prove nothing by
+themselves; where every node has a colour of its own, `isomorphism` checks the correspondence of colours edge by edge.
 
 Colours are those of `maggnn.graphs.colours`; unlike in `maggnn.theory.refinement`, a mark is put on colours that have
 come to rest already, so that a further mark takes few rounds, and there may be any number of marks.
@@ -82,27 +82,30 @@ class Level:
         Returns:
             The nodes that are left, [M'], and the colours of their copies at rest, [n, M'].
         """
-        return _alike(other, _marked(colours, nodes), nodes, self.trace)
+        return self.alike(other, marked(colours[:, None].repeat(1, len(nodes)), nodes), nodes)
+
+    def alike(self, other: OneGraph, colours: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
+        """Of copies of another graph, colours [n, M] with a mark already, those with the same trace at the end of it.
+
+        Returns:
+            Their `names`, out of [M], and colours, [n, M'].
+        """
+        for number, expected in enumerate(self.trace):
+            if number:
+                colours = next_colours(other.edges, colours)
+            agrees = colours.sum(0) == expected
+            if not agrees.all():
+                names, colours = names[agrees], colours[:, agrees]
+            if not len(names):
+                break
+        return names, colours
 
 
-def _marked(colours: Tensor, nodes: Tensor) -> Tensor:
-    """A copy of `colours` [n] for each of `nodes` [M], in which this node has a colour of its own, [n, M]."""
-    copies = colours[:, None].repeat(1, len(nodes))
-    copies[nodes, torch.arange(len(nodes))] = mix(colours[nodes] + MARK)
-    return copies
-
-
-def _alike(other: OneGraph, colours: Tensor, nodes: Tensor, trace: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The copies [n, M] whose sums of colours follow `trace` to its end, with their `nodes` [M]."""
-    for number, expected in enumerate(trace):
-        if number:
-            colours = next_colours(other.edges, colours)
-        agrees = colours.sum(0) == expected
-        if not agrees.all():
-            nodes, colours = nodes[agrees], colours[:, agrees]
-        if not len(nodes):
-            break
-    return nodes, colours
+def marked(colours: Tensor, nodes: Tensor) -> Tensor:
+    """Give one of `nodes` [M] in each copy a colour of its own, in place, [n, M]."""
+    place = nodes, torch.arange(len(nodes))
+    colours[place] = mix(colours[place] + MARK)
+    return colours
 
 
 class Path:
@@ -130,8 +133,8 @@ class Path:
     def mark(self, node: int) -> None:
         """Put the next mark on a node."""
         colours = self.last.colours
-        marked = _marked(colours, torch.tensor([node]))[:, 0]
-        self.levels.append(_settled(self.own, marked, node, int(colours[node])))
+        copy = marked(colours[:, None].clone(), torch.tensor([node]))[:, 0]
+        self.levels.append(_settled(self.own, copy, node, int(colours[node])))
 
     def shares_colour(self, node: int) -> bool:
         """Whether another node has the colour of this one."""
@@ -145,8 +148,8 @@ class Path:
 
     def unmarked_alike(self, other: OneGraph) -> Tensor | None:
         """The colours of another graph without marks, [n]; None where its trace differs."""
-        nodes, colours = _alike(other, other.first_colours[:, None], torch.zeros(1), self.levels[0].trace)
-        return colours[:, 0] if len(nodes) else None
+        found, colours = self.levels[0].alike(other, other.first_colours[:, None], torch.zeros(1))
+        return colours[:, 0] if len(found) else None
 
 
 def _settled(own: OneGraph, colours: Tensor, node: int | None, colour: int) -> Level:

@@ -50,7 +50,7 @@ def too_many_tuples(graphs: PackedGraphs, max_order: int) -> str | None:
     if size ** (max_order + 1) <= MOST_TRIED:
         return None
     return (
-        f"graphs of {size:,} nodes have {size**max_order:,} tuples of order {max_order}: trying all of them takes hours; "
+        f"{size:,} nodes have {size**max_order:,} tuples of order {max_order}: trying all of them takes hours; "
         "--agent greedy looks for a proof that two graphs differ with few of them"
     )
 

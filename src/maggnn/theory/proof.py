@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
@@ -30,7 +29,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.theory.individualisation import Level, OneGraph, Path, isomorphism
 from maggnn.theory.symmetries import AT_ONCE, GROWTH, Symmetries
 
-MOST_CELLS = 1 << 30
+MOST_CELLS = 1 << 29
 """Colours (nodes times candidates) that may be refined in one search: several minutes on a core."""
 
 Proposer = Callable[[PackedGraphs, int], tuple[int, ...]]
@@ -77,7 +76,7 @@ def prove(
         first, second: one graph each, with features of nodes and edges or without.
         propose: the tuple of one graph that is looked for in the other; marks on nodes of the most common colours are
             added where it has fewer than `max_order`.
-        progress: is told how many candidates for the first mark are done, and of how many.
+        progress: is told how many candidates for the first mark are done, and of how many; 0 begins a search.
     """
     if len(first) != 1 or len(second) != 1:
         raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one and one")
@@ -118,7 +117,9 @@ def _together(found: list[Proof]) -> Proof:
     last = found[-1]
     counts = {name: sum(getattr(one, name) for one in found) for name in ("candidates", "symmetries")}
     exhausted = last.verdict == "undecided" and any(one.exhausted for one in found)
-    return Proof(last.verdict, last.order, last.telling, last.teller, **counts, exhausted=exhausted, mapping=last.mapping)
+    return Proof(
+        last.verdict, last.order, last.telling, last.teller, **counts, exhausted=exhausted, mapping=last.mapping
+    )
 
 
 class _Search:
@@ -168,6 +169,8 @@ class _Search:
         Few at first: one is enough where all lead to the same.
         """
         nodes, done, size = level.candidates(colours), 0, 1
+        if tell:
+            self.progress(0, len(nodes))
         while done < len(nodes):
             part = nodes[done : done + size]
             self.candidates += len(part)

@@ -132,7 +132,9 @@ def components(graph: PackedGraphs) -> Tensor:
     source, target = graph.edge_index
     label = torch.arange(int(graph.num_nodes))
     while True:
-        smaller = label.scatter_reduce(0, target, label[source], "amin").scatter_reduce(0, source, label[target], "amin")
+        smaller = label.scatter_reduce(0, target, label[source], "amin").scatter_reduce(
+            0, source, label[target], "amin"
+        )
         smaller = smaller[smaller]  # a label's own label: paths shrink to half their length
         if torch.equal(smaller, label):
             return label

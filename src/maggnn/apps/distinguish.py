@@ -237,9 +237,10 @@ def _prove(pair: Pair, order: int, propose: Proposer) -> Proof:
     progress = Progress()
 
     def show(done: int, total: int) -> None:
-        if done == 0:
+        if done:
+            progress.step(done, {})
+        else:
             progress.begin("candidates", total, 0)
-        progress.step(done, {})
 
     try:
         return prove(*pair, propose, order, show)

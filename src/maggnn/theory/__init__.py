@@ -1,1 +1,1 @@
-"""What marks can distinguish: exact colour refinement of marked copies, the planner, proofs about large graphs, and canonical forms."""
+"""What marks can distinguish: colour refinement of marked copies, the planner, proofs, and canonical forms."""

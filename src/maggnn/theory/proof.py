@@ -133,7 +133,7 @@ class _Search:
     def __init__(self, path: Path, other: OneGraph, teller: int, progress: Callable[[int, int], None]) -> None:
         self.path, self.other, self.teller, self.progress = path, other, teller, progress
         self.symmetries = Symmetries(path)
-        self.candidates = 0
+        self.candidates, self.excluded = 0, False  # whether symmetries excluded candidates
 
     def run(self) -> Proof:
         colours = self.path.unmarked_alike(self.other)
@@ -145,7 +145,9 @@ class _Search:
             if self.candidates * self.other.num_nodes > MOST_CELLS:
                 return self._proof("undecided", len(levels) - 1, exhausted=True)
             colours = next(branches[-1], None)
-            if colours is None or (followed[-1] and self.symmetries.interchangeable(order)):
+            excluded = colours is not None and followed[-1] > 0 and self.symmetries.interchangeable(order)
+            self.excluded |= excluded
+            if colours is None or excluded:
                 branches.pop()
                 followed.pop()
                 continue
@@ -195,5 +197,5 @@ class _Search:
         mapping: tuple[int, ...] | None = None,
         exhausted: bool = False,
     ) -> Proof:
-        symmetries = self.symmetries.found
+        symmetries = self.symmetries.found if self.excluded else 0
         return Proof(verdict, order, telling, self.teller, self.candidates, symmetries, exhausted, mapping)

@@ -186,3 +186,65 @@ def test_what_does_not_fit_together(maggnn):
         ("sr25", "-o", "all.png"): "a picture shows two graphs",
     }.items():
         assert words in maggnn(*arguments).mistake(), arguments
+
+
+# ---- proofs with the tuples of an agent -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("agent", ["greedy", "sr25"])
+def test_a_proof_that_graphs_differ(maggnn, agent):
+    _, out, _ = maggnn("shrikhande_rook", "--agent", agent)
+    differ, proof = out.splitlines()
+    assert differ.startswith("order 2: they differ; marks on nodes (") and "no counterpart in the" in differ
+    assert proof.startswith("proof: ") and "candidates tried" in proof
+    found = facts(maggnn, "shrikhande_rook", "--agent", agent)
+    assert found["kind"] == "proof" and found["verdict"] == "differ" and len(found["telling"]) == 2
+
+
+def test_proofs_without_marks_and_of_isomorphism(maggnn):
+    (maggnn.folder / "one.edges").write_text("a b\nb c\nc d\nd a\n")
+    (maggnn.folder / "two.edges").write_text("c a\nd b\na d\nb c\n")
+    (maggnn.folder / "star.edges").write_text("c a\nc b\nc d\nc c\n")
+    found = facts(maggnn, "one.edges", "two.edges", "--agent", "greedy", "--order", "3")
+    assert found["verdict"] == "isomorphic" and sorted(found["mapping"]) == [0, 1, 2, 3]
+    assert "they are isomorphic" in maggnn("one.edges", "two.edges", "--agent", "greedy", "--order", "3").output()
+    assert "order 0: they differ" in maggnn("one.edges", "star.edges", "--agent", "greedy").output()
+
+
+def test_no_proof_is_undecided(maggnn):
+    code, out, _ = maggnn("shrikhande_rook", "--agent", "greedy", "--order", "1")
+    assert code == 0 and out.startswith("not told apart by up to 1 mark; a larger --order may")
+    assert facts(maggnn, "shrikhande_rook", "--agent", "greedy", "--order", "1")["verdict"] == "undecided"
+
+
+def test_proofs_line_by_line(maggnn):
+    graphs = to_graph6(sr25())
+    (maggnn.folder / "first.g6").write_text("\n".join(graphs[:3]))
+    (maggnn.folder / "second.g6").write_text("\n".join([graphs[3], graphs[1], graphs[4]]))
+    found = facts(maggnn, "first.g6", "second.g6", "--agent", "greedy", "--order", "9")
+    assert found["counts"] == {"differ": 2, "isomorphic": 1, "undecided": 0}
+    rows = maggnn("first.g6", "second.g6", "--agent", "greedy").output().splitlines()
+    assert rows[1].split()[:3] == ["0", "differ", "2"] and rows[-1].startswith("pairs: 3, differ: 2")
+
+
+def test_large_graphs_are_compared_by_proof(maggnn):
+    for name, seed in (("one", 0), ("two", 1)):
+        (maggnn.folder / f"{name}.edges").write_text(edge_list(nx.random_regular_graph(3, 2100, seed=seed)))
+    found = facts(maggnn, "one.edges", "two.edges", "--agent", "greedy")
+    assert found["verdict"] == "differ" and found["order"] == 1 and found["candidates"] == 2100
+
+
+def test_too_many_tuples_suggest_a_proof(maggnn):
+    code, _, err = maggnn(save_pair(maggnn.folder, ".g6"), "--order", "20")  # the first mark ends it
+    assert code == 0 and "6 nodes have 3,656,158,440,062,976 tuples of order 20" in err and "--agent greedy" in err
+    assert "--agent" not in maggnn("shrikhande_rook").err
+
+
+def test_what_a_proof_needs(maggnn):
+    for arguments, words in {
+        ("sr25", "--agent", "greedy"): "--agent compares two graphs",
+        ("shrikhande_rook", "--agent", "greedy", "-o", "pair.png"): "leave out --out or --agent",
+        ("shrikhande_rook", "--agent", "greed"): "no agent 'greed'",
+        ("shrikhande_rook", "--agent", "sr25", "--order", "1"): "moves tuples of order 2",
+    }.items():
+        assert words in maggnn(*arguments).mistake(), arguments

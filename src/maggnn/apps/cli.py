@@ -320,13 +320,21 @@ def distinguish(
     graphs: Annotated[str, typer.Argument(help="a data set, or a .g6, .smi, .txt, .csv, .edges, .npz or .pt file")],
     others: Annotated[str | None, typer.Argument(help="compare with these, graph by graph")] = None,
     order: Annotated[int, typer.Option(help="the most marks a tuple may have", min=0)] = 2,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="for large graphs: do not try all tuples, but look for one that an agent proposes, as a proof that "
+            "graphs differ; greedy (colour refinement alone), an agent of `maggnn agents`, or a .safetensors file",
+            metavar="NAME",
+        ),
+    ] = None,
     out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say how many marks tell graphs apart, before any training, and which m, k and t that suggests."""
     from maggnn.apps.distinguish import distinguish as compare
 
-    result = compare(graphs, others, order, out)
+    result = compare(graphs, others, order, out, agent)
     if as_json:
         print(json.dumps(result.facts))
         return

@@ -2,7 +2,8 @@
 
 Two graphs get a verdict with a telling tuple and a picture; two files of equally many graphs, and data sets of pairs
 such as BREC, are compared pair by pair; any other set of graphs is split into the classes that k marks tell apart, with
-a suggestion of m, k, t.
+a suggestion of m, k, t. With an agent, pairs are compared by a proof that needs few tuples (`maggnn.theory.proof`), for
+graphs with too many tuples to try them all.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import torch
 
 from maggnn.apps.draw.layouts import layout_of
 from maggnn.apps.draw.pair import MarkedGraph, draw_pair
+from maggnn.apps.terminal import tell
 from maggnn.data.dataset import Dataset
 from maggnn.data.graph_files import read_graphs
 from maggnn.data.registry import load
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.theory.planner import Plan, partitions, plan
+from maggnn.theory.planner import Plan, partitions, plan, too_many_tuples
+from maggnn.theory.proof import Proof, Proposer, prove
+from maggnn.theory.proposals import proposer
 from maggnn.theory.refinement import Comparison, nearest_tuple, separating_order
 from maggnn.training.progress import Progress
 
@@ -30,6 +34,9 @@ SHOWN = 20
 
 ALL = "all"
 """The row of all categories."""
+
+VERDICTS = ("differ", "isomorphic", "undecided")
+"""What a proof may say, in the order of the table."""
 
 Pair = tuple[PackedGraphs, PackedGraphs]
 """Two sets of one graph each."""
@@ -45,14 +52,26 @@ class Report:
     rows: list[list[str]] = field(default_factory=list)
 
 
-def distinguish(source: str, other: str | None, order: int, picture: Path | None) -> Report:
-    """Compare the graphs of a file or data set (and those of another) through tuples of up to `order` marks."""
+def distinguish(source: str, other: str | None, order: int, picture: Path | None, agent: str | None = None) -> Report:
+    """Compare the graphs of a file or data set (and those of another) through tuples of up to `order` marks.
+
+    Args:
+        picture: where to draw two graphs with the marks that tell them apart.
+        agent: who proposes the tuples of a proof, as in `maggnn.theory.proposals.proposer`; without it all are tried.
+    """
+    if agent is not None and picture is not None:
+        raise InputError("a picture shows a comparison of all tuples: leave out --out or --agent")
+    propose = None if agent is None else proposer(agent)
     dataset = None if Path(source).suffix else load(source)
     graphs = read_graphs(source) if dataset is None else dataset.graphs
     categories = _categories(dataset) if dataset is not None and other is None else []
     pairs = _pairs(graphs, None if other is None else read_graphs(other), source, in_pairs=bool(categories))
     if picture is not None and len(pairs) != 1:
         raise InputError("a picture shows two graphs: give two files with a graph each, or one with two")
+    if propose is not None:
+        return _prove_pairs(pairs, order, propose)
+    if advice := too_many_tuples(graphs, order):
+        tell(advice)
     if len(pairs) == 1:
         return _distinguish_two(pairs[0], order, picture, source)
     if pairs:
@@ -194,6 +213,67 @@ def _categories(dataset: Dataset) -> list[str]:
     """The category of each pair; nothing for a set whose graphs are no pairs."""
     names, numbers = (dataset.extra.get(name, ()) for name in ("category_names", "pair_category"))
     return [str(names[number]) for number in numbers]
+
+
+# ---- proofs ---------------------------------------------------------------------------------------------
+
+
+def _prove_pairs(pairs: list[Pair], order: int, propose: Proposer) -> Report:
+    """What can be proved of each pair with the tuples that an agent proposes."""
+    if not pairs:
+        raise InputError("--agent compares two graphs: give two files, or one with two graphs")
+    found = [_prove(pair, order, propose) for pair in pairs]
+    if len(found) == 1:
+        lines = _proved(found[0], order)
+        return Report({"kind": "proof", "tried": order, **asdict(found[0]), "lines": lines}, lines)
+    counted = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
+    facts = {"kind": "proofs", "tried": order, "counts": counted, "pairs": [asdict(one) for one in found]}
+    told = ", ".join(f"{name}: {count}" for name, count in {"pairs": len(found), **counted}.items())
+    rows = [[str(number), one.verdict, str(one.order), _telling(one)] for number, one in enumerate(found[:SHOWN])]
+    return Report(facts, [told], ["pair", "verdict", "order", "marks not found in the other graph"], rows)
+
+
+def _prove(pair: Pair, order: int, propose: Proposer) -> Proof:
+    progress = Progress()
+
+    def show(done: int, total: int) -> None:
+        if done:
+            progress.step(done, {})
+        else:
+            progress.begin("candidates", total, 0)
+
+    try:
+        return prove(*pair, propose, order, show)
+    finally:
+        progress.close()
+
+
+def _proved(found: Proof, order: int) -> list[str]:
+    tried = f"{found.candidates:,} candidates tried"
+    if found.verdict == "isomorphic":
+        return [f"they are isomorphic: a correspondence of all nodes was checked edge by edge ({tried})"]
+    if found.verdict == "undecided":
+        why = "; the search was stopped, as too many candidates looked alike" if found.exhausted else ""
+        return [f"not told apart by up to {_marks(order)}{why}; a larger --order may ({tried})"]
+    if found.order == 0:
+        return ["order 0: they differ; message passing tells them apart without marks"]
+    one, another = ("first", "second") if found.teller == 0 else ("second", "first")
+    lines = [
+        f"order {found.order}: they differ; {_where(found)} of the {one} graph have no counterpart in the {another}"
+    ]
+    by_symmetry = f", the others excluded by {found.symmetries} checked symmetries" if found.symmetries else ""
+    return [*lines, f"proof: {tried}{by_symmetry}; none keeps the same colours through refinement"]
+
+
+def _where(found: Proof) -> str:
+    """The marks in words; of very many the first."""
+    assert found.telling is not None
+    shown = ", ".join(map(str, found.telling[:SHOWN]))
+    return f"marks on nodes ({shown}{', ...' if len(found.telling) > SHOWN else ''})"
+
+
+def _telling(found: Proof) -> str:
+    return "" if not found.telling else f"{found.telling[:SHOWN]} of the {('first', 'second')[found.teller]}"
 
 
 # ---- a set of graphs ------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""What marks can distinguish: exact colour refinement of marked copies, the planner, and canonical forms."""
+"""What marks can distinguish: colour refinement of marked copies, the planner, proofs, and canonical forms."""

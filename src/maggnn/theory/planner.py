@@ -10,6 +10,9 @@ The rule:
 - Else the marks have to be moved. A move puts one mark on any node, so t = k moves take a tuple to any other, and one
   tuple is enough.
 
+All of this tries all |V|^k tuples. Where that takes hours, `too_many_tuples` proposes a proof with few of them instead
+(`maggnn.theory.proof`).
+
 It says what is possible, not what will be learned: a network may fail on what refinement tells apart, and where
 graphs are told apart without marks, marks can still make a target easier to learn.
 
@@ -36,6 +39,20 @@ MISS = 0.01
 
 GROUPS, CELLS_A_GROUP = 20, 20_000_000
 """Telling tuples are counted in that many groups of confused graphs, with so many colours (nodes of copies) in each."""
+
+MOST_TRIED = 1 << 33
+"""Colours (nodes of copies) of one graph beyond which trying all tuples takes hours on a core."""
+
+
+def too_many_tuples(graphs: PackedGraphs, max_order: int) -> str | None:
+    """What to do instead of trying all tuples of up to `max_order` marks, in words; None where trying them is quick."""
+    size = graphs.largest_graph
+    if size ** (max_order + 1) <= MOST_TRIED:
+        return None
+    return (
+        f"{size:,} nodes have {size**max_order:,} tuples of order {max_order}: trying all of them takes hours; "
+        "--agent greedy looks for a proof that two graphs differ with few of them"
+    )
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,10 @@ def _num_copies(size: int, order: int) -> int:
     if order < 0:
         raise InputError(f"tuples of order {order}: give 0 or more")
     if size**order > MOST_COPIES:
-        raise InputError(f"{size} nodes have {size**order:,} tuples of order {order}: more than can be tried")
+        raise InputError(
+            f"{size} nodes have {size**order:,} tuples of order {order}: more than can be tried; "
+            "`maggnn distinguish --agent greedy` looks for a proof with few of them"
+        )
     return size**order
 
 

@@ -1,0 +1,210 @@
+"""Individualisation and refinement: one graph is marked node by node, and others are compared with it round by round.
+
+A path v_1, v_2, ... puts one mark after the other on a graph and refines its colours to rest after each (McKay,
+"Practical Graph Isomorphism", 1981). The sum of the colours in each round is kept as the *trace* of the mark. An
+isomorphism carries marks, colours and traces along, so a marked copy of another graph whose trace differs anywhere
+cannot be the image of the path: that is what all proofs of difference rest on. Equal traces prove nothing by
+themselves; where every node has a colour of its own, `isomorphism` checks the correspondence of colours edge by edge.
+
+Colours are those of `maggnn.graphs.colours`; unlike in `maggnn.theory.refinement`, a mark is put on colours that have
+come to rest already, so that a further mark takes few rounds, and there may be any number of marks.
+
+Shapes: n nodes, M copies, colours [n] or [n, M].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from maggnn.graphs.colours import Edges, mix, next_colours, row_hashes
+from maggnn.graphs.packed import PackedGraphs
+
+MARK = 1
+"""What is added to the colour of a node that gets a mark."""
+
+
+class OneGraph:
+    """A graph by itself, ready to be refined.
+
+    Attributes:
+        graph: a set of this one graph.
+        num_nodes: n.
+        edges: the edges as refinement reads them.
+        first_colours: of the features alone, [n].
+    """
+
+    def __init__(self, graph: PackedGraphs) -> None:
+        self.graph = graph.to("cpu")
+        self.num_nodes = int(graph.num_nodes)
+        self.edges = Edges.of(self.graph[torch.tensor([0])])
+        x = self.graph.x
+        features = torch.zeros(self.num_nodes, dtype=torch.long) if x is None else row_hashes(x)
+        self.first_colours = mix(features + 1)  # mix(0) is 0, and a sum of zeros would not count neighbours
+
+
+@dataclass(frozen=True)
+class Level:
+    """One mark of a path and what refinement made of it.
+
+    Attributes:
+        node: where the mark is; None for the colours before any mark.
+        colour: of that node before it got the mark.
+        trace: the sum of all colours in each round, [rounds + 1].
+        colours: at rest, [n].
+        num_colours: how many of them differ.
+    """
+
+    node: int | None
+    colour: int
+    trace: tuple[int, ...]
+    colours: Tensor
+    num_colours: int
+
+    @property
+    def discrete(self) -> bool:
+        """Whether every node has a colour of its own."""
+        return self.num_colours == len(self.colours)
+
+    def candidates(self, colours: Tensor) -> Tensor:
+        """The nodes of another graph with `colours` [n] that the mark's node may correspond to, [C]."""
+        return (colours == self.colour).nonzero()[:, 0]
+
+    def survivors(self, other: OneGraph, colours: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Mark each of `nodes` [M] in a copy of its own of another graph; keep the copies that have the same trace.
+
+        Args:
+            colours: of the other graph before the mark, [n].
+
+        Returns:
+            The nodes that are left, [M'], and the colours of their copies at rest, [n, M'].
+        """
+        return self.alike(other, marked(colours[:, None].repeat(1, len(nodes)), nodes), nodes)
+
+    def alike(self, other: OneGraph, colours: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
+        """Of copies of another graph, colours [n, M] with a mark already, those with the same trace at the end of it.
+
+        Returns:
+            Their `names`, out of [M], and colours, [n, M'].
+        """
+        for number, expected in enumerate(self.trace):
+            if number:
+                colours = next_colours(other.edges, colours)
+            agrees = colours.sum(0) == expected
+            if not agrees.all():
+                names, colours = names[agrees], colours[:, agrees]
+            if not len(names):
+                break
+        return names, colours
+
+
+def marked(colours: Tensor, nodes: Tensor) -> Tensor:
+    """Give one of `nodes` [M] in each copy a colour of its own, in place, [n, M]."""
+    place = nodes, torch.arange(len(nodes))
+    colours[place] = mix(colours[place] + MARK)
+    return colours
+
+
+class Path:
+    """The marks of a graph, one after the other; begins without any.
+
+    Attributes:
+        own: the graph.
+        levels: the colours before any mark, then those after each of the marks.
+    """
+
+    def __init__(self, own: OneGraph) -> None:
+        self.own = own
+        self.levels = [_settled(own, own.first_colours, None, 0)]
+
+    @property
+    def last(self) -> Level:
+        """The level with all marks."""
+        return self.levels[-1]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The marked nodes, v_1, v_2, ..."""
+        return tuple(level.node for level in self.levels[1:] if level.node is not None)
+
+    def mark(self, node: int) -> None:
+        """Put the next mark on a node."""
+        colours = self.last.colours
+        copy = marked(colours[:, None].clone(), torch.tensor([node]))[:, 0]
+        self.levels.append(_settled(self.own, copy, node, int(colours[node])))
+
+    def shares_colour(self, node: int) -> bool:
+        """Whether another node has the colour of this one."""
+        return int((self.last.colours == self.last.colours[node]).sum()) > 1
+
+    def extend(self, order: int) -> None:
+        """Mark a node of the most common colour, again and again, up to `order` marks or until all colours differ."""
+        while len(self.levels) <= order and not self.last.discrete:
+            _, colour, count = self.last.colours.unique(return_inverse=True, return_counts=True)
+            self.mark(int((colour == count.argmax()).nonzero()[0]))
+
+    def unmarked_alike(self, other: OneGraph) -> Tensor | None:
+        """The colours of another graph without marks, [n]; None where its trace differs."""
+        found, colours = self.levels[0].alike(other, other.first_colours[:, None], torch.zeros(1))
+        return colours[:, 0] if len(found) else None
+
+
+def _settled(own: OneGraph, colours: Tensor, node: int | None, colour: int) -> Level:
+    """Refine colours [n] until their number no longer grows."""
+    count, trace = 0, [int(colours.sum())]
+    new_count = _num_colours(colours)
+    while new_count > count:
+        colours, count = next_colours(own.edges, colours[:, None])[:, 0], new_count
+        trace.append(int(colours.sum()))
+        new_count = _num_colours(colours)
+    return Level(node, colour, tuple(trace), colours, count)
+
+
+def _num_colours(colours: Tensor) -> int:
+    return len(np.unique(colours.numpy()))
+
+
+# ---- isomorphisms ---------------------------------------------------------------------------------------
+
+
+def isomorphism(first: OneGraph, colours: Tensor, second: OneGraph, others: Tensor) -> Tensor | None:
+    """The node of the second graph that has the colour of each node of the first, [n], if that is an isomorphism.
+
+    Args:
+        colours, others: of the two graphs, all different within each, [n].
+
+    Returns:
+        None unless edges and features agree exactly; no hash is trusted here.
+    """
+    ranked, other_ranked = colours.sort(), others.sort()
+    if not torch.equal(ranked.values, other_ranked.values):
+        return None
+    image = torch.empty_like(ranked.indices).scatter_(0, ranked.indices, other_ranked.indices)
+    own, other = first.graph, second.graph
+    if not _equal(own.x, None if other.x is None else other.x[image]):
+        return None
+    ours, our_order = _in_order(image[own.edge_index], own.edge_attr)
+    theirs, their_order = _in_order(other.edge_index, other.edge_attr)
+    if not torch.equal(ours, theirs):
+        return None
+    features = (own.edge_attr, our_order), (other.edge_attr, their_order)
+    return image if _equal(*(rows if rows is None else rows[order] for rows, order in features)) else None
+
+
+def _in_order(edge_index: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Edges [2, E] by target, source and features, and that order [E]."""
+    columns = [] if features is None else list(features.flatten(1).numpy().T)
+    order = torch.from_numpy(np.lexsort([*columns, edge_index[0].numpy(), edge_index[1].numpy()]))
+    return edge_index[:, order], order
+
+
+def _equal(first: Tensor | None, second: Tensor | None) -> bool:
+    """Whether features are there in neither graph, or equal in both."""
+    if first is None or second is None:
+        return first is second
+    if first.dtype != second.dtype:
+        first, second = first.double(), second.double()
+    return torch.equal(first, second)

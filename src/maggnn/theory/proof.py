@@ -1,0 +1,201 @@
+"""A proof that two graphs differ, or that they are isomorphic, without trying all |V|^k tuples.
+
+Somebody proposes an informative tuple of the first graph (`maggnn.theory.proposals`), which is then looked for in the
+second, mark by mark. Candidates for a mark are the nodes that have its node's colour; each gets the mark in a copy of
+its own, and is dropped in the first round of refinement in which its colours differ from the first graph's
+(`maggnn.theory.individualisation`). What is left goes on to the next mark, depth first, so that memory stays bounded.
+
+- No candidate is left anywhere: the graphs differ. An isomorphism would take the tuple to some candidate, and every one
+  was tried, or is excluded by checked symmetries (`maggnn.theory.symmetries`). Nothing else is called a proof of
+  difference.
+- A candidate is left and every node has a colour of its own: the nodes correspond by colour. If edges and features
+  agree under this correspondence, the graphs are isomorphic.
+- A candidate is left after the last mark: undecided. The second graph's tuple is then looked for in the first.
+
+A wrong proposal costs time or leads to "undecided"; it cannot make a proof wrong. Different hashes prove that colours
+differ, and equal ones are not relied on for any proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.graphs.packed import PackedGraphs
+from maggnn.theory.individualisation import Level, OneGraph, Path, isomorphism
+from maggnn.theory.symmetries import AT_ONCE, GROWTH, Symmetries
+
+MOST_CELLS = 1 << 29
+"""Colours (nodes times candidates) that may be refined in one search: several minutes on a core."""
+
+Proposer = Callable[[PackedGraphs, int], tuple[int, ...]]
+"""One graph and the most marks there may be -> an informative tuple of its nodes."""
+
+Verdict = Literal["differ", "isomorphic", "undecided"]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved of two graphs.
+
+    Attributes:
+        verdict: what is certain.
+        order: how many marks it took; 0 where colours without marks decide. Undecided: how many were used.
+        telling: the marks whose copy was not found in the other graph; None unless the graphs differ.
+        teller: the graph, 0 or 1, that `telling` belongs to.
+        candidates: marked copies that were compared in both directions.
+        symmetries: automorphisms that excluded further candidates, each checked edge by edge.
+        exhausted: whether a search stopped because there were too many candidates.
+        mapping: of isomorphic graphs, the node of the second that each node of the first corresponds to.
+    """
+
+    verdict: Verdict
+    order: int
+    telling: tuple[int, ...] | None = None
+    teller: int = 0
+    candidates: int = 0
+    symmetries: int = 0
+    exhausted: bool = False
+    mapping: tuple[int, ...] | None = None
+
+
+def prove(
+    first: PackedGraphs,
+    second: PackedGraphs,
+    propose: Proposer,
+    max_order: int = 2,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Proof:
+    """Look for a proof that two graphs differ or are isomorphic, with tuples of up to `max_order` marks.
+
+    Args:
+        first, second: one graph each, with features of nodes and edges or without.
+        propose: the tuple of one graph that is looked for in the other; marks on nodes of the most common colours are
+            added where it has fewer than `max_order`.
+        progress: is told how many candidates for the first mark are done, and of how many; 0 begins a search.
+    """
+    if len(first) != 1 or len(second) != 1:
+        raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one and one")
+    if max_order < 0:
+        raise InputError(f"tuples of order {max_order}: give 0 or more")
+    if int(first.num_nodes) != int(second.num_nodes):
+        return Proof("differ", 0, ())
+    pair = OneGraph(first), OneGraph(second)
+    without_marks = _without_marks(*pair)
+    if without_marks.verdict != "undecided" or max_order == 0:
+        return without_marks
+    found: list[Proof] = []
+    for teller in (0, 1):
+        path = Path(pair[teller])
+        for node in propose(pair[teller].graph, max_order)[:max_order]:
+            if path.shares_colour(node):  # else a mark adds nothing
+                path.mark(node)
+        path.extend(max_order)
+        found.append(_Search(path, pair[1 - teller], teller, progress).run())
+        if found[-1].verdict != "undecided":
+            break
+    return _together(found)
+
+
+def _without_marks(first: OneGraph, second: OneGraph) -> Proof:
+    path = Path(first)
+    colours = path.unmarked_alike(second)
+    if colours is None:
+        return Proof("differ", 0, ())
+    if path.last.discrete:
+        image = isomorphism(first, path.last.colours, second, colours)
+        return Proof("differ", 0, ()) if image is None else Proof("isomorphic", 0, mapping=tuple(image.tolist()))
+    return Proof("undecided", 0)
+
+
+def _together(found: list[Proof]) -> Proof:
+    """The last proof, with the candidates of all."""
+    last = found[-1]
+    counts = {name: sum(getattr(one, name) for one in found) for name in ("candidates", "symmetries")}
+    exhausted = last.verdict == "undecided" and any(one.exhausted for one in found)
+    return Proof(
+        last.verdict, last.order, last.telling, last.teller, **counts, exhausted=exhausted, mapping=last.mapping
+    )
+
+
+class _Search:
+    """The search for the marks of a path in another graph, depth first.
+
+    Args:
+        path: at least one mark.
+        teller: which of the two graphs, 0 or 1, the path belongs to.
+    """
+
+    def __init__(self, path: Path, other: OneGraph, teller: int, progress: Callable[[int, int], None]) -> None:
+        self.path, self.other, self.teller, self.progress = path, other, teller, progress
+        self.symmetries = Symmetries(path)
+        self.candidates, self.excluded = 0, False  # whether symmetries excluded candidates
+
+    def run(self) -> Proof:
+        colours = self.path.unmarked_alike(self.other)
+        assert colours is not None, "graphs that colours without marks tell apart are not searched"
+        levels, deepest = self.path.levels, 0
+        branches, followed = [self._survivors(levels[1], colours, tell=True)], [0]  # of each mark so far
+        while branches:
+            order = len(branches)
+            if self.candidates * self.other.num_nodes > MOST_CELLS:
+                return self._proof("undecided", len(levels) - 1, exhausted=True)
+            colours = next(branches[-1], None)
+            excluded = colours is not None and followed[-1] > 0 and self.symmetries.interchangeable(order)
+            self.excluded |= excluded
+            if colours is None or excluded:
+                branches.pop()
+                followed.pop()
+                continue
+            followed[-1] += 1
+            deepest = max(deepest, order)
+            if levels[order].discrete:
+                mapping = self._isomorphism(colours)
+                if mapping is not None:
+                    return self._proof("isomorphic", order, mapping=mapping)
+            elif order == len(levels) - 1:
+                return self._proof("undecided", order)
+            else:
+                branches.append(self._survivors(levels[order + 1], colours))
+                followed.append(0)
+        order = min(deepest + 1, len(levels) - 1)
+        return self._proof("differ", order, telling=self.path.nodes[:order])
+
+    def _survivors(self, level: Level, colours: Tensor, tell: bool = False) -> Iterator[Tensor]:
+        """The colours [n] of each copy of the other graph that looks like the path with the mark of `level`.
+
+        Few at first: one is enough where all lead to the same.
+        """
+        nodes, done, size = level.candidates(colours), 0, 1
+        if tell:
+            self.progress(0, len(nodes))
+        while done < len(nodes):
+            part = nodes[done : done + size]
+            self.candidates += len(part)
+            done += len(part)
+            yield from level.survivors(self.other, colours, part)[1].unbind(1)
+            if tell:
+                self.progress(done, len(nodes))
+            size = min(size * GROWTH, max(AT_ONCE // self.other.num_nodes, 1))
+
+    def _isomorphism(self, colours: Tensor) -> tuple[int, ...] | None:
+        """The nodes of the second graph, in the order of the first's nodes, where colours agree edge by edge."""
+        image = isomorphism(self.path.own, self.path.last.colours, self.other, colours)
+        if image is None:
+            return None
+        return tuple((image if self.teller == 0 else image.argsort()).tolist())
+
+    def _proof(
+        self,
+        verdict: Verdict,
+        order: int,
+        telling: tuple[int, ...] | None = None,
+        mapping: tuple[int, ...] | None = None,
+        exhausted: bool = False,
+    ) -> Proof:
+        symmetries = self.symmetries.found if self.excluded else 0
+        return Proof(verdict, order, telling, self.teller, self.candidates, symmetries, exhausted, mapping)

@@ -99,6 +99,7 @@ SETTINGS = {
     "plain": ({}, {}, {"tuple_order": 0, "num_moves": 0}, {}),
     "no features": ({}, {}, {"start": "central"}, {"node_features": FeatureSpec(), "edge_features": FeatureSpec()}),
     "distance marks": ({"marking": "distance", "conv": "gine"}, {}, {"start": "central"}, {}),
+    "finest": ({"conv": "gine"}, {}, {"start": "finest"}, {}),
     "distance marks, no tables": ({"marking": "distance", "norm": "layer"}, {}, {}, {}),
 }
 

@@ -1,7 +1,8 @@
 r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy and safetensors, side by side.
 
     PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 540 --workers 14 \
-        ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one
+        ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one \
+        brec:all/finest:gin,mag-gnn:10
 
 Every job's result is a file of `OUT/jobs` as soon as it is there; `OUT/results.tar.gz` holds all of them at the end.
 Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
@@ -18,11 +19,14 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
 from maggnn.training.checkpoint import FILE as CHECKPOINT
+from maggnn_paper.brec import reproduce as brec
+from maggnn_paper.brec.reproduce import BrecJob
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
 from maggnn_paper.tables import ablation, molecules, passes, theorem2, travellers
@@ -31,13 +35,15 @@ MOST_BYTES = 12_000_000
 """Of the models in one archive."""
 
 
-def jobs_of(what: str) -> list[Job]:
-    """The jobs of `table:row[:names][:runs]`."""
+def jobs_of(what: str) -> list[Job] | list[BrecJob]:
+    """The jobs of `table:row[:names][:runs]`; `all/finest` is the test `finest` of all categories of BREC."""
     table, row, *rest = what.split(":")
     names = rest[0].split(",") if rest and rest[0] else []
     runs = int(rest[1]) if len(rest) > 1 else 1
     if table == "ablation":
         return ablation.jobs(row, runs, [name.replace("/", ", ") for name in names])
+    if table == "brec":
+        return brec.all_jobs([row.replace("/", ":")], names or brec.METHODS, runs)
     if table == "passes":
         return passes.all_jobs(row, runs)
     if table == "theorem2":
@@ -45,6 +51,11 @@ def jobs_of(what: str) -> list[Job]:
     if table == "agents":
         return travellers.agent_jobs(row.split(","))
     return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]
+
+
+def _work(job: Job | BrecJob) -> tuple[Callable, Callable]:
+    """What measures a job, and what says its result in words."""
+    return (brec.run_job, brec.in_words) if isinstance(job, BrecJob) else (run_job, in_words)
 
 
 def method_and_runs(method: str, runs: int) -> tuple:
@@ -70,13 +81,13 @@ def main() -> None:
     jobs = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
     stop_daemon = share_the_card()
     pool = ProcessPoolExecutor(options.workers, get_context("spawn"), single_thread)
-    futures = {pool.submit(run_and_keep, job, run_job, folder): job for job in jobs}
+    futures = {pool.submit(run_and_keep, job, _work(job)[0], folder): job for job in jobs}
     try:
         for number, future in enumerate(as_completed(futures, timeout=options.seconds), start=1):
             job = futures[future]
             seconds = time.monotonic() - began
             try:
-                words = in_words(job, future.result())
+                words = _work(job)[1](job, future.result())
             except Exception as error:
                 words = f"failed: {error!r}"[:600]
             print(f"{seconds:4.0f} s [{number}/{len(jobs)}] {job.name}  {words}", flush=True)

@@ -136,10 +136,11 @@ class AgentConfig:
     history: Literal["zero", "mean", "lstm"] = option(
         "zero", "f_W: the update of the state matrix W", experimental=True
     )
-    start: Literal["random", "central", "neighbours"] = option(
+    start: Literal["random", "central", "neighbours", "finest"] = option(
         "random",
         "U before the first move: random tuples, the nodes of highest subgraph centrality in order, "
-        "or a tuple on each neighbour of a rooted graph's root",
+        "a tuple on each neighbour of a rooted graph's root, "
+        "or the tuples whose marks give the finest stable colouring (tries all |V|^k of a graph, once for a data set)",
     )
     pretrained: str = option("", "PRE: an agent that comes with the package, such as cycles6, or an agent's file")
 

@@ -1,11 +1,14 @@
 """Both tests of BREC run on a GPU and tell there what they tell on a CPU."""
 
+from dataclasses import replace
+
 import networkx
 import pytest
 import torch
 
 from builders import hexagon_and_triangles
 from maggnn.graphs.conversions import pack_networkx
+from maggnn.model.finest import finest_tuples
 from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.paper_test import PaperSettings, paper_test
@@ -32,6 +35,17 @@ def test_rpc(start):
     assert tested.t_square.keys() == set(METHODS[:1] if start == "all" else METHODS)
     for method in tested.t_square:
         assert bool(tested.distinguished(method).all()), (method, tested.t_square[method])
+
+
+def test_rpc_at_the_finest_tuples():
+    pair = Pairs.of(hexagon_and_triangles(), torch.tensor([0]))
+    marked = finest_tuples(hexagon_and_triangles(), 2, 1)[None]
+    settings = RpcSettings(
+        hidden=16, num_layers=3, starts=1, num_tuples=2, tuple_order=1, num_moves=0, start="finest", frequency=1.5
+    )
+    tested = rpc(replace(pair, marked=marked).to("cuda"), settings, seed=0)
+    assert bool(tested.distinguished("mag-gnn-finest").all())
+    assert float(tested.control["mag-gnn-finest"]) < 1e-3
 
 
 def test_pairs_of_unequal_size_side_by_side():

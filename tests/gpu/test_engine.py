@@ -78,6 +78,15 @@ def test_precisions(precision, error):
     assert float((answers - exact).abs().max() / exact.abs().max()) < error
 
 
+def test_finest_starts_come_from_the_prepared_set():
+    packed, model = make_packed(count=40), make_model()
+    model.agent = AgentConfig(num_tuples=2, tuple_order=2, num_moves=0, start="finest")
+    on_gpu = model.prepared(packed.to("cuda"))
+    ids = torch.arange(len(packed))
+    assert torch.equal(model.starts(on_gpu[ids]).cpu(), model.starts(packed[ids]))
+    assert torch.equal(model.starts(packed[ids].to("cuda")).cpu(), model.starts(packed[ids]))
+
+
 @torch.no_grad()
 def test_what_the_edges_say_is_the_same_on_a_gpu():
     """Rings, walks and distances, worked out there; and a model that reads them."""

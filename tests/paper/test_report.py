@@ -1,5 +1,6 @@
 """The report: the same ledger gives the same bytes, and nothing in it is rounded up to perfect."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,10 @@ def test_brec_stands_beside_published_counts_of_one_machine():
     assert "281" in find_line(text, "i2gnn, published") and "110" in find_line(text, "random-marks, ours")
     assert "234" in find_line(text, "ppgn, ours") and "233" in find_line(text, "ppgn, published")
     assert find_line(text, "every pair of marks").split("|")[2].strip() == "60 (10×10)"
+    assert "finest" not in text
+    finest = dataclasses.replace(row("all:finest", 366.0, "mag-gnn-finest", 1, "cpu, 2 cores"), passes=1)
+    text = readme.render_summary([*rows, finest])
+    assert "366" in find_line(text, "the finest marks, ours") and "reads, 1 for each graph" in text
 
 
 def test_readme_is_filled_between_its_marks(tmp_path):

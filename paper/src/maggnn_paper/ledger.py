@@ -74,6 +74,7 @@ METHODS = (
     "random-marks",
     "random-moves",
     "central-marks",
+    "mag-gnn-finest",
     "mag-gnn-dqn",
     "mag-gnn-double-dqn",
     "mag-gnn-shared",

@@ -59,7 +59,8 @@ class GraphBatch:
         structure: [N, S] or None, numbers made from the edges alone (see `maggnn.graphs.structure`);
         rings: [E] or None, the smallest ring of each edge (see `maggnn.graphs.rings`);
         roots: [B, r] or None, the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`);
-        pairs: the set's table of distances, or None (see `maggnn.graphs.distances`).
+        pairs: the set's table of distances, or None (see `maggnn.graphs.distances`);
+        finest: [B, m, k] or None, the tuples with the finest colouring (see `maggnn.model.finest`).
     """
 
     num_nodes: Tensor
@@ -77,6 +78,7 @@ class GraphBatch:
     rings: Tensor | None = None
     roots: Tensor | None = None
     pairs: PairTable | None = None
+    finest: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -160,7 +162,7 @@ class GraphBatch:
 
 
 GIVEN = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")
-OPTIONAL = ("x", "edge_attr", "structure", "rings", "roots")
+OPTIONAL = ("x", "edge_attr", "structure", "rings", "roots", "finest")
 WORKED_OUT = ("first_node", "node_graph", "num_real", "edge_offsets", "source_offsets", "node_offsets")
 
 
@@ -195,7 +197,7 @@ def tensors_on(record: Any, device: torch.device | str) -> dict[str, Tensor | Pa
 
 def shapes_of(record: Any) -> list[str]:
     """What a batch or a set holds, for its repr: directed edges, the optional tensors that are there, the device."""
-    values = {name: getattr(record, name) for name in ("x", "edge_attr", "y", "structure", "rings", "roots")}
+    values = {name: getattr(record, name) for name in ("x", "edge_attr", "y", "structure", "rings", "roots", "finest")}
     optional = [
         f"{name}={list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
         for name, value in values.items()

@@ -88,7 +88,7 @@ def canonical_rows(packed: PackedGraphs) -> Tensor:
 def _hashed(packed: PackedGraphs) -> PackedGraphs:
     """The graphs with one number in place of a node's features and of an edge's, and with nothing else."""
     kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr)[:, None]
-    nothing = {"y": None, "structure": None, "rings": None, "roots": None, "pairs": None}
+    nothing = {"y": None, "structure": None, "rings": None, "roots": None, "pairs": None, "finest": None}
     return replace(packed, x=_first_colours(packed)[:, None], edge_attr=kind, level="graph", **nothing)
 
 

@@ -47,7 +47,8 @@ class PackedGraphs:
         structure: [total nodes, S], numbers made from the edges alone (see `maggnn.graphs.structure`);
         rings: [total edges], the smallest ring of each edge (see `maggnn.graphs.rings`);
         roots: [G, r], the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`);
-        pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
+        pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`);
+        finest: [G, m, k], the tuples with the finest colouring (see `maggnn.model.finest`).
     """
 
     node_offsets: Tensor
@@ -63,7 +64,24 @@ class PackedGraphs:
     rings: Tensor | None = None
     roots: Tensor | None = None
     pairs: PairTable | None = None
+    finest: Tensor | None = None
     level: Level = "graph"
+
+    @classmethod
+    def of_batch(cls, batch: GraphBatch) -> Self:
+        """The graphs of a batch as a set on the CPU: edges and features, without padding, targets and roots."""
+        num_nodes, edge_index = batch.num_nodes.cpu(), batch.edge_index.cpu()
+        total = int(num_nodes.sum())
+        edge_index = edge_index[:, edge_index[1] < total]  # padded edges come last
+        edge_graph = owner_of(num_nodes, total)[edge_index[1]]
+        x, edge_attr = (value if value is None else value.detach().cpu() for value in (batch.x, batch.edge_attr))
+        return cls.build(
+            num_nodes,
+            torch.bincount(edge_graph, minlength=len(num_nodes)),
+            edge_index - offsets_of(num_nodes)[edge_graph],
+            x=None if x is None else x[:total],
+            edge_attr=None if edge_attr is None else edge_attr[: edge_index.shape[1]],
+        )
 
     @classmethod
     def build(
@@ -253,6 +271,7 @@ class PackedGraphs:
             rings=None if self.rings is None else self.rings[edges],
             roots=None if self.roots is None else self.roots[ids],
             pairs=None if self.pairs is None else PairTable(self.pairs.table, self.pairs.first[ids]),
+            finest=None if self.finest is None else self.finest[ids],
         )
 
     def with_own_pairs(self, batch: GraphBatch, ids: Tensor) -> GraphBatch:
@@ -289,6 +308,7 @@ class PackedGraphs:
             rings=batch.rings,
             roots=batch.roots,
             pairs=batch.pairs,
+            finest=batch.finest,
             level=self.level,
         )
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -35,6 +36,20 @@ from maggnn.model.tuples import central_tuples, neighbour_tuples, sample_tuples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
+
+
+def _finest_starts(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    from maggnn.model.finest import finest_starts  # few models need it
+
+    return finest_starts(graphs, num_tuples, tuple_order)
+
+
+STARTS: dict[str, Callable[[GraphBatch, int, int], Tensor]] = {
+    "central": central_tuples,
+    "neighbours": neighbour_tuples,
+    "finest": _finest_starts,
+}
+"""Graphs, m and k -> U before the first move, [B, m, k]; by the names that `agent.start` uses. `random` draws."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +117,11 @@ class MagGNN(nn.Module):
             check_section(section)
         if agent.keep == "confident" and task != "classification":
             raise InputError("agent.keep = confident needs a classifier; use last for regression")
+        if agent.start == "finest" and agent.tuple_order and level == "node":
+            raise InputError(
+                "agent.start = finest marks one of several places that look alike, which only answers for whole graphs "
+                "do not depend on: use another start for node targets"
+            )
         if g_p is None and not edge_features.empty and not encoder.reads_edges and not without_edges:
             raise InputError(
                 f"edge_features are given, but encoder.conv = {encoder.conv} does not read them: "
@@ -231,8 +251,7 @@ class MagGNN(nn.Module):
         """`count` sets U for each graph before their first move, side by side: [B, count * m, k]."""
         m, k = self.agent.num_tuples, self.agent.tuple_order
         if self.agent.start != "random" and k:
-            starts = central_tuples if self.agent.start == "central" else neighbour_tuples
-            return starts(graphs, m, k).repeat(1, count, 1)
+            return STARTS[self.agent.start](graphs, m, k).repeat(1, count, 1)
         return sample_tuples(graphs, count * m, k, generator)
 
     def restored(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
@@ -243,6 +262,10 @@ class MagGNN(nn.Module):
         """The set with what this model reads of its graphs' structure worked out once, for all batches."""
         for module in self.modules():
             packed = module.prepared(packed) if isinstance(module, Marking) else packed
+        if self.agent.start == "finest" and self.agent.tuple_order:
+            from maggnn.model.finest import with_finest  # few models need it
+
+            packed = with_finest(packed, self.agent.num_tuples, self.agent.tuple_order)
         read = [module.config for module in self.modules() if isinstance(module, Encoder)]
         if self.agent.start == "central" or any(encoder.random_walk or encoder.distances for encoder in read):
             packed = with_structure(packed, max(encoder.random_walk for encoder in read))

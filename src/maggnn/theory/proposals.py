@@ -21,11 +21,11 @@ from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.pretrained import PretrainedAgent, pretrained_agent
+from maggnn.model.refined_copies import CELLS, refine
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.individualisation import OneGraph, Path
 from maggnn.theory.proof import Proposer
-from maggnn.theory.refinement import CELLS, refine
 
 GREEDY = "greedy"
 """The name of the proposer that needs no agent."""

@@ -7,14 +7,13 @@ they belong to. Where the multisets differ, enough tuples can tell. A tuple whos
 *tells* by itself. Features of nodes and edges count; numbers made from the edges
 (`maggnn.graphs.structure`), which say more than refinement sees, do not.
 
-Colours are those of `maggnn.graphs.colours`. As in the encoder all copies share their edges, and colours are [N, M].
+Copies are refined by `maggnn.model.refined_copies`, with the colours of `maggnn.graphs.colours`.
 
 Shapes: B graphs, N nodes, E edges, M tuples of order k; G graphs in a whole set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,16 +22,10 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import Edges, Refined, mix, next_colours, readout, row_hashes
+from maggnn.graphs.colours import Edges, mix, next_colours, readout
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.marking import mark_sets
+from maggnn.model.refined_copies import first_colours, num_copies, refine, refined_in_chunks, tuple_chunks
 from maggnn.model.tuples import tuples_at
-
-CELLS = 1 << 18
-"""Colours (nodes times copies) held at a time: few enough to stay in the caches, enough to outweigh a call's cost."""
-
-MOST_COPIES = 1 << 26
-"""Of one graph: their hashes take half a gigabyte, their refinement minutes."""
 
 
 def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
@@ -44,35 +37,6 @@ def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
     return refine(graphs, tuples).hashes
 
 
-def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
-    """Refine every copy until its own number of colours no longer grows, on the CPU.
-
-    Copies that refinement cannot tell apart gain colours in the same rounds and end in the same one. Copies whose
-    hashes agree in the round in which both have come to rest agree ever after: each colour's neighbourhood is then a
-    function of the colour, the same one in both. So every copy may stop by itself, and its last round is part of it.
-
-    Shapes:
-        tuples: [B, M, k].
-    """
-    colours, edges = _first_colours(graphs, tuples), Edges.of(graphs)  # [N, M]
-    hashes, counts = readout(graphs, colours)  # [B, M] each
-    at_rest = torch.zeros_like(hashes, dtype=torch.bool)
-    live = torch.arange(tuples.shape[1])  # the copies that some graph still refines
-    for _ in range(graphs.max_num_nodes):  # a round adds a colour or is the last: there are at most |V|
-        colours = next_colours(edges, colours)
-        new_hashes, new_counts = readout(graphs, colours)  # [B, live]
-        resting = at_rest[:, live]
-        hashes[:, live] = torch.where(resting, hashes[:, live], new_hashes)
-        at_rest[:, live] = resting | (new_counts == counts[:, live])
-        counts[:, live] = new_counts
-        moving = ~at_rest[:, live].all(0)
-        if not moving.all():
-            live, colours = live[moving], colours[:, moving]
-        if not len(live):
-            break
-    return Refined(hashes, counts)
-
-
 def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
     """The colour of every node of every copy when refinement has come to rest, on the CPU.
 
@@ -82,7 +46,7 @@ def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
     Shapes:
         tuples: [B, M, k]; result: [N, M], 64-bit.
     """
-    colours, edges = _first_colours(graphs, tuples), Edges.of(graphs)
+    colours, edges = first_colours(graphs, tuples), Edges.of(graphs)
     for _ in range(graphs.max_num_nodes):
         colours = next_colours(edges, colours)
     return colours
@@ -107,7 +71,7 @@ class GraphHashes(NamedTuple):
 def graph_hashes(graphs: PackedGraphs, order: int) -> GraphHashes:
     """The multiset of all |V|^k marked copies of each graph as one number."""
     hashes, discrete = torch.zeros(len(graphs), dtype=torch.long), torch.zeros(len(graphs), dtype=torch.bool)
-    for ids, refined in _in_chunks(graphs, order):
+    for ids, refined in refined_in_chunks(graphs, order):
         hashes[ids] += mix(refined.hashes).sum(1)
         discrete[ids] |= (refined.num_colours == graphs.num_nodes[ids, None]).any(1)
     return GraphHashes(mix(hashes), discrete)
@@ -115,44 +79,13 @@ def graph_hashes(graphs: PackedGraphs, order: int) -> GraphHashes:
 
 def all_copy_hashes(graphs: PackedGraphs, order: int) -> Tensor:
     """The hashes of all copies of graphs that have equally many nodes n, in lexicographic order, [G, n^k]."""
-    hashes = torch.empty(len(graphs), _num_copies(int(graphs.num_nodes[0]), order), dtype=torch.long)
+    hashes = torch.empty(len(graphs), num_copies(int(graphs.num_nodes[0]), order), dtype=torch.long)
     done = torch.zeros(len(graphs), dtype=torch.long)
-    for ids, refined in _in_chunks(graphs, order):
+    for ids, refined in refined_in_chunks(graphs, order):
         start = int(done[ids[0]])
         hashes[ids, start : start + refined.hashes.shape[1]] = refined.hashes
         done[ids] += refined.hashes.shape[1]
     return hashes
-
-
-def _in_chunks(graphs: PackedGraphs, order: int) -> Iterator[tuple[Tensor, Refined]]:
-    """All copies of all graphs, a few at a time: ids of graphs [b] of equal size and some of their copies [b, M].
-
-    Graphs of different size differ anyway, and those of equal size share their list of tuples.
-    """
-    for size in graphs.num_nodes.unique().tolist():
-        ids = (graphs.num_nodes == size).nonzero()[:, 0]
-        for part in ids.split(max(CELLS // (size * _num_copies(size, order)), 1)):
-            batch = graphs[part]
-            for tuples in _tuple_chunks(size, order):
-                yield part, refine(batch, tuples.expand(len(part), -1, -1))
-
-
-def _tuple_chunks(size: int, order: int) -> Iterator[Tensor]:
-    """All of V^k in lexicographic order, some [M, k] at a time: the whole list could outgrow the memory."""
-    copies, at_a_time = _num_copies(size, order), max(CELLS // size, 1)
-    for start in range(0, copies, at_a_time):
-        yield tuples_at(torch.arange(start, min(start + at_a_time, copies)), size, order)
-
-
-def _num_copies(size: int, order: int) -> int:
-    if order < 0:
-        raise InputError(f"tuples of order {order}: give 0 or more")
-    if size**order > MOST_COPIES:
-        raise InputError(
-            f"{size} nodes have {size**order:,} tuples of order {order}: more than can be tried; "
-            "`maggnn distinguish --agent greedy` looks for a proof with few of them"
-        )
-    return size**order
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------
@@ -206,7 +139,7 @@ def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool 
         return Comparison(order, True, (0,) * order, share=1.0 if shares else None)
     theirs, ours, discrete = all_copy_hashes(second, order)[0], [], False  # [n^k]
     known = theirs.sort().values
-    for _, refined in _in_chunks(first, order):
+    for _, refined in refined_in_chunks(first, order):
         ours.append(refined.hashes[0])
         discrete |= bool((refined.num_colours == size).any())
         if not shares and not _occur(ours[-1], known).all():
@@ -230,7 +163,7 @@ def nearest_tuple(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...
         The tuple, and the last round in which the two copies look alike; -1 where their marks alone tell.
     """
     best, most = (0,) * len(own), -1
-    for tuples in _tuple_chunks(int(second.num_nodes), len(own)):
+    for tuples in tuple_chunks(int(second.num_nodes), len(own)):
         rounds = _rounds_alike(first, second, own, tuples)
         if int(rounds.max()) > most:
             best, most = tuple(tuples[rounds.argmax()].tolist()), int(rounds.max())
@@ -240,8 +173,8 @@ def nearest_tuple(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...
 def _rounds_alike(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...], tuples: Tensor) -> Tensor:
     """The last round in which the copy of `first` at `own` and that of `second` at each of `tuples` agree, [M]."""
     ours, theirs = first[torch.tensor([0])], second[torch.tensor([0])]
-    colours = _first_colours(ours, torch.tensor(own, dtype=torch.long)[None, None])  # [n, 1]
-    others = _first_colours(theirs, tuples[None])  # [n', M]
+    colours = first_colours(ours, torch.tensor(own, dtype=torch.long)[None, None])  # [n, 1]
+    others = first_colours(theirs, tuples[None])  # [n', M]
     our_edges, their_edges = Edges.of(ours), Edges.of(theirs)
     alike, rounds = torch.ones(len(tuples), dtype=torch.bool), torch.full((len(tuples),), -1)
     for _ in range(ours.max_num_nodes + 1):
@@ -257,9 +190,3 @@ def _occur(values: Tensor, known: Tensor) -> Tensor:
     """Which of `values` are among the sorted `known`."""
     place = torch.searchsorted(known, values).clamp(max=len(known) - 1)
     return known[place] == values
-
-
-def _first_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """Node features and marks, slot by slot, [N, M]."""
-    marked = mix(mark_sets(graphs, tuples) + 1)
-    return marked if graphs.x is None else mix(marked + row_hashes(graphs.x)[:, None])

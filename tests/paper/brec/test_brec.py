@@ -7,15 +7,20 @@ from functools import partial
 import pytest
 import torch
 
+from builders import renumbered
 from maggnn.config import EncoderConfig, PredictorConfig
+from maggnn.data import load
+from maggnn.data.synthetic.expressivity import shrikhande_rook
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model import predictor as plain_predictor
 from maggnn.model import q_network as plain_q_network
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
+from maggnn.model.finest import finest_tuples
 from maggnn.model.runtime import make_generator
 from maggnn.model.state import State
+from maggnn.theory.refinement import copy_hashes
 from maggnn_paper.brec import batched, reproduce
 from maggnn_paper.brec.agent import (
     AgentSettings,
@@ -28,8 +33,11 @@ from maggnn_paper.brec.agent import (
     random_moves,
     search,
 )
+from maggnn_paper.brec.baseline_test import graphs_of
+from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import Pairs, like_sized, pair_ids, permuted
 from maggnn_paper.brec.paper_test import PaperSettings, class_error, paper_test, train_predictor
+from maggnn_paper.brec.practice import joined
 from maggnn_paper.brec.rpc import (
     FAINTEST,
     LOSS_TO_STOP,
@@ -444,6 +452,51 @@ def test_rpc_tells_a_hexagon_from_triangles_with_a_mark_and_not_without():
         assert not unreliable(marked.control[method]).any()
 
 
+def finest_pairs(graphs, pairs, num_tuples=2, tuple_order=2):
+    """Some pairs of a set with their finest tuples."""
+    ids = (2 * torch.tensor(pairs)[:, None] + torch.arange(2)).flatten()
+    marked = finest_tuples(graphs.select(ids), num_tuples, tuple_order).unflatten(0, (-1, 2))
+    return replace(Pairs.of(graphs, torch.tensor(pairs)), marked=marked)
+
+
+def test_relabelling_carries_the_finest_tuples_along():
+    """What is carried is what the rule finds in the relabelled graph, but for copies that look the same."""
+    relabelled = finest_pairs(shrikhande_rook(), [0], num_tuples=3).relabelled(4, make_generator(0))
+    graphs = graphs_of(relabelled, range(8))
+    found = finest_tuples(PackedGraphs.of_batch(graphs), 3, 2)
+    assert torch.equal(copy_hashes(graphs, relabelled.marked[0]), copy_hashes(graphs, found))
+    padded = finest_pairs(GRAPHS, [0, 1, 2]).relabelled(5, make_generator(1))
+    assert bool((padded.marked < padded.num_nodes[:, None, None, None]).all())
+
+
+def test_rpc_at_the_finest_tuples_tells_two_strongly_regular_graphs_and_no_relabellings():
+    settings = RpcSettings(start="finest", num_tuples=1, starts=1, hidden=8, num_layers=4, frequency=1.5)
+    tested = rpc(finest_pairs(shrikhande_rook(), [0], num_tuples=1), settings, seed=0)
+    assert tested.t_square.keys() == {"mag-gnn-finest"}
+    assert bool(tested.distinguished("mag-gnn-finest").all())
+    assert float(tested.control["mag-gnn-finest"]) < 1e-3  # nothing is drawn, so nothing varies
+    rook = packed_pair(renumbered(shrikhande_rook(), 1), 1, shrikhande_rook(), 1)
+    assert not rpc(finest_pairs(rook, [0], num_tuples=1), settings, seed=0).distinguished("mag-gnn-finest").any()
+    with pytest.raises(InputError, match="needs pairs with their finest tuples"):
+        rpc(Pairs.of(GRAPHS, torch.tensor([0])), settings, seed=0)
+
+
+def packed_pair(first, one, second, other):
+    """Graph `one` of a set and graph `other` of another as a pair."""
+    return joined([first.select(torch.tensor([one])), second.select(torch.tensor([other]))])
+
+
+def test_finest_tuples_are_found_once_for_a_folder(packed_data, tmp_path):
+    settings = RpcSettings(start="finest", num_tuples=2)
+    graphs = Pairs.of(load("brec").graphs, torch.tensor([0, 3]))
+    found = with_finest(graphs, (0, 3), settings, tmp_path).marked
+    assert torch.equal(found, finest_pairs(load("brec").graphs, [0, 3]).marked)
+    (kept,) = (tmp_path / "finest").iterdir()
+    before = kept.stat().st_mtime_ns
+    assert torch.equal(with_finest(graphs, (0, 3), settings, tmp_path).marked, found)
+    assert kept.stat().st_mtime_ns == before
+
+
 @pytest.mark.parametrize("start", ["random", "nodes"])
 def test_rpc_does_not_tell_a_graph_from_its_relabelling(start):
     settings = RpcSettings(hidden=16, num_layers=3, starts=4, num_moves=2, start=start, agent=SMALL_AGENT)
@@ -517,6 +570,7 @@ def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
     tests = {
         "rpc": RpcSettings(epochs=1, starts=1, num_tuples=1, **small),
         "all": RpcSettings(epochs=1, starts=1, num_tuples=1, start="all", frequency=3.0, **small),
+        "finest": RpcSettings(epochs=1, starts=1, num_tuples=1, num_moves=0, start="finest", **small),
         "paper": PaperSettings(steps=2, sets=2, starts=20, right=19, **small),
     }
     monkeypatch.setattr(reproduce, "TESTS", tests)
@@ -526,16 +580,19 @@ def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
     assert [(row.table, row.dataset, row.method) for row in rows] == [
         *(("brec_rpc", "regular-simple", method) for method in methods),
         *(("brec_rpc", "regular-simple:all", method) for method in methods[:2]),  # nothing moves
+        *(("brec_rpc", "regular-simple:finest", method) for method in ("gin", "mag-gnn-finest")),
         *(("brec_paper", "regular-simple", method) for method in methods),
     ]
     assert "every tuple" in rows[5].config and "agent" not in rows[5].config and rows[5].m is None
+    assert "finest colouring" in rows[7].config and "agent" not in rows[7].config and (rows[7].m, rows[7].t) == (1, 0)
+    assert "no agent was trained" in rows[7].note and rows[7].passes == 1
     assert all(row.metric == "pairs" and row.runs == 2 for row in rows)
     assert len({row.key for row in rows}) == len(rows)
     kept = sorted(tmp_path.glob("*.json"))
     before = [path.stat().st_mtime_ns for path in kept]
-    assert sum(len(json.loads(path.read_text())["pairs"]) for path in kept) == 3 * 2 * 2 * 50
+    assert sum(len(json.loads(path.read_text())["pairs"]) for path in kept) == 4 * 2 * 2 * 50
     assert reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"]) == rows
-    assert reproduce_table("brec", tmp_path, 2, 1, rows=["regular-simple:paper"]) == rows[6:]
+    assert reproduce_table("brec", tmp_path, 2, 1, rows=["regular-simple:paper"]) == rows[8:]
     assert [path.stat().st_mtime_ns for path in kept] == before  # nothing is measured twice
 
 
@@ -558,7 +615,7 @@ def test_hard_categories_have_settings_of_their_own():
             reproduce.settings_for(test, "mag-gnn", name) for name in ("basic", "regular-distance", "cfi")
         )
         assert plain == reproduce.TESTS[test]
-        if test != "all":
+        if test not in ("all", "finest"):  # these have one setting for all categories
             assert hard.hidden > plain.hidden and hard.agent.steps > plain.agent.steps
             assert deep.num_layers > plain.num_layers and deep.frequency > 0
         without = reproduce.settings_for(test, "gin", "cfi")

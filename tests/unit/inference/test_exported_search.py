@@ -105,6 +105,7 @@ SETTINGS = {
         {"start": "central"},
         {},
     ),
+    "finest": ({"conv": "gine"}, {}, {"start": "finest"}, {}),
     "distance marks, no tables": ({"marking": "distance", "norm": "layer"}, {}, {}, {}),
 }
 

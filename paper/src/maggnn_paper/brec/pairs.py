@@ -36,10 +36,12 @@ class Pairs:
     Attributes:
         adjacency: [P, G, n, n], zero in rows and columns of padding, which come last.
         num_nodes: [P].
+        marked: tuples that belong to each graph and are renumbered with it, [P, G, C, k]; None where starts are drawn.
     """
 
     adjacency: Tensor
     num_nodes: Tensor
+    marked: Tensor | None = None
 
     @classmethod
     def of(cls, graphs: PackedGraphs, pairs: Tensor) -> Pairs:
@@ -77,29 +79,37 @@ class Pairs:
         return (every < self.num_nodes[:, None, None]).all(dim=-1)
 
     def to(self, device: torch.device | str) -> Pairs:
-        return Pairs(self.adjacency.to(device), self.num_nodes.to(device))
+        marked = None if self.marked is None else self.marked.to(device)
+        return Pairs(self.adjacency.to(device), self.num_nodes.to(device), marked)
 
     def double(self) -> Pairs:
         return replace(self, adjacency=self.adjacency.double())
 
-    def some_graphs(self, chosen: slice) -> Pairs:
+    def some_graphs(self, chosen: slice | list[int]) -> Pairs:
         """Some graphs of every pair."""
-        return replace(self, adjacency=self.adjacency[:, chosen])
+        marked = None if self.marked is None else self.marked[:, chosen]
+        return replace(self, adjacency=self.adjacency[:, chosen], marked=marked)
 
     def first_twice(self) -> Pairs:
         """The control of each pair: its first graph against itself."""
-        return replace(self, adjacency=self.adjacency[:, :1].repeat(1, 2, 1, 1))
+        return self.some_graphs([0, 0])
 
     def some_pairs(self, chosen: slice) -> Pairs:
         """All graphs of some pairs."""
-        return Pairs(self.adjacency[chosen], self.num_nodes[chosen])
+        marked = None if self.marked is None else self.marked[chosen]
+        return Pairs(self.adjacency[chosen], self.num_nodes[chosen], marked)
 
     def relabelled(self, copies: int, generator: torch.Generator) -> Pairs:
         """Each graph in `copies` random numberings of its nodes, G * copies graphs a pair."""
         repeated = self.adjacency.repeat_interleave(copies, dim=1)
         noise = torch.rand(repeated.shape[:3], generator=generator, device=self.device)
         order = noise.masked_fill(~self.is_node[:, None], 2.0).argsort(dim=-1)  # padding stays last
-        return replace(self, adjacency=permuted(repeated, order))
+        if self.marked is None:
+            return replace(self, adjacency=permuted(repeated, order))
+        marked = self.marked.repeat_interleave(copies, dim=1)  # [P, G * copies, C, k]
+        new_number = order.argsort(dim=-1)  # of each old node, [P, G * copies, n]
+        marked = new_number.gather(-1, marked.flatten(2)).view_as(marked)
+        return replace(self, adjacency=permuted(repeated, order), marked=marked)
 
     def sample(self, copies: int, tuple_order: int, generator: torch.Generator) -> Tensor:
         """Tuples drawn uniformly from V^k of each graph, [P, G, C, k]."""

@@ -8,10 +8,15 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | `rpc` | brec_rpc | basic | at random, m = 4, 16 sets U averaged | the protocol's 20 epochs at 1e-4 |
 | `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 16 sets averaged | the same |
 | `all` | brec_rpc | basic:all | one tuple of each kind, m = \|V\|^2, and stay there | the same |
+| `finest` | brec_rpc | basic:finest | at the tuples of the finest colouring, m = 1, and stay there | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
 
-The agent (`all` has none) learns after the predictor, in steps of its own (Algorithm 2), which no protocol counts. From
-`nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
+The agent (`all` and `finest` have none) learns after the predictor, in steps of its own (Algorithm 2), which no
+protocol counts. From `nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
+
+`finest` is the exact rule that an agent which hunts for fine colourings could at best learn: all |V|^2 tuples of each
+graph are tried by colour refinement, once, and the network reads m of them. Its settings are the same for all
+categories and were chosen on pairs of our own (`practice`).
 """
 
 from __future__ import annotations
@@ -33,9 +38,10 @@ from maggnn.model.runtime import pick_device
 from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.baseline_test import RivalSettings, rival_rpc
 from maggnn_paper.brec.ceiling import out_of_reach
+from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
 from maggnn_paper.brec.paper_test import PaperSettings, paper_test
-from maggnn_paper.brec.rpc import RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
+from maggnn_paper.brec.rpc import FINEST, RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
 from maggnn_paper.jobs.job import peak_mb
 from maggnn_paper.jobs.side_by_side import Result, run_all
 from maggnn_paper.ledger import LedgerRow, commit_name, hardware_name, torch_version
@@ -59,14 +65,16 @@ TESTS: dict[str, RpcSettings | PaperSettings] = {
     "rpc": RpcSettings(),
     "nodes": RpcSettings(start="nodes"),
     "all": RpcSettings(start="all", starts=1, hidden=16, num_layers=16, frequency=3.0),
+    "finest": RpcSettings(start="finest", num_tuples=1, num_moves=0, starts=1, num_layers=16, frequency=1.5),
     "paper": PaperSettings(),
 }
-TABLE = {"rpc": "brec_rpc", "nodes": "brec_rpc", "all": "brec_rpc", "paper": "brec_paper"}
+TABLE = {name: "brec_paper" if name == "paper" else "brec_rpc" for name in TESTS}
 
 STARTS = {
     "random": "random starts",
     "nodes": "a tuple at each node, m = |V|",
     "all": "every tuple, m = |V|^2, none moves",
+    "finest": "the tuples of the finest colouring, none moves",
 }
 
 _LONGER = AgentSettings(steps=2000, walkers=32)
@@ -119,18 +127,7 @@ def reproduce(
     methods: Sequence[str] = METHODS,
 ) -> list[LedgerRow]:
     """Run what is not in `folder` yet and return the rows of all `datasets`, such as `basic` or `basic:paper`."""
-    chosen = [(name, test) for dataset in datasets for name, test in _tests_of(dataset)]
-    unknown = [method for method in methods if method not in (*METHODS, *BASELINES)]
-    if unknown:
-        raise InputError(f"BREC has no method {unknown[0]!r}: there are {', '.join((*METHODS, *BASELINES))}")
-    if runs < 1:
-        raise InputError(f"{runs} runs: give 1 or more")
-    wanted = [
-        (make_jobs(test, method, _pieces(name), runs), name, test)
-        for name, test in chosen
-        for method in methods
-        if method in METHODS or test == "rpc"
-    ]
+    wanted = _wanted(datasets, methods, runs)
     todo = list(dict.fromkeys(job for jobs, _, _ in wanted for job in jobs))
     results = dict(zip(todo, run_jobs(todo, folder, workers), strict=True))
     rows = []
@@ -138,6 +135,28 @@ def reproduce(
         measured = {job: results[job] for job in jobs}
         rows += [_row(test, name, method, measured) for method in results[jobs[0]]["found"]]
     return rows
+
+
+def all_jobs(datasets: Sequence[str], methods: Sequence[str], runs: int) -> list[BrecJob]:
+    """The jobs that `reproduce` runs, the first seed of all of them first."""
+    jobs = dict.fromkeys(job for group, _, _ in _wanted(datasets, methods, runs) for job in group)
+    return sorted(jobs, key=lambda job: job.seed)
+
+
+def _wanted(datasets: Sequence[str], methods: Sequence[str], runs: int) -> list[tuple[list[BrecJob], str, str]]:
+    """The jobs of each row of the ledger, with its data set and test."""
+    chosen = [(name, test) for dataset in datasets for name, test in _tests_of(dataset)]
+    unknown = [method for method in methods if method not in (*METHODS, *BASELINES)]
+    if unknown:
+        raise InputError(f"BREC has no method {unknown[0]!r}: there are {', '.join((*METHODS, *BASELINES))}")
+    if runs < 1:
+        raise InputError(f"{runs} runs: give 1 or more")
+    return [
+        (make_jobs(test, method, _pieces(name), runs), name, test)
+        for name, test in chosen
+        for method in methods
+        if method in METHODS or test == "rpc"
+    ]
 
 
 def _tests_of(dataset: str) -> list[tuple[str, str]]:
@@ -157,7 +176,8 @@ def _pieces(dataset: str) -> list[str]:
 def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
     """All groups and seeds of some of the seven categories, without pairs that no marks of this order tell apart."""
     sizes = registry.load("brec").graphs.num_nodes.view(-1, 2)[:, 0]
-    most = MOST_NODES[pick_device("auto").type]
+    # Groups of `finest` are the same everywhere: what one machine measured is found in the folder by another.
+    most = MOST_NODES["cpu" if test == "finest" else pick_device("auto").type]
     slack = {"slack": 1.0} if test in ("nodes", "all") else {}  # every node is a start, so none may be padding
     jobs = []
     for category, pairs in pair_ids(categories).items():
@@ -170,10 +190,15 @@ def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> l
 
 
 def _hopeless(settings: Settings, pairs: Tensor) -> frozenset[int]:
-    """Pairs that marks provably cannot tell apart; controls without marks and rivals are tried on every pair."""
-    if isinstance(settings, RivalSettings) or not settings.tuple_order:
+    """Pairs that marks provably cannot tell apart; `finest`, controls without marks and rivals try every pair."""
+    if isinstance(settings, RivalSettings) or not settings.tuple_order or _is_finest(settings):
         return frozenset()
     return out_of_reach(tuple(pairs.tolist()), settings.tuple_order)
+
+
+def _is_finest(settings: Settings) -> bool:
+    """Whether marks stand on the finest tuples."""
+    return isinstance(settings, RpcSettings) and settings.start == "finest" and settings.tuple_order > 0
 
 
 def settings_for(test: str, method: str, category: str) -> Settings:
@@ -190,14 +215,17 @@ def settings_for(test: str, method: str, category: str) -> Settings:
 
 def run_jobs(jobs: Sequence[BrecJob], folder: Path, workers: int) -> list[Result]:
     """Results in order; in `workers` processes, each of one thread."""
-    return run_all(jobs, run_job, _in_words, folder, workers)
+    return run_all(jobs, run_job, in_words, folder, workers)
 
 
 def run_job(job: BrecJob, folder: Path) -> Result:
     """Train and test; what each method reached is a list with one entry a pair."""
     device = pick_device("auto")
-    graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs)).to(device)
     began = time.monotonic()
+    graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs))
+    if isinstance(job.settings, RpcSettings) and _is_finest(job.settings):
+        graphs = with_finest(graphs, job.pairs, job.settings, folder)
+    graphs = graphs.to(device)
     if not isinstance(job.settings, PaperSettings):
         tested = _official(graphs, job.settings, job.seed)
         found = {
@@ -242,7 +270,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
     marked = not isinstance(settings, RivalSettings) and method != "gin"
     return LedgerRow(
         table=TABLE[test],
-        dataset=f"{dataset}:{test}" if test in ("nodes", "all") else dataset,
+        dataset=dataset if test in ("rpc", "paper") else f"{dataset}:{test}",
         method=method,
         metric="pairs",
         mean=round(float(counts.mean()), 4),
@@ -253,6 +281,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         k=settings.tuple_order if marked else None,
         t=_moves(settings, method),
         keep="last" if marked else None,
+        passes=_num_tuples(settings) if method == FINEST else None,
         params=max(result["params"] for result in results.values()),
         train_s=round(float(seconds.mean()), 1),
         peak_mb=round(max(result["peak_mb"] for result in results.values()), 1),
@@ -267,14 +296,16 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
 def _moves(settings: Settings, method: str) -> int | None:
     if isinstance(settings, RivalSettings) or method == "gin":
         return None
-    return 0 if method == "random-marks" else settings.num_moves
+    return 0 if method in ("random-marks", FINEST) else settings.num_moves
 
 
 def _num_tuples(settings: Settings) -> int | None:
     """m where it is one number; from `nodes` it is |V|, from `all` |V|^2."""
     if isinstance(settings, PaperSettings):
         return 1
-    return settings.num_tuples if isinstance(settings, RpcSettings) and settings.start == "random" else None
+    if isinstance(settings, RivalSettings) or settings.start not in ("random", "finest"):
+        return None
+    return settings.num_tuples
 
 
 def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
@@ -287,8 +318,9 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
         f", {untried} of which no marks of this k tell apart (colour refinement) and were left out" if untried else ""
     )
     note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
-    has_agent = method not in ("gin", *BASELINES) and test != "all"
+    has_agent = method not in ("gin", *BASELINES) and test not in ("all", "finest")
     note += " of a model, with its agent" if has_agent else " of a model"
+    note += "; no agent was trained" if method == FINEST else ""
     if test == "paper":
         return f"{note}; a start is right if both graphs are"
     other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
@@ -338,10 +370,11 @@ def _in_short(settings: Settings) -> str:
         budget = f"{settings.epochs} epochs at {settings.learning_rate:g}; {start}, {settings.starts} sets U averaged"
     else:
         budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"
-    learns = settings.tuple_order and not (isinstance(settings, RpcSettings) and settings.start == "all")
+    learns = settings.tuple_order and not (isinstance(settings, RpcSettings) and settings.start in ("all", "finest"))
     return f"{shape}; {budget}" + (f"; {agent}, gamma {settings.agent.gamma:g}" if learns else "")
 
 
-def _in_words(job: BrecJob, result: Result) -> str:
+def in_words(job: BrecJob, result: Result) -> str:
+    """What the line of progress says of a result."""
     counts = "  ".join(f"{name} {int(told_apart(job, result, name).sum())}" for name in result["found"])
     return f"of {len(job.pairs)}: {counts}  {result['seconds']:.0f} s"

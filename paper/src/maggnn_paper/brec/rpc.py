@@ -17,9 +17,11 @@ of 1e-4 and its schedule, which waits ten epochs for a plateau, are left out; wh
 What a model with marks adds is where they start. `random`: every relabelled graph draws its own tuples, m to a set U.
 `nodes`: one tuple at each node, all its marks on that node, m = |V|; nothing is drawn, no numbering matters, and only
 ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor
-tells when nothing is left to be found. What is random adds to S, so the
-outputs of `starts` searches are averaged. The Siamese model learns from sets of m random tuples in all three cases, as
-ORD says.
+tells when nothing is left to be found. What is random adds to S, so the outputs of `starts` searches are averaged. The
+Siamese model learns from sets of m random tuples in these three cases, as ORD says. `finest`: the m tuples of
+`maggnn.model.finest`, in training and in the test, which do not move. The rule does not depend on the numbering, so the
+tuples are found once for each graph of the file and renumbered with it (`Pairs.marked`), and nothing is drawn: the
+relabellings of a graph have equal outputs but for rounding.
 
 The agent moves each tuple by itself (Eq. 9 with m = 1). It learns from the frozen Siamese model, by how far its output
 for a tuple is from that for any tuple of the other graph (`tuple_errors`).
@@ -61,6 +63,9 @@ RIDGE = 1e-7
 ROUNDING = 1e-13
 """Of S, relative to its largest eigenvalue; smaller ones say nothing."""
 
+FINEST = "mag-gnn-finest"
+"""The ledger's name of a model whose marks stand on the finest tuples; no agent is trained."""
+
 LEARNING_RATE = 1e-4
 EPOCHS = 20
 LOSS_TO_STOP = 0.2
@@ -83,7 +88,7 @@ class RpcSettings:
     """A model a pair, and what the protocol leaves open.
 
     Attributes:
-        tuple_order, num_tuples, num_moves: k, m and t.
+        tuple_order, num_tuples, num_moves: k, m and t; marks that start as `all` or `finest` do not move.
         frequency: of sines; 0 is relu.
         start, starts: where tuples are before their first move, and the sets U whose outputs are averaged.
         epochs, learning_rate: the protocol's 20 and 1e-4; anything else is another budget and must be called so.
@@ -92,7 +97,7 @@ class RpcSettings:
     tuple_order: int = 2
     num_tuples: int = 4
     num_moves: int = 4
-    start: Literal["random", "nodes", "all"] = "random"
+    start: Literal["random", "nodes", "all", "finest"] = "random"
     starts: int = 16
     hidden: int = 32
     num_layers: int = 5
@@ -139,9 +144,9 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
     relabelled = graphs.relabelled(RELABELLINGS, generator)  # G = 2 q
     epochs, loss = train_siamese(predictor, relabelled, settings, generator)
     tested = {"pair": relabelled, "control": graphs.first_twice().relabelled(RELABELLINGS, generator)}
-    searches: dict[str, tuple[QNetwork | None, int]] = {"random-marks" if order else "gin": (None, 0)}
+    searches: dict[str, tuple[QNetwork | None, int]] = {_still(settings): (None, 0)}
     count, exact = parameters_a_pair(predictor), copy.deepcopy(predictor).double()
-    if order and settings.start != "all":  # where every tuple is a start, none is left to be found
+    if order and settings.start in ("random", "nodes"):  # elsewhere no tuple is left to be found
         q_network = QNetwork(encoder(), host).to(graphs.device)
         errors = tuple_errors(exact, graphs, order)
 
@@ -160,6 +165,13 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
     return RpcResult(found["pair"], found["control"], epochs, loss, count)
 
 
+def _still(settings: RpcSettings) -> str:
+    """What the ledger calls the model whose marks do not move."""
+    if not settings.tuple_order:
+        return "gin"
+    return FINEST if settings.start == "finest" else "random-marks"
+
+
 def train_siamese(
     predictor: Predictor, relabelled: Pairs, settings: RpcSettings, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
@@ -174,10 +186,10 @@ def train_siamese(
     predictor.train()
 
     def outputs(begin: int) -> Tensor:
-        first, second = (relabelled.adjacency[:, at : at + BATCH] for at in (begin, half + begin))
-        batch = Pairs(torch.cat([first, second], dim=1), relabelled.num_nodes)
-        tuples = batch.sample(settings.num_tuples, settings.tuple_order, generator)
-        return predictor(batch, tuples, settings.num_tuples)[:, :, 0]  # [P, 2 BATCH, 16]
+        batch = relabelled.some_graphs([at + i for at in (begin, half + begin) for i in range(BATCH)])
+        return predictor(batch, learning_tuples(batch, settings, generator), settings.num_tuples)[
+            :, :, 0
+        ]  # [P, 2 BATCH, 16]
 
     for _ in range(settings.epochs):
         losses = []
@@ -194,6 +206,13 @@ def train_siamese(
     begins = itertools.cycle(range(0, half, BATCH))
     settle(predictor, lambda: outputs(next(begins)))
     return epochs.long(), last
+
+
+def learning_tuples(batch: Pairs, settings: RpcSettings, generator: torch.Generator) -> Tensor:
+    """The set U of each graph that the Siamese model learns from, [P, G, m, k]."""
+    if batch.marked is not None and settings.start == "finest":
+        return batch.marked
+    return batch.sample(settings.num_tuples, settings.tuple_order, generator)
 
 
 def siamese_loss(first: Tensor, second: Tensor) -> Tensor:
@@ -240,6 +259,8 @@ def starting_tuples(graphs: Pairs, settings: RpcSettings, generator: torch.Gener
     num_pairs, num_graphs, n = graphs.size
     if not settings.tuple_order:
         return graphs.sample(1, 0, generator), 1  # a plain GNN has one copy
+    if graphs.marked is not None and settings.start == "finest":
+        return graphs.marked, settings.num_tuples
     if settings.start == "all":
         every = all_tuples(n, settings.tuple_order, graphs.device)  # [n^k, k]
         return every.expand(num_pairs, num_graphs, -1, -1), len(every)
@@ -286,7 +307,11 @@ def _nearest(outputs: Tensor, is_tuple: Tensor) -> Tensor:
 def _check(graphs: Pairs, settings: RpcSettings) -> None:
     if graphs.size[1] != 2:
         raise InputError(f"a pair has two graphs, not {graphs.size[1]}")
-    if settings.start != "random" and not bool(graphs.is_node.all()):
+    expected = (*graphs.size[:2], settings.num_tuples, settings.tuple_order)
+    needed = settings.start == "finest" and settings.tuple_order > 0
+    if needed and (graphs.marked is None or graphs.marked.shape != expected):
+        raise InputError(f"the start finest needs pairs with their finest tuples, `marked` of shape {expected}")
+    if settings.start in ("nodes", "all") and not bool(graphs.is_node.all()):
         raise InputError("starts at every node or tuple need pairs of equal size: padding would be a start")
     if settings.epochs < 1 or settings.starts < 1 or settings.num_tuples < 1:
         raise InputError("RPC needs at least one epoch, one start and one tuple (k = 0 for a model without marks)")

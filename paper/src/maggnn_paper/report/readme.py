@@ -68,6 +68,10 @@ def _brec_part(rows: Sequence[LedgerRow]) -> list[str]:
             body.append([f"{method}, ours", *(ours(own[dataset]) if dataset in own else "–" for dataset in columns)])
         if published[-1] != "–":
             body.append([f"{method}, published", *published])
+    finest = {row.dataset: row for row in found if row.method == "mag-gnn-finest"}
+    if "all:finest" in finest:
+        cells = [ours(finest[f"{dataset}:finest"]) if f"{dataset}:finest" in finest else "–" for dataset in columns]
+        body.append(["the finest marks, ours", *cells])
     every = {row.dataset: row for row in alike if row.method == "random-marks" and row.k == agent[-1].k}
     if any(dataset.endswith(":all") for dataset in every):
         cells = [ours(every[f"{dataset}:all"]) if f"{dataset}:all" in every else "–" for dataset in columns]
@@ -79,6 +83,12 @@ def _brec_part(rows: Sequence[LedgerRow]) -> list[str]:
         "nodes, and has a network of its own. The agents learn after the protocol's 20 epochs, in steps that it does "
         "not count, and settings differ by category: they were chosen on these pairs, BREC has no others.\n"
     )
+    if "all:finest" in finest:
+        title += (
+            "The finest marks have no agent: exact colour refinement of all |V|² marked copies chooses those that the "
+            f"network reads, {finest['all:finest'].passes} for each graph. Their settings are the same for all "
+            "categories and were chosen on other pairs.\n"
+        )
     return [title, markdown(["method", *(f"{name}/{count}" for name, count in columns.items())], body)]
 
 

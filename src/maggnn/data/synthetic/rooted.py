@@ -56,7 +56,7 @@ def graphs_of_roots(packed: PackedGraphs, ids: Tensor) -> Tensor:
 
 def _rooted(packed: PackedGraphs, graph: Tensor, roots: Tensor, y: Tensor | None) -> PackedGraphs:
     """Graph `graph[i]` of the set with roots `roots[i]` [r], for each i."""
-    copies = replace(packed, y=None, level="graph").select(graph)
+    copies = replace(packed, y=None, finest=None, level="graph").select(graph)
     root_rows = copies.node_offsets[:-1, None] + roots
     flags = torch.zeros(len(copies.in_degree), roots.shape[1], dtype=torch.long)
     for number in range(roots.shape[1]):

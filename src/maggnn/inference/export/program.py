@@ -28,8 +28,9 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.mag_gnn import STARTS
 from maggnn.model.runtime import make_generator
-from maggnn.model.tuples import neighbour_tuples, sample_tuples
+from maggnn.model.tuples import sample_tuples
 
 SUFFIXES = {"torch": ".pt2", "aoti": ".pt2", "onnx": ".onnx"}
 DESCRIPTION = "maggnn.json"
@@ -138,6 +139,8 @@ def _description(path: Path, text: str) -> dict[str, Any]:
             raise ValueError("output must have a row for each graph or each node")
         if not isinstance(search["start"], str):
             raise ValueError("search.start must be text")
+        if "tuples" in inputs and search["start"] not in ("random", *STARTS):
+            raise ValueError("search.start")
         for name, entry in inputs.items():
             if name not in INPUTS or entry["dtype"] not in DTYPES or not all(map(_is_size, entry["shape"])):
                 raise ValueError(f"input {name}")
@@ -194,8 +197,9 @@ def program_inputs(
             made[name] = _checked(name, values, rows, inputs[name])
     if "tuples" in inputs:
         _, m, k = inputs["tuples"]["shape"]
-        is_random = description["search"]["start"] == "random"
-        made["tuples"] = sample_tuples(graphs, m, k, generator) if is_random else neighbour_tuples(graphs, m, k)
+        start = description["search"]["start"]
+        drawn = start == "random"
+        made["tuples"] = sample_tuples(graphs, m, k, generator) if drawn else STARTS[start](graphs, m, k)
     return {name: made[name].contiguous() for name in inputs}
 
 

@@ -4,9 +4,9 @@ It is the frozen model itself. While it is traced, message passing is plain torc
 nothing looks at values; the size of the largest graph is read off the batch when the program runs, so numbers of
 graphs, nodes and edges are all free.
 
-A program has no generator. Starts at central nodes are worked out inside; random starts, and those on the neighbours
-of roots, are an input. Of ties in Q, where the agent draws one if its starts are random, the first is taken: the node
-of the smallest id, and of that the first slot.
+A program has no generator. Starts at central nodes are worked out inside; random starts, those on the neighbours of
+roots and the finest tuples are an input. Of ties in Q, where the agent draws one if its starts are random, the first is
+taken: the node of the smallest id, and of that the first slot.
 """
 
 from __future__ import annotations

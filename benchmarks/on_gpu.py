@@ -2,6 +2,11 @@ r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy
 
     PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 540 --workers 14 \
         ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one
+    PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 560 --workers 6 \
+        universal:any:base,binary,layer-norm,wide,foresight,imitation:400
+
+The second command trains variants of the universal agent (`maggnn_paper.universal.jobs`) for 400 seconds each, side by
+side, and tests them; the agents come back in `OUT/agents*.tar.gz`.
 
 Every job's result is a file of `OUT/jobs` as soon as it is there; `OUT/results.tar.gz` holds all of them at the end.
 Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
@@ -21,20 +26,28 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from maggnn.training.checkpoint import FILE as CHECKPOINT
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
 from maggnn_paper.tables import ablation, molecules, passes, travellers
+from maggnn_paper.universal.jobs import AGENT, UniversalJob, run_universal
+from maggnn_paper.universal.jobs import in_words as universal_in_words
 
 MOST_BYTES = 12_000_000
 """Of the models in one archive."""
 
 
-def jobs_of(what: str) -> list[Job]:
-    """The jobs of `table:row[:names][:runs]`."""
+AnyJob = Job | UniversalJob
+
+
+def jobs_of(what: str) -> list[AnyJob]:
+    """The jobs of `table:row[:names][:runs]`, or of `universal:any[:variants][:seconds]`."""
     table, row, *rest = what.split(":")
     names = rest[0].split(",") if rest and rest[0] else []
+    if table == "universal":
+        return universal_jobs(names or ["base"], float(rest[1]) if len(rest) > 1 else UniversalJob.seconds)
     runs = int(rest[1]) if len(rest) > 1 else 1
     if table == "ablation":
         return ablation.jobs(row, runs, [name.replace("/", ", ") for name in names])
@@ -43,6 +56,22 @@ def jobs_of(what: str) -> list[Job]:
     if table == "agents":
         return travellers.agent_jobs(row.split(","))
     return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]
+
+
+def universal_jobs(variants: list[str], seconds: float) -> list[AnyJob]:
+    """One training for each variant; they share the processors that make graphs."""
+    makers = max(1, (len(os.sched_getaffinity(0)) - len(variants)) // len(variants))
+    return [UniversalJob(variant, seconds, makers) for variant in variants]
+
+
+def run(job: AnyJob, folder: Path) -> dict[str, Any]:
+    """Measure one job of either kind."""
+    return run_universal(job, folder) if isinstance(job, UniversalJob) else run_job(job, folder)
+
+
+def words_of(job: AnyJob, result: dict[str, Any]) -> str:
+    """What the line of progress says."""
+    return universal_in_words(job, result) if isinstance(job, UniversalJob) else in_words(job, result)
 
 
 def method_and_runs(method: str, runs: int) -> tuple:
@@ -68,13 +97,13 @@ def main() -> None:
     jobs = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
     stop_daemon = share_the_card()
     pool = ProcessPoolExecutor(options.workers, get_context("spawn"), single_thread)
-    futures = {pool.submit(run_and_keep, job, run_job, folder): job for job in jobs}
+    futures = {pool.submit(run_and_keep, job, run, folder): job for job in jobs}
     try:
         for number, future in enumerate(as_completed(futures, timeout=options.seconds), start=1):
             job = futures[future]
             seconds = time.monotonic() - began
             try:
-                words = in_words(job, future.result())
+                words = words_of(job, future.result())
             except Exception as error:
                 words = f"failed: {error!r}"[:600]
             print(f"{seconds:4.0f} s [{number}/{len(jobs)}] {job.name}  {words}", flush=True)
@@ -95,7 +124,11 @@ def pack(folder: Path, out: Path, models: str) -> None:
         path for name in sorted(done) if models and name.startswith(models) for path in (folder / name).glob("m*")
     ]
     unfinished = [path for path in sorted(folder.glob(f"*/{CHECKPOINT}")) if path.parent.name not in done]
+    agents = [
+        path for name in (AGENT, "families.json", "log.txt") for path in sorted(folder.glob(f"universal_*/{name}"))
+    ]
     named = {"results.tar.gz": results}
+    named |= {f"agents{number}.tar.gz": paths for number, paths in enumerate(_small(agents), 1)}
     named |= {f"models{number}.tar.gz": paths for number, paths in enumerate(_small(wanted), 1)}
     named |= {f"unfinished{number}.tar.gz": paths for number, paths in enumerate(_small(unfinished), 1)}
     for name, paths in named.items():

@@ -1,12 +1,13 @@
 """The universal agent learns in seconds to beat random moves on graphs it has not seen, and its file is an agent's."""
 
 from dataclasses import replace
-from itertools import islice
 
 import pytest
 import torch
 
 from maggnn import AgentConfig, EncoderConfig, MagGNN
+from maggnn.errors import InputError
+from maggnn.model import saving
 from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.state import State
 from maggnn_paper.universal import training
@@ -69,9 +70,31 @@ def test_one_and_three_marks_train_too():
 
 
 def test_time_ends_a_training_with_its_schedule_complete():
-    progress = list(islice(training._progress(replace(TINY, steps=10**9, seconds=0.2)), 10**7))
+    limited = replace(TINY, steps=10**9, seconds=0.2)
+    progress = [now.progress for now in training._positions(limited, training.Position())]
     assert progress[-1] > 0.9 and progress == sorted(progress)
-    assert list(training._progress(replace(TINY, steps=4))) == [0.0, 0.25, 0.5, 0.75]
+    half = training.Position(step=2, seconds=5.0)
+    assert [now.progress for now in training._positions(replace(TINY, steps=4), half)] == [0.5, 0.75]
+
+
+def test_a_stopped_training_goes_on(tmp_path, monkeypatch):
+    """From the weights, the optimiser's state and the place in the schedules of its checkpoint."""
+    monkeypatch.setattr(training, "CHECKPOINT_S", 0.0)
+    monkeypatch.setattr(training, "TELL_EVERY", 3)
+    path, settings = tmp_path / "checkpoint.safetensors", replace(TINY, steps=6)
+
+    def stop(line: str) -> None:
+        raise KeyboardInterrupt(line)
+
+    with pytest.raises(KeyboardInterrupt, match="step 3, "):
+        train(settings, told=stop, checkpoint=path)
+    _, facts = saving.load(path)
+    assert facts["position"]["step"] == 2, "the third step was told of before it was written"
+    said = []
+    train(settings, told=said.append, checkpoint=path)
+    assert [line.split(",")[0] for line in said] == ["step 3", "step 6"]
+    with pytest.raises(InputError, match="other settings"):
+        train(replace(settings, seed=1), checkpoint=path)
 
 
 def test_losses_are_least_where_q_is_right():

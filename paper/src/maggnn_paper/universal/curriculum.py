@@ -294,15 +294,15 @@ def batches_of(seed: int, number: int, settings: CurriculumSettings, forbidden: 
 
 
 def stream(
-    seed: int, settings: CurriculumSettings, forbidden: np.ndarray, workers: int = 0
+    seed: int, settings: CurriculumSettings, forbidden: np.ndarray, workers: int = 0, first: int = 0
 ) -> Generator[list[Adjacency]]:
-    """Batches without end; drawn ahead in `workers` processes, or here where that is 0."""
+    """Batches without end, from draw number `first` on; drawn ahead in `workers` processes, or here where that is 0."""
     if workers == 0:
-        for number in count():
+        for number in count(first):
             yield from batches_of(seed, number, settings, forbidden)
     with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
         waiting: deque[Future[Batches]] = deque()
-        for number in count():
+        for number in count(first):
             waiting.append(pool.submit(batches_of, seed, number, settings, forbidden))
             if len(waiting) > 2 * workers:
                 yield from waiting.popleft().result()

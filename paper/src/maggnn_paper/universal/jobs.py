@@ -13,6 +13,7 @@ import torch
 from maggnn.config import EncoderConfig
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError, did_you_mean
+from maggnn.training.checkpoint import FILE as CHECKPOINT
 from maggnn_paper.universal.curriculum import CurriculumSettings
 from maggnn_paper.universal.families import FAMILIES, measure
 from maggnn_paper.universal.training import UniversalSettings, save, train, validate
@@ -23,11 +24,11 @@ AGENT = "agent.safetensors"
 BASE = UniversalSettings(
     encoder=EncoderConfig(num_layers=10, hidden=96, residual=True, marking="distance"),
     steps=60_000,
-    walkers=8,
-    batches=32,
-    uses=32,
-    fixed_norms=0.1,
-    curriculum=CurriculumSettings(most_nodes=80, batch_nodes=1_536, graphs=240),
+    walkers=12,
+    batches=40,
+    uses=40,
+    fixed_norms=0.25,
+    curriculum=CurriculumSettings(most_nodes=80, batch_nodes=2_048, graphs=320),
 )
 """The training for a GPU that the variants change."""
 
@@ -97,7 +98,7 @@ def run_universal(job: UniversalJob, folder: Path) -> dict[str, Any]:
         with log.open("a") as file:
             file.write(f"{time.monotonic() - began:6.0f} s  {line}\n")
 
-    network = train(settings, device, job.workers, tell)
+    network = train(settings, device, job.workers, tell, own / CHECKPOINT)
     seconds = time.monotonic() - began
     checked = asdict(validate(network, settings, device))
     result = {"variant": job.variant, "settings": asdict(settings), "train_s": seconds, "validation": checked}

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,8 +24,10 @@ import torch
 from torch import Tensor
 
 from maggnn.config import AgentConfig, Config, DataConfig, EncoderConfig, PredictorConfig, TrainingConfig
+from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.distances import with_distances
+from maggnn.model import saving
 from maggnn.model.agent import epsilon_greedy, search
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import fix_statistics
@@ -33,7 +35,7 @@ from maggnn.model.pretrained import save_agent
 from maggnn.model.q_network import AgentShape, QNetwork
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
-from maggnn.training.optimiser import make_optimiser
+from maggnn.training.optimiser import load_optimiser_tensors, make_optimiser, optimiser_tensors
 from maggnn.training.schedules import epsilon, learning_rate
 from maggnn_paper.universal.classical import Adjacency
 from maggnn_paper.universal.curriculum import CurriculumSettings, batches_of, forbidden_hashes, stream
@@ -48,6 +50,15 @@ TABULATED = 2
 
 VALIDATION_SEED = 1 << 40
 """Of the graphs that variants are compared on; trainings have smaller seeds."""
+
+MOST_GRADIENT = 1.0
+"""The norm to which longer gradients are cut."""
+
+TELL_EVERY = 500
+"""Steps between lines of progress."""
+
+CHECKPOINT_S = 60.0
+"""Seconds between checkpoints."""
 
 SCHEDULE = 1_000_000
 """Parts into which the schedules divide a training, however long."""
@@ -206,51 +217,117 @@ def train(
     device: torch.device | str = "cpu",
     workers: int = 0,
     told: Callable[[str], None] = print,
+    checkpoint: Path | None = None,
 ) -> QNetwork:
     """Train an agent.
 
     Args:
         workers: processes that make graphs; 0: this one.
         told: gets a line of progress now and then.
+        checkpoint: a file that is written every minute; where it exists, the training goes on from there, with fresh
+            graphs and new walks.
     """
     device = torch.device(device)
     network = fresh_network(settings).to(device).train()
     optimiser = make_optimiser(network, settings.config.training)
-    generator = torch.Generator(device).manual_seed(settings.seed)
-    graphs = stream(settings.seed, settings.curriculum, forbidden_hashes(), workers)
+    done = _resumed(checkpoint, settings, network, optimiser)
+    generator = torch.Generator(device).manual_seed(settings.seed + done.step)
+    graphs = stream(settings.seed, settings.curriculum, forbidden_hashes(), workers, first=done.step)
     pool = [Walkers.on(next(graphs), settings, device, generator) for _ in range(settings.batches)]
-    choice = np.random.default_rng(settings.seed)
+    choice = np.random.default_rng((settings.seed, done.step))
     losses: list[Tensor] = []
-    for step, progress in enumerate(_progress(settings)):
+    written = time.monotonic()
+    for now in _positions(settings, done):
         place = int(choice.integers(len(pool)))
-        walkers = pool[place]
-        _set_rate(optimiser, settings, progress)
-        if progress >= 1 - settings.fixed_norms:
-            fix_statistics(network)
-        q_table, _ = network(walkers.state)
-        loss = row_loss(q_table, walkers.values(settings), walkers.state.graphs, settings.loss)
-        optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
-        losses.append(loss.detach())
-        walkers.advance(q_table.detach(), _explore(settings, progress), settings, generator)
-        if walkers.uses == settings.uses:
+        losses.append(_step(network, optimiser, pool[place], settings, now.progress, generator))
+        if pool[place].uses == settings.uses:
             pool[place] = Walkers.on(next(graphs), settings, device, generator)
-        if (step + 1) % 500 == 0:
-            told(f"step {step + 1}, {progress:.0%} done: loss {torch.stack(losses[-500:]).mean():.3f}")
+        if now.step % TELL_EVERY == 0:
+            told(f"step {now.step}, {now.progress:.0%} done: loss {torch.stack(losses).mean():.3f}")
+            losses.clear()
+        if checkpoint is not None and time.monotonic() - written > CHECKPOINT_S:
+            _write(checkpoint, settings, network, optimiser, now)
+            written = time.monotonic()
     graphs.close()
     return network.eval()
 
 
-def _progress(settings: UniversalSettings) -> Iterator[float]:
-    """How much of the training is done before each step, by steps or by time, whichever is further."""
-    began = time.monotonic()
-    for step in range(settings.steps):
-        passed = (time.monotonic() - began) / settings.seconds if settings.seconds else 0.0
+def _step(
+    network: QNetwork,
+    optimiser: torch.optim.AdamW,
+    walkers: Walkers,
+    settings: UniversalSettings,
+    progress: float,
+    generator: torch.Generator,
+) -> Tensor:
+    """Q learns the rows of the walkers' states, and they move: the loss."""
+    _set_rate(optimiser, settings, progress)
+    if progress >= 1 - settings.fixed_norms:
+        fix_statistics(network)
+    q_table, _ = network(walkers.state)
+    loss = row_loss(q_table, walkers.values(settings), walkers.state.graphs, settings.loss)
+    optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(network.parameters(), MOST_GRADIENT)
+    optimiser.step()
+    walkers.advance(q_table.detach(), _explore(settings, progress), settings, generator)
+    return loss.detach()
+
+
+# ---- how far a training is ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a training is.
+
+    Attributes:
+        step: optimiser steps, the present one included.
+        seconds: spent on them.
+        progress: the share of the training that was done before this step, by steps or by time, whichever is more.
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    progress: float = 0.0
+
+
+def _positions(settings: UniversalSettings, done: Position) -> Iterator[Position]:
+    """The steps that are left, while there is time."""
+    began = time.monotonic() - done.seconds
+    for step in range(done.step, settings.steps):
+        seconds = time.monotonic() - began
+        passed = seconds / settings.seconds if settings.seconds else 0.0
         if passed >= 1:
             return
-        yield max(step / settings.steps, passed)
+        yield Position(step + 1, seconds, max(step / settings.steps, passed))
+
+
+def _write(
+    path: Path, settings: UniversalSettings, network: QNetwork, optimiser: torch.optim.AdamW, now: Position
+) -> None:
+    saving.check_finite(network.state_dict(), f"step {now.step}, so {path} is not written")
+    tensors = {f"network.{name}": value for name, value in network.state_dict().items()}
+    tensors |= {f"optimiser.{name}": value for name, value in optimiser_tensors(optimiser).items()}
+    saving.save(path, tensors, {"position": asdict(now), "settings": asdict(settings)})
+
+
+def _resumed(
+    path: Path | None, settings: UniversalSettings, network: QNetwork, optimiser: torch.optim.AdamW
+) -> Position:
+    """Load a checkpoint if there is one, and say where it was written."""
+    if path is None or not path.exists():
+        return Position()
+    tensors, facts = saving.load(path)
+    if facts["settings"] != asdict(settings):
+        raise InputError(f"{path} is of a training with other settings: choose another folder or remove it")
+    parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimiser": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts[part][rest] = value
+    network.load_state_dict(parts["network"])
+    load_optimiser_tensors(optimiser, parts["optimiser"])
+    return Position(**facts["position"])
 
 
 def _set_rate(optimiser: torch.optim.Optimizer, settings: UniversalSettings, progress: float) -> None:

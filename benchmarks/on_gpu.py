@@ -3,7 +3,7 @@ r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy
     PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 540 --workers 14 \
         ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one
     PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 560 --workers 6 \
-        universal:any:base,binary,layer-norm,wide,foresight,imitation:400
+        universal:any:base,binary,batch-norm,deep,wide,imitation:400
 
 The second command trains variants of the universal agent (`maggnn_paper.universal.jobs`) for 400 seconds each, side by
 side, and tests them; the agents come back in `OUT/agents*.tar.gz`.

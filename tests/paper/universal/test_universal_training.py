@@ -19,7 +19,7 @@ from maggnn_paper.universal.training import UniversalSettings, fresh_network, ro
 
 TINY = UniversalSettings(
     encoder=EncoderConfig(num_layers=5, hidden=32, residual=True, marking="distance"),
-    steps=500,
+    steps=400,
     walkers=4,
     batches=6,
     fixed_norms=0.3,
@@ -35,10 +35,11 @@ def _forbid_our_own_families(monkeypatch):
     monkeypatch.setattr(training, "forbidden_hashes", lambda: ours)
 
 
-def test_a_short_training_beats_random_moves_on_fresh_graphs(tmp_path):
+def test_a_short_training_beats_random_moves_on_fresh_graphs(tmp_path, monkeypatch):
     said = []
+    monkeypatch.setattr(training, "TELL_EVERY", TINY.steps)
     network = train(TINY, told=said.append)
-    assert len(said) == 1 and "step 500" in said[0]
+    assert len(said) == 1 and "step 400" in said[0]
     checked = validate(network, TINY, draws=1)
     untrained = validate(fresh_network(TINY).eval(), TINY, draws=1)
     assert checked.fineness[0] == untrained.fineness[0] < checked.most

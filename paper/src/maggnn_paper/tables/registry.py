@@ -87,7 +87,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "molecules": (*molecules.METHODS, "central-marks", "mag-gnn-dqn", *baselines.METHODS),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
-        "families": (families.UNIVERSAL, *families.AGENTS),
+        "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:
@@ -114,7 +114,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
-        "agents": {name: name for name in travellers.AGENTS},
+        "agents": {name: name for name in travellers.RECIPES},
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has a single row: leave --row out")

@@ -377,7 +377,7 @@ def validate(
             states = search(network, state, settings.walk_length, "simultaneous", generator=generator)
             values = [values_of(batch, own.tuples, settings.fineness).mean(dim=1) for own in states]
             figures.append(torch.stack(values).cpu())  # [t + 1, B]
-            # Without a table the best that is known is what the searches and their neighbours reach.
+            # Without a table the best that is known is what the searches reach.
             reached = walkers.table.values.flatten(1) if walkers.table is not None else torch.stack(values, dim=1)
             best.append(reached.amax(dim=1).cpu())
     fineness, most = torch.cat(figures, dim=1).mean(dim=1), torch.cat(best).mean()

@@ -26,10 +26,10 @@ BASE = UniversalSettings(
     steps=100_000,
     walkers=12,
     batches=40,
-    uses=40,
+    uses=48,
     peak_rate=3e-3,
     fixed_norms=0.25,
-    curriculum=CurriculumSettings(most_nodes=80, batch_nodes=2_048, graphs=320),
+    curriculum=CurriculumSettings(most_nodes=100, batch_nodes=2_048, graphs=320),
 )
 """The training for a GPU that the variants change; its steps are more than the time allows."""
 

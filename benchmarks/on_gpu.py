@@ -3,6 +3,11 @@ r"""Trainings of the paper's tables on a machine that has only torch, PyG, numpy
     PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 540 --workers 14 \
         ablation:zinc_distance "molecules:zinc_distance:mag-gnn,mag-gnn-pre:8" agents:rings,rings_one \
         brec:all/finest:gin,mag-gnn:10
+    PYTHONPATH=src:paper/src MAGGNN_DATA=... python benchmarks/on_gpu.py OUT --seconds 560 --workers 6 \
+        universal:any:base,binary,batch-norm,deep,wide,imitation:400
+
+The second command trains variants of the universal agent (`maggnn_paper.universal.jobs`) for 400 seconds each, side by
+side, and tests them; the agents come back in `OUT/agents*.tar.gz`.
 
 Every job's result is a file of `OUT/jobs` as soon as it is there; `OUT/results.tar.gz` holds all of them at the end.
 Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
@@ -19,7 +24,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,15 +35,25 @@ from maggnn_paper.brec.reproduce import BrecJob
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
 from maggnn_paper.tables import ablation, molecules, passes, theorem2, travellers
+from maggnn_paper.universal.jobs import AGENT, UniversalJob, run_universal
+from maggnn_paper.universal.jobs import in_words as universal_in_words
 
 MOST_BYTES = 12_000_000
 """Of the models in one archive."""
 
 
-def jobs_of(what: str) -> list[Job] | list[BrecJob]:
-    """The jobs of `table:row[:names][:runs]`; `all/finest` is the test `finest` of all categories of BREC."""
+AnyJob = Job | BrecJob | UniversalJob
+
+
+def jobs_of(what: str) -> Sequence[AnyJob]:
+    """The jobs of `table:row[:names][:runs]`, or of `universal:any[:variants][:seconds]`.
+
+    `brec:all/finest` is the test `finest` of all categories of BREC.
+    """
     table, row, *rest = what.split(":")
     names = rest[0].split(",") if rest and rest[0] else []
+    if table == "universal":
+        return universal_jobs(names or ["base"], float(rest[1]) if len(rest) > 1 else UniversalJob.seconds)
     runs = int(rest[1]) if len(rest) > 1 else 1
     if table == "ablation":
         return ablation.jobs(row, runs, [name.replace("/", ", ") for name in names])
@@ -53,9 +68,17 @@ def jobs_of(what: str) -> list[Job] | list[BrecJob]:
     return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]
 
 
-def _work(job: Job | BrecJob) -> tuple[Callable, Callable]:
+def universal_jobs(variants: list[str], seconds: float) -> list[UniversalJob]:
+    """One training for each variant; they share the processors that make graphs."""
+    makers = max(1, (len(os.sched_getaffinity(0)) - len(variants)) // len(variants))
+    return [UniversalJob(variant, seconds, makers) for variant in variants]
+
+
+def work(job: AnyJob) -> tuple[Callable, Callable]:
     """What measures a job, and what says its result in words."""
-    return (brec.run_job, brec.in_words) if isinstance(job, BrecJob) else (run_job, in_words)
+    if isinstance(job, BrecJob):
+        return brec.run_job, brec.in_words
+    return (run_universal, universal_in_words) if isinstance(job, UniversalJob) else (run_job, in_words)
 
 
 def method_and_runs(method: str, runs: int) -> tuple:
@@ -81,13 +104,13 @@ def main() -> None:
     jobs = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
     stop_daemon = share_the_card()
     pool = ProcessPoolExecutor(options.workers, get_context("spawn"), single_thread)
-    futures = {pool.submit(run_and_keep, job, _work(job)[0], folder): job for job in jobs}
+    futures = {pool.submit(run_and_keep, job, work(job)[0], folder): job for job in jobs}
     try:
         for number, future in enumerate(as_completed(futures, timeout=options.seconds), start=1):
             job = futures[future]
             seconds = time.monotonic() - began
             try:
-                words = _work(job)[1](job, future.result())
+                words = work(job)[1](job, future.result())
             except Exception as error:
                 words = f"failed: {error!r}"[:600]
             print(f"{seconds:4.0f} s [{number}/{len(jobs)}] {job.name}  {words}", flush=True)
@@ -108,7 +131,11 @@ def pack(folder: Path, out: Path, models: str) -> None:
         path for name in sorted(done) if models and name.startswith(models) for path in (folder / name).glob("m*")
     ]
     unfinished = [path for path in sorted(folder.glob(f"*/{CHECKPOINT}")) if path.parent.name not in done]
+    agents = [
+        path for name in (AGENT, "families.json", "log.txt") for path in sorted(folder.glob(f"universal_*/{name}"))
+    ]
     named = {"results.tar.gz": results}
+    named |= {f"agents{number}.tar.gz": paths for number, paths in enumerate(_small(agents), 1)}
     named |= {f"models{number}.tar.gz": paths for number, paths in enumerate(_small(wanted), 1)}
     named |= {f"unfinished{number}.tar.gz": paths for number, paths in enumerate(_small(unfinished), 1)}
     for name, paths in named.items():

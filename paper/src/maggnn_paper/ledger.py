@@ -34,6 +34,7 @@ TABLES = (
     "theorem2",
     "demo",
     "ceilings",
+    "families",
     "relabelling",
     "motivation",
     "brec_paper",
@@ -87,14 +88,28 @@ BENCH_METHODS = ("mpnn", *(f"pyg-{name}+{how}" for name in ("gin", "i2gnn") for 
 """Further methods that only tables whose name begins with `bench_` may use."""
 
 CEILING_METHODS = ("refinement",)
-"""Colour refinement, which learns nothing, in table `ceilings` alone."""
+"""Colour refinement, which learns nothing, in tables `ceilings` and `families` alone."""
 
 PEOPLE_METHODS = ("fingerprint-forest", "descriptor-boosting")
 """The cheap rivals of a model's card, in table `people` alone."""
 
-METRICS = ("accuracy", "auroc", "mae", "pairs", "ms", "mb", "score", "moves", "difference")
+METRICS = (
+    "accuracy",
+    "auroc",
+    "mae",
+    "pairs",
+    "ms",
+    "mb",
+    "score",
+    "moves",
+    "difference",
+    "fineness",
+    "finest",
+    "telling",
+)
 """What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves,
-difference that of two answers; further `exponent_<what>`."""
+difference that of two answers; fineness the colours of a stable colouring over |V|, finest and telling shares of
+tuples; further `exponent_<what>`."""
 
 EXPONENT_PREFIX = "exponent_"
 
@@ -168,7 +183,8 @@ class LedgerRow:
             _check_type(name, getattr(self, name), annotation)
         _check_allowed("table", self.table, TABLES)
         kind = "bench" if self.table.startswith("bench_") else self.table
-        more = {"bench": BENCH_METHODS, "people": PEOPLE_METHODS, "ceilings": CEILING_METHODS}.get(kind, ())
+        ceilings = {"ceilings": CEILING_METHODS, "families": CEILING_METHODS}
+        more = ({"bench": BENCH_METHODS, "people": PEOPLE_METHODS} | ceilings).get(kind, ())
         _check_allowed("method", self.method, METHODS + more)
         if not (self.metric.startswith(EXPONENT_PREFIX) and len(self.metric) > len(EXPONENT_PREFIX)):
             _check_allowed("metric", self.metric, METRICS)

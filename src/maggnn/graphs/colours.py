@@ -22,7 +22,7 @@ ODD = -0x61C8864680B583EB
 
 
 class Refined(NamedTuple):
-    """The stable colouring of every copy: a hash of its colours, and how many different ones there are.
+    """A colouring of every copy: a hash of its colours, and how many different ones there are.
 
     Shapes:
         hashes, num_colours: [B, M].
@@ -49,7 +49,7 @@ def mix(values: Tensor) -> Tensor:
 def row_hashes(features: Tensor) -> Tensor:
     """A number for each row of features [R, F], equal for equal rows, [R]."""
     bits = (features.flatten(1).double() + 0.0).contiguous().view(torch.long)  # adding 0 makes -0 and 0 one
-    column = mix(torch.arange(1, bits.shape[1] + 1))
+    column = mix(torch.arange(1, bits.shape[1] + 1, device=bits.device))
     return mix(mix(bits + column).sum(1))
 
 
@@ -82,7 +82,10 @@ class Edges(NamedTuple):
         receivers = degree.argsort(descending=True)
         first_edge, falling = graphs.edge_offsets[receivers], degree[receivers]
         most = int(falling[0]) if len(falling) else 0
-        messages = [message[first_edge[: int((falling > step).sum())] + step] for step in range(most)]
+        # How many receivers have more than 0, 1, ... incoming edges: asked of a GPU once.
+        at_most = torch.searchsorted(falling.flip(0), torch.arange(most, device=falling.device), right=True)
+        lengths = len(falling) - at_most
+        messages = [message[first_edge[:length] + step] for step, length in enumerate(lengths.tolist())]
         return cls(sender, kind, messages, receivers.argsort())
 
 
@@ -98,7 +101,38 @@ def next_colours(edges: Edges, colours: Tensor) -> Tensor:
 
 
 def readout(graphs: GraphBatch, colours: Tensor) -> Refined:
-    """The multiset of each copy's colours as a hash, and how many different ones there are, [B, M] each."""
+    """The multiset of each copy's colours as a hash, and how many different ones there are, [B, M] each.
+
+    Results are the same on a CPU and on a GPU.
+    """
     table = graphs.padded(colours, 0)  # [B, V, M]
-    ordered = np.sort(table.numpy(), axis=1)  # several times as fast as torch's
-    return Refined(mix(table.sum(1)), torch.from_numpy((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1))
+    if table.device.type == "cpu":
+        ordered = np.sort(table.numpy(), axis=1)  # several times as fast as torch's
+        counts = torch.from_numpy((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1)
+    else:
+        counts = (table.sort(dim=1).values.diff(dim=1) != 0).sum(dim=1) + 1
+    return Refined(mix(table.sum(1)), counts - _has_padding(graphs))
+
+
+def entropy(graphs: GraphBatch, colours: Tensor) -> Tensor:
+    """The entropy, in nats, of the colour of a uniformly random node of each copy, [B, M], double precision.
+
+    With classes of s nodes among n it is log n - (1 / n) times the sum of s log s. It is log n where every node has a
+    colour of its own, and 0 where all nodes share one.
+    """
+    ordered = graphs.padded(colours, 0).sort(dim=1).values  # [B, V, M]
+    place = torch.arange(ordered.shape[1], device=colours.device)[:, None]
+    changes = ordered.diff(dim=1) != 0  # [B, V - 1, M]
+    first = torch.nn.functional.pad(changes, (0, 0, 1, 0), value=True)
+    last = torch.nn.functional.pad(changes, (0, 0, 0, 1), value=True)
+    begin = torch.where(first, place, 0).cummax(dim=1).values
+    size = torch.where(last, place + 1 - begin, 1).double()  # 1, whose logarithm is 0, where no class ends
+    total = (size * size.log()).sum(dim=1)  # [B, M]
+    num_nodes = graphs.num_nodes.double()[:, None]
+    padding = (graphs.max_num_nodes - num_nodes).clamp(min=1)
+    return num_nodes.clamp(min=1).log() - (total - padding * padding.log()) / num_nodes.clamp(min=1)
+
+
+def _has_padding(graphs: GraphBatch) -> Tensor:
+    """1 where a graph has fewer nodes than the largest, so that its table has cells of padding, else 0: [B, 1]."""
+    return (graphs.num_nodes < graphs.max_num_nodes).long()[:, None]

@@ -54,6 +54,11 @@ class PretrainedAgent:
         network.load_state_dict(self.weights)
         return network.eval()
 
+    @property
+    def moves_tuples_alone(self) -> bool:
+        """Whether it looks at no tuple but the one that it moves: then any number of tuples is as good as one."""
+        return not self.weights["all_tuples.weight"].any() and self.shape.history == "zero"
+
     def check(self, agent: AgentConfig) -> None:
         """Whether a model with these settings can use it."""
         if agent.tuple_order != self.tuple_order:
@@ -64,7 +69,7 @@ class PretrainedAgent:
         if agent.history != self.shape.history:
             raise InputError(f"agent {self.name} has agent.history = {self.shape.history}, not {agent.history}")
         own = self.config.agent
-        if (agent.num_tuples, agent.actions) != (own.num_tuples, own.actions):
+        if (agent.num_tuples, agent.actions) != (own.num_tuples, own.actions) and not self.moves_tuples_alone:
             warnings.warn(
                 f"agent {self.name} learned with agent.num_tuples = {own.num_tuples} and actions = {own.actions}; "
                 "it may do less well with others",

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import Edges, Refined, mix, next_colours, readout, row_hashes
+from maggnn.graphs.colours import Edges, Refined, entropy, mix, next_colours, readout, row_hashes
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.marking import mark_sets
 from maggnn.model.tuples import tuples_at
@@ -30,7 +30,7 @@ MOST_COPIES = 1 << 26
 
 
 def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
-    """Refine every copy until its own number of colours no longer grows, on the CPU.
+    """Refine every copy until its own number of colours no longer grows.
 
     Copies that refinement cannot tell apart gain colours in the same rounds and end in the same one. Copies whose
     hashes agree in the round in which both have come to rest agree ever after: each colour's neighbourhood is then a
@@ -39,23 +39,50 @@ def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
     Shapes:
         tuples: [B, M, k].
     """
+    hashes = torch.zeros(tuples.shape[:2], dtype=torch.long, device=tuples.device)
+    counts = torch.zeros_like(hashes)
+    for copies, _, refined in _stable_copies(graphs, tuples):
+        hashes[:, copies], counts[:, copies] = refined
+    return Refined(hashes, counts)
+
+
+def stable_entropy(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """The entropy of the stable colouring of every copy, in nats, [B, M], double precision.
+
+    Shapes:
+        tuples: [B, M, k].
+    """
+    result = torch.zeros(tuples.shape[:2], dtype=torch.float64, device=tuples.device)
+    for copies, colours, _ in _stable_copies(graphs, tuples):
+        result[:, copies] = entropy(graphs, colours)
+    return result
+
+
+def _stable_copies(graphs: GraphBatch, tuples: Tensor) -> Iterator[tuple[Tensor, Tensor, Refined]]:
+    """The copies as they come to rest in all graphs of the batch.
+
+    Yields:
+        Which of the M copies these are [R], the stable colours of their nodes [N, R], and hashes and numbers of
+        colours [B, R], each of the round in which its own graph's copy came to rest.
+    """
     colours, edges = first_colours(graphs, tuples), Edges.of(graphs)  # [N, M]
     hashes, counts = readout(graphs, colours)  # [B, M] each
-    at_rest = torch.zeros_like(hashes, dtype=torch.bool)
-    live = torch.arange(tuples.shape[1])  # the copies that some graph still refines
+    resting = torch.zeros_like(hashes, dtype=torch.bool)
+    live = torch.arange(tuples.shape[1], device=tuples.device)  # the copies that some graph still refines
     for _ in range(graphs.max_num_nodes):  # a round adds a colour or is the last: there are at most |V|
         colours = next_colours(edges, colours)
-        new_hashes, new_counts = readout(graphs, colours)  # [B, live]
-        resting = at_rest[:, live]
-        hashes[:, live] = torch.where(resting, hashes[:, live], new_hashes)
-        at_rest[:, live] = resting | (new_counts == counts[:, live])
-        counts[:, live] = new_counts
-        moving = ~at_rest[:, live].all(0)
-        if not moving.all():
-            live, colours = live[moving], colours[:, moving]
+        new_hashes, new_counts = readout(graphs, colours)  # [B, live] each
+        hashes = torch.where(resting, hashes, new_hashes)
+        resting = resting | (new_counts == counts)
+        counts = new_counts
+        done = resting.all(0)
+        if done.any():
+            yield live[done], colours[:, done], Refined(hashes[:, done], counts[:, done])
+            live, colours, hashes, counts, resting = (
+                values[..., ~done] for values in (live, colours, hashes, counts, resting)
+            )
         if not len(live):
             break
-    return Refined(hashes, counts)
 
 
 def first_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:

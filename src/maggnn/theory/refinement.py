@@ -38,7 +38,7 @@ def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
 
 
 def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """The colour of every node of every copy when refinement has come to rest, on the CPU.
+    """The colour of every node of every copy when refinement has come to rest.
 
     All copies go through as many rounds as the largest graph has nodes, so that colours of different copies and of
     relabelled graphs can be compared.

@@ -49,7 +49,7 @@ def miniature(tmp_path, monkeypatch):
     for module in (molecules, cycles, baselines):
         monkeypatch.setattr(module, "TESTS", 3)
     monkeypatch.setattr(molecules, "STARTS", 4)
-    monkeypatch.setattr(travellers, "TESTS", dict.fromkeys(pretrained.AGENTS, 2))
+    monkeypatch.setattr(travellers, "TESTS", dict.fromkeys(travellers.RECIPES, 2))
 
 
 def tiny_recipe(name):
@@ -94,7 +94,7 @@ def test_agents_are_saved_with_their_config_and_row(agents, tmp_path):
     assert [row.dataset for row in agents] == [
         name for name in ("cycle3", "cycle6", "sr25", "zinc_rings") for _ in range(3)
     ]
-    for name, first in zip(pretrained.AGENTS, agents[::3], strict=True):
+    for name, first in zip(travellers.RECIPES, agents[::3], strict=True):
         path = tmp_path / "agents" / f"{name}.safetensors"
         assert path.stat().st_size < 3_000_000
         agent = pretrained.pretrained_agent(name)

@@ -83,7 +83,7 @@ def number(value: float | None, metric: str) -> str:
         return ">99.99" if value < 100 and f"{value:.2f}" == "100.00" else f"{value:.2f}"
     if metric in ("mae", "difference"):
         return f"{value:#.3g}".removesuffix(".")
-    if metric == "score":
+    if metric in ("score", "fineness", "finest", "telling"):
         return ">0.999" if value < 1 and f"{value:.3f}" == "1.000" else f"{value:.3f}"
     if metric.startswith(ledger.EXPONENT_PREFIX):
         return f"{value:.2f}"

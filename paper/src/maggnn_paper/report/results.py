@@ -38,6 +38,10 @@ TITLES = {
         "What marks can tell apart at all",
         "Pairs of BREC whose marked copies differ under colour refinement, exact and without training, and its time.",
     ),
+    "families": (
+        "One agent on families it has never seen",
+        "After t moves: fineness of the stable colouring / share of finest tuples / share of telling tuples.",
+    ),
     "relabelling": (
         "Other numbers for the nodes",
         "The largest difference of answers for a graph and for its relabellings; random marks are the control.",
@@ -106,6 +110,8 @@ def _section(table: str, rows: list[LedgerRow]) -> str:
         parts.append(_list(rows))
     elif table == "passes":
         parts += [_passes_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
+    elif table == "families":
+        parts.append(_families(rows))
     elif table == "moves":
         parts += [_moves_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
     else:
@@ -153,6 +159,21 @@ def _passes_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:
         [str(passes), *(_cell(cells.get((passes, way)), None, notes) for way in WAYS)] for passes in range(1, most + 1)
     ]
     return f"**{dataset}**\n\n{markdown(['passes', *WAYS], body)}"
+
+
+def _families(rows: list[LedgerRow]) -> str:
+    """One line for each agent, family and method, one column for each number of moves: three shares in a cell."""
+    lines: dict[tuple[str, Setting], dict[int | None, list[str]]] = {}
+    for row in rows:
+        line = lines.setdefault((row.dataset, dataclasses.replace(Setting.of(row), t=None)), {})
+        line.setdefault(row.t, []).append(number(row.mean, row.metric))
+    moves = sorted({row.t for row in rows if row.t is not None})
+    body = []
+    for dataset, setting in sorted(lines, key=lambda key: (key[0], key[1].order)):
+        cells = [" / ".join(lines[dataset, setting].get(t, [])) for t in (*moves, None)]
+        body.append([dataset, setting.method, setting.text, *cells, setting.hardware or "–"])
+    header = ["agent>family", "method", "setting", *(f"t={t}" for t in moves), "all tuples", "hardware"]
+    return markdown(header, body)
 
 
 def _moves_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:

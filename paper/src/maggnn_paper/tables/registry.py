@@ -15,6 +15,7 @@ from maggnn_paper.tables import (
     ceilings,
     cycles,
     demo,
+    families,
     molecules,
     motivation,
     moves,
@@ -34,6 +35,7 @@ TABLES = {
     "theorem1": theorem1.reproduce,
     "theorem2": theorem2.reproduce,
     "ceilings": ceilings.reproduce,
+    "families": families.reproduce,
     "relabelling": relabelling.reproduce,
     "motivation": motivation.reproduce,
     "brec": brec.reproduce,
@@ -50,10 +52,10 @@ TABLES = {
 }
 
 
-ALONE = ("training_time", "theorem1", "ceilings", "relabelling", "demo")
+ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo")
 """Measured in one process: no workers to choose."""
 
-ONCE = ("training_time", "theorem1", "ceilings", "relabelling", "agents")
+ONCE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "agents")
 """Trained once: no runs to choose."""
 
 
@@ -85,6 +87,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "molecules": (*molecules.METHODS, "central-marks", "mag-gnn-dqn", *baselines.METHODS),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
+        "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:
@@ -104,13 +107,14 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "passes": {dataset: dataset for dataset in passes.DATASETS},
         "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
+        "families": {family: family for family in families.FAMILIES},
         "demo": {row: row for row in (demo.TIME, *demo.SETS.values())},
         "cycles": {dataset: dataset for dataset in (*cycles.NODE_SETS, *cycles.ROOTED_SETS, *cycles.NEIGHBOUR_SETS)},
         "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
-        "agents": {name: name for name in travellers.AGENTS},
+        "agents": {name: name for name in travellers.RECIPES},
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has a single row: leave --row out")

@@ -1,4 +1,7 @@
-"""The agents that come with the package: trained by ORD on bare graphs, tested at home, saved with that row."""
+"""The agents that come with the package and have a data set of their own: trained by ORD, tested, saved with that row.
+
+The universal agent, which has none, is trained and tested by `maggnn_paper.universal`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from maggnn.model.pretrained import AGENT_FOLDER, AGENTS, save_agent
+from maggnn.model.pretrained import AGENT_FOLDER, save_agent
 from maggnn.model.saving import load_model
 from maggnn_paper.jobs.job import Job, run_jobs
 from maggnn_paper.jobs.summary import score_row
@@ -23,7 +26,7 @@ CANDIDATES: dict[str, tuple[str, tuple[str, ...]]] = {
 """Agents that were tried and are not in the package: the recipe and what is set."""
 
 
-def agent_jobs(names: Sequence[str] = AGENTS) -> list[Job]:
+def agent_jobs(names: Sequence[str] = tuple(RECIPES)) -> list[Job]:
     """One training an agent."""
     made = []
     for name in names:
@@ -34,7 +37,7 @@ def agent_jobs(names: Sequence[str] = AGENTS) -> list[Job]:
 
 
 def reproduce(
-    folder: Path, workers: int = 1, agents: Path | None = None, datasets: Sequence[str] = AGENTS
+    folder: Path, workers: int = 1, agents: Path | None = None, datasets: Sequence[str] = tuple(RECIPES)
 ) -> list[LedgerRow]:
     """Train what is not in `folder` yet and save the agents, in the package unless `agents` names another folder.
 

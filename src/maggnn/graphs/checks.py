@@ -19,6 +19,9 @@ from maggnn.graphs.batch import Level, owner_of
 MOST_MOVED = 1e-4
 """In units of a column's spread: what rounding to float32 may move a target by."""
 
+MOST_NODES = 100_000_000
+"""Of one graph: the numbers of its nodes alone take a gigabyte."""
+
 NEEDS_A_NODE = "every graph needs at least one node to mark"
 
 
@@ -142,12 +145,15 @@ def short_floats(values: Tensor) -> Tensor:
 
 
 def _check_nodes(num_nodes: Tensor) -> None:
-    """Some graphs, each with a node."""
+    """Some graphs, each with a node and none with more than memory holds: a large number is quickly written."""
     if num_nodes.numel() == 0:
         raise InputError("no graphs: a data set needs at least one graph")
     if bool((num_nodes < 1).any()):
         graph = int((num_nodes < 1).nonzero()[0])
         raise InputError(f"graph {graph} has no nodes: {NEEDS_A_NODE}")
+    if bool((num_nodes > MOST_NODES).any()):
+        graph = int((num_nodes > MOST_NODES).nonzero()[0])
+        raise InputError(f"graph {graph} has {int(num_nodes[graph]):,} nodes: at most {MOST_NODES:,} can be read")
 
 
 def _check_rows(name: str, value: Tensor | None, *allowed: int) -> None:

@@ -255,3 +255,10 @@ def test_graph6_refuses_what_it_cannot_hold():
         to_graph6(pack_networkx([nx.DiGraph([(0, 1)])]))
     with pytest.raises(InputError, match="simple graphs only"):
         to_graph6(pack_networkx([nx.Graph([(0, 0)])]))
+
+
+@pytest.mark.parametrize("read", [pack_pyg, batch_from_pyg])
+def test_a_number_of_nodes_that_no_memory_holds_is_refused(read):
+    huge = Data(edge_index=torch.zeros(2, 0, dtype=torch.long), num_nodes=10**12)
+    with pytest.raises(InputError, match=r"graph 0 has 1,000,000,000,000 nodes: at most 100,000,000 can be read"):
+        read([huge] if read is pack_pyg else huge)

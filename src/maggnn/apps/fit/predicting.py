@@ -194,7 +194,7 @@ def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
         answers = fitted.predict(graphs_of(molecules.arrays), seed=seed, memory_mb=budget).numpy()
-        finite = [bool(np.isfinite(answer).all()) for answer in answers]
+        finite = np.isfinite(answers).all(axis=1).tolist()
         for column, values in zip(columns, _values(answers, facts), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):
                 column[row] = value if good else None

@@ -1,14 +1,15 @@
 """`maggnn predict`: answers for a table of any length, in bounded memory, going on where a killed run stopped.
 
-Worker processes turn SMILES into arrays while this process answers. The seed of a chunk is its number, so answers
-depend neither on the number of workers nor on interruptions.
+Worker processes turn SMILES into arrays while threads of this process answer, a chunk each. The seed of a chunk is its
+number, so answers depend neither on the number of workers nor on interruptions.
 """
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import hashlib
 import os
+import threading
 import time
 import warnings
 from collections import deque
@@ -17,7 +18,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -40,6 +41,7 @@ from maggnn.apps.fit.row_files import (
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
+from maggnn.model.runtime import pick_device
 
 ROWS = 2048
 """Rows a chunk: enough that sending and writing cost little, few enough that memory stays small."""
@@ -51,8 +53,14 @@ REASON = "reason"
 UNSEEN = "predicted, but it holds an element, a bond or another feature that training never saw"
 NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
-Work = tuple[int, Chunk, Future[Featurised] | None]
-"""A chunk's number, its rows, and its molecules; None where the answers are there already."""
+THREADS_A_WORKER = 2
+"""Threads that answer for each worker: answering takes about twice as long as featurising."""
+
+Answers = tuple[list[list[Any]], int]
+"""The columns to add to a chunk, and how many of its rows have no prediction."""
+
+Work = tuple[int, Chunk, Future[Answers] | None]
+"""A chunk's number, its rows, and its answers; None where they are there already."""
 
 
 def predict_table(
@@ -72,7 +80,7 @@ def predict_table(
     parts, names = Parts(out), [*source.names, *added]
     with parts.only_here():
         if parts.begin(_identity(model, source, out), overwrite):
-            with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
+            with warnings.catch_warnings(), shown(source.num_rows) as on_row:
                 warnings.simplefilter("ignore", UnseenWarning)  # the row says so
                 rows, without = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
             parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
@@ -84,17 +92,6 @@ def predict_table(
 def _number_place(names: Sequence[str]) -> int:
     """A column that is empty where there is no prediction: the last before the reason, which holds numbers."""
     return len(names) - 2
-
-
-@contextlib.contextmanager
-def _threads_beside(workers: int) -> Iterator[None]:
-    """Leave the workers their cores: threads that wait for one another on shared cores halve the rate."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(min(before, max(1, (os.cpu_count() or 1) - workers)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def answer_names(facts: Facts) -> list[str]:
@@ -136,13 +133,13 @@ def _make_parts(
     numbers = len(fitted.facts.classes) or len(fitted.facts.targets)
     labels = [None] if fitted.facts.classes else []
     types = [*source.types, *labels, *[_number_type(fitted)] * numbers, None]
-    with _featurisers(workers, source.num_rows) as pool:
+    with _featurisers(workers, source.num_rows) as pool, _Answering(fitted, workers) as answering:
         try:
-            for number, chunk, future in _ahead(fitted.facts, source, parts, pool, AHEAD * workers):
+            for number, chunk, future in _ahead(source, parts, pool, answering, AHEAD * workers):
                 if future is None:  # an earlier run made it
                     without += count_rows(parts.path(number), kind, _number_place(names))[1]
                 else:
-                    columns, lacking = answered(fitted, chunk, future.result(), number)
+                    columns, lacking = future.result()
                     without += lacking
                     if kind == ".csv":
                         columns = [[cell_text(value) for value in column] for column in columns]
@@ -154,6 +151,7 @@ def _make_parts(
             raise InputError("a worker process died (out of memory?): the same command goes on") from error
         finally:
             pool.shutdown(cancel_futures=True)
+            answering.threads.shutdown(cancel_futures=True)
     return rows, without
 
 
@@ -164,27 +162,60 @@ def _featurisers(workers: int, num_rows: int) -> Executor:
     return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)
 
 
+class _Answering:
+    """Threads that answer, each with an engine of its own and on one core: chunks do not wait for one another.
+
+    On a GPU there is one thread, since recordings of two engines would disturb each other.
+    """
+
+    def __init__(self, fitted: FittedModel, workers: int) -> None:
+        self.features, self._fitted, self._own = fitted.facts.features, fitted, threading.local()
+        self._num_threads = torch.get_num_threads()
+        on_gpu = pick_device("auto").type == "cuda"
+        count = 1 if on_gpu else min(os.cpu_count() or 1, THREADS_A_WORKER * workers)
+        self.threads = ThreadPoolExecutor(count, initializer=self._begin)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.threads.shutdown()
+        torch.set_num_threads(self._num_threads)
+
+    def submit(self, chunk: Chunk, molecules: Future[Featurised], seed: int) -> Future[Answers]:
+        """The answers for a chunk whose molecules are on their way."""
+        return self.threads.submit(self._answer, chunk, molecules, seed)
+
+    def _begin(self) -> None:
+        torch.set_num_threads(1)
+        self._own.fitted = copy.copy(self._fitted)  # which makes an engine of its own
+
+    def _answer(self, chunk: Chunk, molecules: Future[Featurised], seed: int) -> Answers:
+        return answered(self._own.fitted, chunk, molecules.result(), seed)
+
+
 def _number_type(fitted: FittedModel) -> str:
     """Answers are as exact as the targets were."""
     scale = fitted.model.targets
     return "double" if scale is not None and scale.mean.dtype == torch.float64 else "number"
 
 
-def _ahead(facts: Facts, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
-    """The chunks in order, some of them on their way through the workers."""
+def _ahead(source: Source, parts: Parts, pool: Executor, answering: _Answering, most: int) -> Iterator[Work]:
+    """The chunks in order, some of them on their way through the workers and the threads that answer."""
     waiting: deque[Work] = deque()
     for number, chunk in enumerate(source.chunks(ROWS)):
         future = None
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            future = pool.submit(featurised_chunk, usable, facts.features)
+            molecules = pool.submit(featurised_chunk, usable, answering.features)
+            future = answering.submit(chunk, molecules, number)
         waiting.append((number, chunk, future))
         if len(waiting) > most:
             yield waiting.popleft()
     yield from waiting
 
 
-def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int) -> tuple[list[list[Any]], int]:
+def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int) -> Answers:
     """The columns to add to a chunk, and how many rows have no prediction."""
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]
@@ -194,7 +225,7 @@ def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
         answers = fitted.predict(graphs_of(molecules.arrays), seed=seed, memory_mb=budget).numpy()
-        finite = np.isfinite(answers).all(axis=1).tolist()
+        finite: list[bool] = list(np.isfinite(answers).all(axis=1))
         for column, values in zip(columns, _values(answers, facts), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):
                 column[row] = value if good else None

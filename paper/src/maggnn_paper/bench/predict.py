@@ -56,7 +56,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         table.write_text("".join(f"{smiles}\n" for smiles in islice(smiles_of("zinc_full_smiles.txt.xz"), count)))
         fitted = _default_model(Path(name))
         runs = [_stages(fitted, table) for _ in range(REPEATS)]
-    best = {stage: min(run[stage] for run in runs) for stage in STAGES}
+    best: dict[str, float] = {stage: min(run[stage] for run in runs) for stage in STAGES}
     best["featurising"] -= best["parsing"]  # which it does as well
     best["all"] = sum(best.values())
     rows = [_row(stage, seconds, count, best) for stage, seconds in best.items()]
@@ -86,7 +86,7 @@ def _stages(fitted: FittedModel, table: Path) -> dict[str, float]:
     """Seconds of the processor that each stage takes for a table."""
     from rdkit import Chem
 
-    took = dict.fromkeys(STAGES, 0.0)
+    took: dict[str, float] = dict.fromkeys(STAGES, 0.0)
     engine, chunks = fitted.engine(CACHE_MB, "cpu"), open_source(table, "").chunks(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenWarning)

@@ -225,7 +225,7 @@ def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
         answers = fitted.predict(graphs_of(molecules.arrays), seed=seed, memory_mb=budget).numpy()
-        finite: list[bool] = list(np.isfinite(answers).all(axis=1))
+        finite = [bool(good) for good in np.asarray(np.isfinite(answers).all(axis=1))]
         for column, values in zip(columns, _values(answers, facts), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):
                 column[row] = value if good else None

@@ -35,13 +35,22 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     if packed.rings is not None:
         return packed
     rings = torch.zeros(len(packed.by_source), dtype=torch.long, device=packed.device)
-    largest = packed.largest_graph
-    for chunk in like_sized(packed.num_edges, lambda count: max(count, largest) * largest, packed.device):
+    count = packed.num_edges // 2 if packed.symmetric else packed.num_edges  # searched from
+    for chunk in like_sized(torch.maximum(packed.num_nodes, count), lambda size: size**2, packed.device):
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
         graph, place = _places(batch)
-        rings[starts[graph] + place] = _search(batch)
+        rings[starts[graph] + place] = _search_one_way(batch) if packed.symmetric else _search(batch)
     return replace(packed, rings=rings)
+
+
+def _search_one_way(graphs: GraphBatch) -> Tensor:
+    """`_search` where every edge is there both ways: from one end, and the edge back has the same ring, [E]."""
+    source, target = graphs.edge_index
+    once = (source < target).nonzero()[:, 0]
+    rings = torch.zeros_like(source)
+    rings[once] = _search(graphs, once)
+    return rings + rings[graphs.by_source]  # edges by source are the edges by target, turned round
 
 
 def _places(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
@@ -51,23 +60,38 @@ def _places(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
     return graph, torch.arange(graph.shape[0], device=graphs.device) - before[graph]
 
 
-def _search(graphs: GraphBatch) -> Tensor:
-    """Breadth first from each edge's source, all edges at once, until its target is met by another way, [E]."""
+def _search(graphs: GraphBatch, edges: Tensor | None = None) -> Tensor:
+    """Breadth first from each edge's source, all edges at once, until its target is met by another way.
+
+    Args:
+        edges: those to search from, in rising order, [E']; all if not given.
+
+    Returns:
+        the category of each of these edges, [E'].
+    """
     graph, place = _places(graphs)
+    edge_index = graphs.edge_index
+    if edges is not None:
+        graph, edge_index = graph[edges], edge_index[:, edges]
     if not torch.compiler.is_exporting() and not len(graph):
         return torch.zeros_like(graph)
     count, size = graphs.num_graphs, graphs.max_num_nodes
-    most = largest(sum_rows(torch.ones_like(graph), graph, count))
+    own = sum_rows(torch.ones_like(graph), graph, count)
+    if edges is not None:
+        place = torch.arange(len(graph), device=graphs.device) - (own.cumsum(0) - own)[graph]
+    most = largest(own)
     joined = either_way(adjacency(graphs))  # [B, V, V]
-    source, target = graphs.local_id.clamp(max=size - 1)[graphs.edge_index].unbind()  # [E]
+    step = joined + torch.eye(joined.shape[1], dtype=joined.dtype, device=joined.device)
+    source, target = graphs.local_id.clamp(max=size - 1)[edge_index].unbind()  # [E']
     row = (graph * most + place) * size  # where an edge's nodes begin in [B, L, V]
     at_source, at_target = row + source, row + target
     met = sum_rows(torch.ones_like(row, dtype=joined.dtype), at_source, count * most * size)
     ring = torch.zeros_like(graph)
     for length in range(2, LARGEST + 1):  # after `length - 1` steps
-        ways = (met.reshape(count, most, size) @ joined).flatten()
-        ways.scatter_add_(0, at_target, -met[at_source])  # not along the edge itself
-        ring = torch.where((ways[at_target] > 0) & (ring == 0), length, ring)
-        met = ((ways + met) > 0).to(joined.dtype)
+        met = (met.reshape(count, most, size) @ step).flatten()
+        ways = met[at_target] - 1  # not along the edge itself; until a ring is found, the target has not been met
+        met.scatter_(0, at_target, ways)
+        met.clamp_(0, 1)
+        ring = torch.where((ways > 0) & (ring == 0), length, ring)
     ring = torch.where(source == target, 0, ring)  # a self-loop is no ring
     return (ring - 2).clamp(min=0)

@@ -10,6 +10,7 @@ Shapes: N nodes of the batch, V the largest graph's, S steps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
@@ -108,12 +109,18 @@ def _at_nodes(graphs: GraphBatch, columns: list[Tensor]) -> Tensor:
 
 
 def _centrality(edges: Tensor) -> Tensor:
-    """Subgraph centrality from dense edges [B, V, V], in double precision and then rounded: [B, V]."""
-    total = torch.ones(edges.shape[:2], dtype=torch.float64, device=edges.device)  # the term of s = 0
-    exact = term = edges.double()
-    for s in range(1, CENTRALITY_TERMS + 1):
-        total = total + term.diagonal(dim1=1, dim2=2)
-        term = term @ exact / (s + 1)
+    """Subgraph centrality from dense edges [B, V, V], in double precision and then rounded: [B, V].
+
+    Powers are made up to half the terms, since (A^(h + s))_vv is the sum over u of (A^h)_vu (A^s)_uv.
+    """
+    powers = [edges.double()]
+    while 2 * len(powers) < CENTRALITY_TERMS:
+        powers.append(powers[-1] @ powers[0])
+    closed = [power.diagonal(dim1=1, dim2=2) for power in powers]  # (A^s)_vv
+    closed += [torch.linalg.vecdot(powers[-1], power.transpose(1, 2)) for power in powers]
+    total = torch.ones_like(closed[0])  # the term of s = 0
+    for s, walks in enumerate(closed, start=1):
+        total = total + walks / math.factorial(s)
     return ((total * 10**DECIMALS).round() / 10**DECIMALS).float()
 
 
@@ -129,13 +136,12 @@ def _returns(edges: Tensor, steps: int) -> list[Tensor]:
 
 def _counts(edges: Tensor) -> list[Tensor]:
     """How many nodes are 1, 2, ... steps away, FARTHEST tables [B, V]."""
-    columns, near = [], edges
-    for closer, near in islice(pairwise(balls(edges)), FARTHEST - 1):
-        columns.append((near - closer).sum(dim=2))
-    reached = near
+    within = list(islice(balls(edges), FARTHEST))
+    reached = within[-1]
     for _ in range(_squarings(edges.shape[1])):
-        reached = ((reached @ reached) > 0).float()
-    return [*columns, (reached - near).sum(dim=2)]
+        reached = (reached @ reached).clamp_(max=1)
+    sizes = [ball.sum(dim=2) for ball in (*within, reached)]
+    return [larger - smaller for smaller, larger in pairwise(sizes)]
 
 
 def _squarings(size: int) -> int:
@@ -165,10 +171,11 @@ def like_sized(sizes: Tensor, cells: Callable[[int], int], device: torch.device)
 
 def balls(edges: Tensor) -> Iterator[Tensor]:
     """Which nodes are within 0, 1, 2, ... steps of each, without end: [B, V, V] of 0 and 1, [from, to] as `edges`."""
-    near = torch.eye(edges.shape[1], dtype=edges.dtype, device=edges.device).expand_as(edges)
+    itself = torch.eye(edges.shape[1], dtype=edges.dtype, device=edges.device)
+    near, step = itself.expand_as(edges), edges + itself
     while True:
         yield near
-        near = ((near @ edges + near) > 0).to(edges.dtype)
+        near = (near @ step).clamp_(max=1)
 
 
 def either_way(edges: Tensor) -> Tensor:

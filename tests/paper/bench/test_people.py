@@ -35,7 +35,7 @@ def test_memory_of_this_process_group():
 def test_without_molecules_there_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("MAGGNN_DATA", str(tmp_path))
     with pytest.raises(InputError, match=r"zinc12k_smiles\.txt\.xz: no such file"):
-        list(people._smiles("zinc12k_smiles.txt.xz"))
+        list(people.smiles_of("zinc12k_smiles.txt.xz"))
 
 
 @pytest.mark.slow

@@ -195,7 +195,7 @@ def test_a_stream_is_read_only_a_little_ahead(workers):
     results = featurise_all(endless(), "ogb", workers)
     assert drawn == 0
     taken = len(list(islice(results, 700)))
-    ahead = 0 if workers == 1 else molecules.CHUNK * (molecules.CHUNKS_AHEAD * workers + 1)
+    ahead = molecules.CHUNK * (1 if workers == 1 else molecules.CHUNKS_AHEAD * workers + 1)
     assert taken <= drawn <= taken + ahead
     results.close()
 

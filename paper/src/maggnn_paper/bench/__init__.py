@@ -6,4 +6,6 @@
 | `floor` | the bare matrix products and bytes of that work |
 | `train` | one step of ORD's predictor, of the Q update and of SIMUL, by batch size |
 | `scaling` | time and memory against graphs, nodes, m, k and t, with fitted exponents |
+| `people` | what a new user meets: the first model, and a table of a million molecules |
+| `predict` | the stages of `maggnn predict` from SMILES, beside parsing alone |
 """

@@ -71,7 +71,7 @@ def _help() -> Iterator[LedgerRow]:
 
 def _first_model(folder: Path) -> Iterator[LedgerRow]:
     """Two commands, and what the card says."""
-    table = _zinc_table(folder / "zinc.csv")
+    table = zinc_table(folder / "zinc.csv", ROWS_TO_FIT)
     model, answers = folder / "model", folder / "answers.csv"
     fit = _run(["fit", str(table), "--smiles", "smiles", "--target", "y", "-o", str(model), "--json"])
     predict = _run(["predict", str(model), str(table), "-o", str(answers), "--json"])
@@ -185,29 +185,31 @@ def _memory_mb(group: int) -> float:
     return total / 1e3
 
 
-def _zinc_table(path: Path) -> Path:
+def zinc_table(path: Path, count: int) -> Path:
+    """Write ZINC's first molecules with their targets as a table, columns smiles and y."""
     graphs = registry.load("zinc").graphs
     assert graphs.y is not None
-    values = graphs.y[:ROWS_TO_FIT].flatten().tolist()
+    values = graphs.y[:count].flatten().tolist()
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["smiles", "y"])
-        writer.writerows(zip(_smiles("zinc12k_smiles.txt.xz"), values, strict=False))
+        writer.writerows(zip(smiles_of("zinc12k_smiles.txt.xz"), values, strict=False))
     return path
 
 
 def _long_smiles(path: Path, count: int) -> Path:
     """ZINC-FULL's molecules over and over."""
-    molecules = list(_smiles("zinc_full_smiles.txt.xz"))
+    molecules = list(smiles_of("zinc_full_smiles.txt.xz"))
     with path.open("w", encoding="utf-8") as file:
         file.writelines(f"{smiles}\n" for smiles in itertools.islice(itertools.cycle(molecules), count))
     return path
 
 
-def _smiles(name: str) -> Iterator[str]:
+def smiles_of(name: str) -> Iterator[str]:
+    """The lines of a compressed list of SMILES under the data root."""
     path = data_root() / name
     if not path.is_file():
-        raise InputError(f"{path}: no such file; bench people needs ZINC's SMILES there")
+        raise InputError(f"{path}: no such file; ZINC's SMILES are needed there")
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             yield line.strip()

@@ -1,1 +1,1 @@
-"""Molecules: SMILES to graphs (`smiles`, `atom_features`), tables of them (`table`) and scaffold splits."""
+"""Molecules: SMILES to graphs (`smiles`, with the features of `atom_features`), tables of them and scaffold splits."""

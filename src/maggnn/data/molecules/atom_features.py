@@ -37,11 +37,12 @@ OGB_BOND = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 OGB_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")
 OGB_LAST_ELEMENT, OGB_MOST_NEIGHBOURS, OGB_MOST_CHARGE, OGB_MOST_HYDROGENS, OGB_MOST_RADICALS = 118, 10, 5, 8, 4
 
-_ELEMENT = {number: number - 1 for number in range(1, OGB_LAST_ELEMENT + 1)}
-_NEIGHBOURS = {count: count for count in range(OGB_MOST_NEIGHBOURS + 1)}
-_CHARGE = {charge: charge + OGB_MOST_CHARGE for charge in range(-OGB_MOST_CHARGE, OGB_MOST_CHARGE + 1)}
-_HYDROGENS = {count: count for count in range(OGB_MOST_HYDROGENS + 1)}
-_RADICALS = {count: count for count in range(OGB_MOST_RADICALS + 1)}
+# Categories by RDKit's numbers.
+ELEMENT = {number: number - 1 for number in range(1, OGB_LAST_ELEMENT + 1)}
+NEIGHBOURS = {count: count for count in range(OGB_MOST_NEIGHBOURS + 1)}
+CHARGE = {charge: charge + OGB_MOST_CHARGE for charge in range(-OGB_MOST_CHARGE, OGB_MOST_CHARGE + 1)}
+HYDROGENS = {count: count for count in range(OGB_MOST_HYDROGENS + 1)}
+RADICALS = {count: count for count in range(OGB_MOST_RADICALS + 1)}
 
 _ORDER = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
 """Places of `OGB_BOND` by the order of a bond."""
@@ -83,12 +84,12 @@ def _ogb(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
 
     The chiral tag of an atom depends on the order in which its neighbours are written.
     """
-    return _ogb_atoms(mol, smiles, lambda atom: _chirality(atom.GetChiralTag())), _ogb_bonds(mol, smiles)
+    return _ogb_atoms(mol, smiles, chiral_tag), _ogb_bonds(mol, smiles)
 
 
 def _mol(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
     """OGB's columns with the CIP label (R or S) in place of the chiral tag: the same however a SMILES is written."""
-    return _ogb_atoms(mol, smiles, _cip_label), _ogb_bonds(mol, smiles)
+    return _ogb_atoms(mol, smiles, cip_label), _ogb_bonds(mol, smiles)
 
 
 def _ogb_atoms(mol: Mol, smiles: str, chirality: Callable[[Atom], int]) -> Rows:
@@ -98,7 +99,12 @@ def _ogb_atoms(mol: Mol, smiles: str, chirality: Callable[[Atom], int]) -> Rows:
     return [_ogb_atom(atom, 0) for atom in atoms]
 
 
-def _cip_label(atom: Atom) -> int:
+def chiral_tag(atom: Atom) -> int:
+    """The place of an atom's chiral tag among `OGB_CHIRALITY`."""
+    return _chirality(atom.GetChiralTag())
+
+
+def cip_label(atom: Atom) -> int:
     """0 without stereochemistry, 1 for R, 2 for S, 3 where RDKit has no label."""
     if not _chirality(atom.GetChiralTag()):
         return 0
@@ -108,13 +114,13 @@ def _cip_label(atom: Atom) -> int:
 def _ogb_atom(atom: Atom, chirality: int) -> tuple[int, ...]:
     """Dictionaries in place of functions: a table of a million molecules asks for 200 million such numbers."""
     return (
-        _ELEMENT.get(atom.GetAtomicNum(), OGB_LAST_ELEMENT),
+        ELEMENT.get(atom.GetAtomicNum(), OGB_LAST_ELEMENT),
         chirality,
-        _NEIGHBOURS.get(atom.GetTotalDegree(), OGB_MOST_NEIGHBOURS + 1),
-        _CHARGE.get(atom.GetFormalCharge(), 2 * OGB_MOST_CHARGE + 1),
-        _HYDROGENS.get(atom.GetTotalNumHs(), OGB_MOST_HYDROGENS + 1),
-        _RADICALS.get(atom.GetNumRadicalElectrons(), OGB_MOST_RADICALS + 1),
-        _hybridisation(atom.GetHybridization()),
+        NEIGHBOURS.get(atom.GetTotalDegree(), OGB_MOST_NEIGHBOURS + 1),
+        CHARGE.get(atom.GetFormalCharge(), 2 * OGB_MOST_CHARGE + 1),
+        HYDROGENS.get(atom.GetTotalNumHs(), OGB_MOST_HYDROGENS + 1),
+        RADICALS.get(atom.GetNumRadicalElectrons(), OGB_MOST_RADICALS + 1),
+        hybridisation_category(atom.GetHybridization()),
         1 if atom.GetIsAromatic() else 0,
         1 if atom.IsInRing() else 0,
     )
@@ -124,7 +130,7 @@ def _ogb_bonds(mol: Mol, smiles: str) -> Rows:
     bonds = map(mol.GetBondWithIdx, range(mol.GetNumBonds()))
     order = _odd_order if "->" in smiles or "<-" in smiles else _order
     if "/" in smiles or "\\" in smiles:
-        return [_ogb_bond(bond, order(bond), _stereo(bond.GetStereo())) for bond in bonds]
+        return [_ogb_bond(bond, order(bond), stereo_category(bond.GetStereo())) for bond in bonds]
     return [_ogb_bond(bond, order(bond), 0) for bond in bonds]
 
 
@@ -157,7 +163,8 @@ def _chirality(value: Any) -> int:
 
 
 @cache
-def _hybridisation(value: Any) -> int:
+def hybridisation_category(value: Any) -> int:
+    """The category of an atom's hybridisation, a value of RDKit's enum."""
     return _position(str(value), OGB_HYBRIDISATION)
 
 
@@ -167,7 +174,8 @@ def _bond_type(value: Any) -> int:
 
 
 @cache
-def _stereo(value: Any) -> int:
+def stereo_category(value: Any) -> int:
+    """The category of a bond's stereochemistry, a value of RDKit's enum."""
     return _position(str(value), OGB_STEREO)
 
 

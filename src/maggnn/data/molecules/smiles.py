@@ -16,18 +16,19 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from maggnn.data.molecules.atom_features import FeatureSet, Rows, feature_set
+from maggnn.data.molecules.bulk_features import Described, described_in_bulk
 from maggnn.errors import InputError
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 CHUNK = 256
-"""Molecules that go to a process at a time: enough that sending them costs little."""
+"""Molecules that are described together and go to a process at a time: enough that either costs little."""
 
 CHUNKS_AHEAD = 4
 """Chunks a process that are read before their results are asked for; bounds the memory of a stream."""
@@ -82,15 +83,19 @@ def featurise(smiles: str, features: str, order: AtomOrder = "canonical") -> Mol
             its SMILES is written; benchmarks have their atoms in the order of their SMILES.
     """
     feature_set(features)
-    try:
-        return _featurised(smiles, features, order=order)
-    except InputError as error:
-        raise InputError(f"SMILES {smiles!r}: {error}") from error
+    (found,) = _featurise_chunk([(1, smiles)], features, order=order)
+    if isinstance(found, RowError):
+        raise InputError(f"SMILES {smiles!r}: {found.reason}")
+    return found
 
 
 def featurise_rows(lines: Iterable[str], features: str) -> list[Molecule | RowError]:
-    """Featurise a few SMILES in this process, without their canonical form: for answers, which do not need it."""
-    return [_molecule_or_error(row, smiles, features, False) for row, smiles in enumerate(lines, start=1)]
+    """Featurise a few thousand SMILES in this process, for answers.
+
+    Answers need neither canonical SMILES nor RDKit's order of the atoms, since models read graphs in an order of their
+    own (`maggnn.graphs.canonical_order`): the atoms have the order of the SMILES.
+    """
+    return list(_in_chunks(enumerate(lines, start=1), features, canonical=False, order="written"))
 
 
 def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iterator[Molecule | RowError]:
@@ -108,7 +113,7 @@ def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iter
         raise InputError(f"{workers} workers: give at least one")
     numbered = enumerate(lines, start=1)
     if workers == 1:
-        return (_molecule_or_error(row, smiles, features) for row, smiles in numbered)
+        return _in_chunks(numbered, features)
     return _in_parallel(numbered, features, workers)
 
 
@@ -128,42 +133,76 @@ def _in_parallel(numbered: Iterator[tuple[int, str]], features: str, workers: in
         pool.shutdown(cancel_futures=True)
 
 
-def _featurise_chunk(chunk: list[tuple[int, str]], features: str) -> list[Molecule | RowError]:
-    return [_molecule_or_error(row, smiles, features) for row, smiles in chunk]
+def _in_chunks(
+    numbered: Iterator[tuple[int, str]], features: str, canonical: bool = True, order: AtomOrder = "canonical"
+) -> Iterator[Molecule | RowError]:
+    while chunk := list(islice(numbered, CHUNK)):
+        yield from _featurise_chunk(chunk, features, canonical, order)
 
 
-def _molecule_or_error(row: int, smiles: str, features: str, canonical: bool = True) -> Molecule | RowError:
-    try:
-        return _featurised(smiles, features, canonical)
-    except InputError as error:
-        return RowError(row, smiles, str(error))
-
-
-def _featurised(smiles: str, features: str, canonical: bool = True, order: AtomOrder = "canonical") -> Molecule:
-    """The molecule, or an `InputError` that gives the reason alone."""
-    from rdkit import Chem
+def _featurise_chunk(
+    chunk: list[tuple[int, str]], features: str, canonical: bool = True, order: AtomOrder = "canonical"
+) -> list[Molecule | RowError]:
+    """Molecules of numbered SMILES: parsed one by one, and described together where the feature set allows it."""
     from rdkit.rdBase import BlockLogs
 
-    chosen = feature_set(features)
+    with BlockLogs():
+        found = [_read_or_error(row, smiles, canonical, order) for row, smiles in chunk]
+        read = [one for one in found if isinstance(one, _Read)]
+        in_bulk = described_in_bulk([one.mol for one in read], [one.smiles for one in read], features)
+        molecules = iter([_molecule_or_error(*pair, features) for pair in zip(read, in_bulk, strict=True)])
+        return [next(molecules) if isinstance(one, _Read) else one for one in found]
+
+
+class _Read(NamedTuple):
+    """A SMILES that RDKit has parsed."""
+
+    row: int
+    smiles: str
+    mol: Mol
+    canonical: str
+
+
+def _read_or_error(row: int, smiles: str, canonical: bool, order: AtomOrder) -> _Read | RowError:
+    from rdkit import Chem
+
     try:
-        with BlockLogs():
-            mol = parsed(smiles.strip(), order)
-            name = Chem.MolToSmiles(mol) if canonical else ""
-            atoms, bonds = _described(mol, smiles, chosen)
-    except UnicodeEncodeError:  # half of a pair of code units among the extensions of a CXSMILES
-        raise InputError("not a SMILES string") from None
-    except RuntimeError as error:  # a broken promise inside RDKit; its text runs over many lines
-        raise InputError(f"RDKit fails: {' '.join(str(error).split())[:80]}") from error
+        mol = parsed(smiles.strip(), order)
+        return _Read(row, smiles, mol, Chem.MolToSmiles(mol) if canonical else "")
+    except (InputError, UnicodeEncodeError, RuntimeError) as error:
+        return RowError(row, smiles, _reason(error))
+
+
+def _molecule_or_error(read: _Read, described: Described | None, features: str) -> Molecule | RowError:
+    """The molecule, described atom by atom where that has not been done in bulk."""
+    if described is not None:
+        return Molecule(read.canonical, *described)
+    try:
+        return Molecule(read.canonical, *_described_by_atoms(read.mol, read.smiles, feature_set(features)))
+    except (InputError, UnicodeEncodeError, RuntimeError) as error:
+        return RowError(read.row, read.smiles, _reason(error))
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a SMILES, in one line."""
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, UnicodeEncodeError):  # half of a pair of code units among the extensions of a CXSMILES
+        return "not a SMILES string"
+    return f"RDKit fails: {' '.join(str(error).split())[:80]}"  # a broken promise inside RDKit, in many lines
+
+
+def _described_by_atoms(mol: Mol, smiles: str, chosen: FeatureSet) -> Described:
+    atoms, bonds = _rows(mol, smiles, chosen)
     bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
-    return Molecule(
-        canonical=name,
+    return Described(
         x=np.array(atoms, dtype=np.uint8).reshape(len(atoms), chosen.node_columns),
         edge_index=np.ascontiguousarray(bond_table[:, :2].T),
         edge_attr=bond_table[:, 2:].astype(np.uint8),
     )
 
 
-def _described(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
+def _rows(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
     """Atoms and bonds; a message about one of them names it by its number in the SMILES as it is written."""
     try:
         return chosen.describe(mol, smiles)

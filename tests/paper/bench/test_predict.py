@@ -1,0 +1,20 @@
+"""The stages of `maggnn predict` are all measured, and add up."""
+
+import pytest
+
+from maggnn.data.sources import data_root
+from maggnn_paper import ledger
+from maggnn_paper.bench import predict
+
+
+@pytest.mark.dataset
+def test_every_stage_is_a_row(tmp_path):
+    if not (data_root() / "zinc_full_smiles.txt.xz").is_file():
+        pytest.skip("no SMILES of ZINC-FULL under the data root (MAGGNN_DATA)")
+    told = []
+    rows = predict.bench(limit=300, tell=told.append)
+    ledger.append(rows, tmp_path / "ledger.jsonl")
+    means = {row.dataset.removeprefix("predict-"): row.mean for row in rows}
+    assert list(means) == [*predict.STAGES, "all"] and len(told) == len(rows)
+    assert means["parsing"] > 0 and means["answering"] > 0
+    assert means["all"] == pytest.approx(sum(means[stage] for stage in predict.STAGES), abs=0.1)

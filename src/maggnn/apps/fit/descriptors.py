@@ -75,8 +75,12 @@ def described(smiles: Sequence[str], workers: int = 1) -> Described:
     return Described(*(np.concatenate([getattr(table, name) for table in tables]) for name in ("numbers", "bits")))
 
 
-def describe(smiles: Sequence[str]) -> Described:
-    """Describe molecules in this process; of one that RDKit's functions fail for nothing is known."""
+def describe(smiles: Sequence[str], with_numbers: bool = True) -> Described:
+    """Describe molecules in this process; of one that RDKit's functions fail for nothing is known.
+
+    Args:
+        with_numbers: whether anything but the fingerprint is asked for.
+    """
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
     from rdkit.rdBase import BlockLogs
 
@@ -88,7 +92,8 @@ def describe(smiles: Sequence[str]) -> Described:
             try:
                 mol = parsed(text.strip())
                 bits[place] = np.packbits(generator.GetFingerprintAsNumPy(mol))
-                numbers[place] = _numbers(mol)
+                if with_numbers:
+                    numbers[place] = _numbers(mol)
             except (InputError, RuntimeError, ValueError):  # an odd valence, for one
                 continue
     numbers[~(np.abs(numbers) < LARGEST)] = np.nan

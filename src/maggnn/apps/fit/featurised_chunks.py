@@ -40,12 +40,15 @@ def _wait_and_leave() -> None:
         os._exit(1)
 
 
-def featurised_chunk(smiles: Sequence[str], features: str, with_descriptors: bool = False) -> Featurised:
-    """Featurise and pack a few thousand SMILES."""
+def featurised_chunk(
+    smiles: Sequence[str], features: str, with_fingerprints: bool = False, with_descriptors: bool = False
+) -> Featurised:
+    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for."""
     results = featurise_rows(smiles, features)
     molecules = [result for result in results if isinstance(result, Molecule)]
     reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]
     if not molecules:
         return Featurised(None, reasons)
     usable = [text for text, reason in zip(smiles, reasons, strict=True) if not reason]
-    return Featurised(pack(molecules), reasons, describe(usable) if with_descriptors else None)
+    wanted = with_fingerprints or with_descriptors
+    return Featurised(pack(molecules), reasons, describe(usable, with_descriptors) if wanted else None)

@@ -188,8 +188,12 @@ class FittedModel:
         done: Callable[[int], None] | None = None,
     ) -> Answer:
         """What `predict` returns, and how sure that is."""
+        used = [name for name, weight in self.facts.blend.weights.items() if weight]
+        return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
+
+    def blended(self, folds: dict[str, np.ndarray], molecules: Described | None) -> Answer:
+        """The answer from what each model of each part says (`fold_answers`)."""
         blend = self.facts.blend
-        folds = self.fold_answers(packed, molecules, seed, memory_mb, done, [n for n, w in blend.weights.items() if w])
         values = blended({name: answers.mean(axis=0) for name, answers in folds.items()}, blend.weights)
         if self.facts.task == "classification":
             values = tempered(values, blend.temperatures.get(BLEND, 1.0))
@@ -234,7 +238,10 @@ class FittedModel:
         """What each network says, [networks, G, outputs]."""
         answers, prepared = [], None
         for place, member in enumerate(self.networks):
-            engine, own = member.engine(memory_mb), member.familiar(packed)
+            with warnings.catch_warnings():
+                if place:  # the first network has said it
+                    warnings.simplefilter("ignore", UnseenWarning)
+                engine, own = member.engine(memory_mb), member.familiar(packed)
             if own.x is packed.x and own.edge_attr is packed.edge_attr:  # for most graphs all networks read the same
                 prepared = engine.prepared(in_canonical_order(own)) if prepared is None else prepared
                 own = prepared

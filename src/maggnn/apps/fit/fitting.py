@@ -196,16 +196,16 @@ def tested(
     graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
     described = None if molecules is None else molecules.select(ids.numpy())
     began = time.monotonic()
-    answer = fitted.answer(graphs, described)
+    folds = fitted.fold_answers(graphs, described)
+    answer = fitted.blended(folds, described)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES
-    folds = fitted.fold_answers(graphs, described, parts=[name for name in names if name in blend.weights])
-    answers = {name: torch.from_numpy(part.mean(axis=0)) for name, part in folds.items()}
+    answers = {name: torch.from_numpy(folds[name].mean(axis=0)) for name in names if name in folds}
     judged = {model_card.OWN: judge(answer.values, y, dataset.metric)}
     judged |= {names[part]: judge(values, y, dataset.metric) for part, values in answers.items()}
     known = dataset.y[torch.from_numpy(held_out.rows)]
     parts = {names[part]: model_card.Part(blend.weights[part], _score(held_out.parts[part], known, dataset.metric))
-             for part in folds if blend.folds > 1}  # fmt: skip
+             for part in answers if blend.folds > 1}  # fmt: skip
     if parts:
         parts = {model_card.OWN: model_card.Part(None, _score(held_out.answers, known, dataset.metric))} | parts
     singly: dict[str, Judged] = {}

@@ -198,8 +198,8 @@ def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, mo
         future = None
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            described = bool(fitted.trees) or fitted.known is not None
-            future = pool.submit(featurised_chunk, usable, fitted.facts.features, described)
+            asked = (fitted.known is not None, bool(fitted.trees))
+            future = pool.submit(featurised_chunk, usable, fitted.facts.features, *asked)
         waiting.append((number, chunk, future))
         if len(waiting) > most:
             yield waiting.popleft()

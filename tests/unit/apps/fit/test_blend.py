@@ -299,3 +299,26 @@ def test_a_changed_folder_of_a_blend_is_refused(fitted, tmp_path):
         folder = fresh()
         edit_json(folder / FACTS, lambda values, change=change: values["blend"].update(change))
         assert "does not fit" in refused(folder) or "damaged" in refused(folder)
+
+
+@pytest.mark.slow
+def test_members_trained_side_by_side_are_those_trained_in_turn(tmp_path):
+    packed = replace(packed_inputs(SMILES)[0], y=torch.from_numpy(OXYGENS).float()[:, None])
+    dataset = Dataset("mine", packed, "regression", 1, official_split, metric="mae")
+    folds = deal_folds(np.arange(60), OXYGENS[:, None], False, 3, 0, SMILES)
+    assert folds is not None
+    config = own_config(fold_set(dataset, folds, 0), predictor_steps=4)
+    given, found = Facts("smiles", "regression", "mol"), []
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        fitted, held_out, _ = fit_blend(dataset, given, config, folds, SMILES, folder, workers)
+        found.append((fitted.facts, [network.model.state_dict() for network in fitted.networks], held_out.answers))
+    (facts, models, answers), (others, other_models, other_answers) = found
+    assert facts == others and np.array_equal(answers, other_answers)
+    for one, other in zip(models, other_models, strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    (tmp_path / "2" / "member-2" / "model.safetensors").unlink()  # killed: two are done, one goes on where it was
+    written = (tmp_path / "2" / "member-1" / "model.safetensors").stat().st_mtime_ns
+    again, _, _ = fit_blend(dataset, given, config, folds, SMILES, tmp_path / "2", 2)
+    assert again.facts.blend == others.blend
+    assert (tmp_path / "2" / "member-1" / "model.safetensors").stat().st_mtime_ns == written

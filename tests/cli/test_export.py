@@ -24,8 +24,10 @@ import torch
 import maggnn
 from maggnn.apps import export as exporting
 from maggnn.apps.export import export_model
+from maggnn.apps.fit.ensemble import fit_blend
 from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
-from maggnn.apps.fit.fitted import Facts, FittedModel, fit_model, own_config
+from maggnn.apps.fit.fitted import Facts, FittedModel, own_config
+from maggnn.apps.fit.folds import single_fold
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
@@ -76,7 +78,8 @@ def fitted() -> FittedModel:
         agent={"pretrained": ""},
         training={"paradigm": "ord"},
     )
-    return fit_model(dataset, Facts("smiles", "regression", "ogb", targets=("y",)), config)
+    facts = Facts("smiles", "regression", "ogb", targets=("y",))
+    return fit_blend(dataset, facts, config, single_fold(dataset.split(0, 0), len(ids)))[0]
 
 
 @pytest.fixture(scope="module")

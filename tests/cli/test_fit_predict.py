@@ -19,7 +19,7 @@ from maggnn.apps.fit.model_card import verdict
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.row_files import Chunk
 
-FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1")
+FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1", "--ensemble", "1")
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +61,10 @@ def read(path: Path) -> list[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, run) -> Path:
-    """A table, a model of numbers and one of words."""
+    """A table, a blend of two folds for numbers and one network for words."""
     folder = tmp_path_factory.mktemp("fit")
     (folder / "mine.csv").write_text(table_text(100))
-    numbers = json.loads(run(*FIT, "--target", "y", "-o", "numbers", "--json", cwd=folder).splitlines()[-1])
+    numbers = json.loads(run(*FIT[:-1], "2", "--target", "y", "-o", "numbers", "--json", cwd=folder).splitlines()[-1])
     assert (numbers["task"], numbers["metric"], numbers["rows"], numbers["left_out"]) == ("regression", "mae", 102, 2)
     words = ("--target", "kind", "--split", "column:set")
     said = run(*FIT, *words, "-o", "words", cwd=folder)
@@ -101,16 +101,24 @@ def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):
 
 
 def test_predictions_are_those_of_the_fitted_model(folder, run):
+    limits = ["std_y", "low_y", "high_y"]
     for name, columns in (("numbers", ["predicted_y"]), ("words", ["p_acid, strong", "p_chain", "p_ring"])):
         run("predict", name, "mine.csv", "-o", f"{name}.csv", "--workers", "1", cwd=folder)
         rows = read(folder / f"{name}.csv")
         assert [row["id"] for row in rows] == [row["id"] for row in read(folder / "mine.csv")]
         usable = [row for row in rows if row["smiles"] != "C("]
-        molecules = featurised_chunk([row["smiles"] for row in usable], "ogb")
+        molecules = featurised_chunk([row["smiles"] for row in usable], "ogb", with_descriptors=True)
         assert molecules.arrays is not None
-        expected = FittedModel.load(folder / name).predict(graphs_of(molecules.arrays), seed=0).numpy()
+        answer = FittedModel.load(folder / name).answer(graphs_of(molecules.arrays), molecules.described)
         found = np.array([[row[column] for column in columns] for row in usable], dtype=np.float32)
-        assert np.array_equal(found, expected)
+        assert np.array_equal(found, answer.values.numpy())
+        assert answer.similarity is not None
+        assert np.array_equal(np.array([row["similarity"] for row in usable], dtype=np.float32), answer.similarity)
+        if name == "numbers":
+            said = np.array([[row[column] for column in limits] for row in usable], dtype=np.float32)
+            expected = np.stack([part[:, 0] for part in (answer.std, *answer.interval(0.9))], axis=1)
+            assert np.array_equal(said, expected.astype(np.float32))
+            assert (said[:, 1] < found[:, 0]).all() and (found[:, 0] < said[:, 2]).all() and (said[:, 0] > 0).all()
         (broken,) = (row for row in rows if row["smiles"] == "C(")
         assert broken["reason"] == "not a SMILES string" and not any(broken[column] for column in columns)
     assert all(row["predicted_kind"] in ("acid, strong", "chain", "ring", "") for row in rows)
@@ -185,7 +193,20 @@ def test_scaffolds_stay_whole(folder, called):
     ]
     lines = [f"{'C' * (1 + number // 10)}{rings[number % 10]},{number % 3}.5" for number in range(60)]
     (folder / "rings.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
-    arguments = ("--smiles", "smiles", "--target", "y", "--split", "scaffold", "--steps", "2", "--workers", "1")
+    arguments = (
+        "--smiles",
+        "smiles",
+        "--target",
+        "y",
+        "--split",
+        "scaffold",
+        "--steps",
+        "2",
+        "--workers",
+        "1",
+        "--ensemble",
+        "2",
+    )
     printed = called("fit", "rings.csv", *arguments, "-o", "rings", "--json", cwd=folder).output()
     result = json.loads(printed.splitlines()[-1])
     assert (result["train"], result["val"], result["test"]) == (48, 6, 6)
@@ -218,6 +239,8 @@ MISTAKES = {
     "a target twice": (("fit", "mine.csv", *TO, "--target", "y"), ["'y' is given twice"]),
     "unknown task": (("fit", "mine.csv", *TO, "--task", "guess"), ["--task", "'guess'", "regression"]),
     "no steps": (("fit", "mine.csv", *TO, "--steps", "0"), ["--steps"]),
+    "no ensemble": (("fit", "mine.csv", *TO, "--ensemble", "0"), ["--ensemble"]),
+    "coverage of one": (("predict", "numbers", "mine.csv", "-o", "new.csv", "--coverage", "1"), ["coverage is 1"]),
     "no workers": (("fit", "mine.csv", *TO, "--workers", "0"), ["--workers"]),
     "too few rows": (("fit", "few.csv", *TO), ["few.csv", "too few rows", "train needs at least 8"]),
     "one scaffold": (("fit", "chains.csv", *TO, "--split", "scaffold"), ["too few rows for the split", "scaffold"]),
@@ -329,17 +352,17 @@ def test_a_score_that_is_no_number_is_never_the_best():
 @pytest.mark.parametrize("name", ["numbers", "words"])
 def test_an_answer_that_is_no_number_is_no_prediction(folder, monkeypatch, name):
     fitted = FittedModel.load(folder / name)
-    predict = FittedModel.predict
+    answer = FittedModel.answer
 
     def spoiled(self, *arguments, **options):
-        answers = predict(self, *arguments, **options)
-        answers[1] = float("nan")
+        answers = answer(self, *arguments, **options)
+        answers.values[1] = float("nan")
         return answers
 
-    monkeypatch.setattr(FittedModel, "predict", spoiled)
+    monkeypatch.setattr(FittedModel, "answer", spoiled)
     smiles = ["CCO", "CCC", "C(", "CO"]
     chunk = Chunk([smiles], smiles, [""] * 4)
-    columns, without = predicting.answered(fitted, chunk, featurised_chunk(smiles, "ogb"), 0)
+    columns, without = predicting.answered(fitted, chunk, featurised_chunk(smiles, "ogb", True, True), 0)
     assert without == 2 and columns[-1] == ["", predicting.NOT_FINITE, "not a SMILES string", ""]
     for column in columns[:-1]:
         assert [cell is None for cell in column] == [False, True, True, False]

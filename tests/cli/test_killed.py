@@ -19,7 +19,7 @@ from maggnn.config import Config
 CHAINS = [f"{'C' * (1 + number % 9)}{'O' * (number % 3)},{number % 3}.5" for number in range(60)]
 TABLE = ["mine.csv", "--smiles", "smiles", "--target", "y", "--workers", "1"]
 COMMANDS = {
-    "fit": ["fit", *TABLE, "--config", "small.toml", "--steps", "100", "-o", "model"],
+    "fit": ["fit", *TABLE, "--config", "small.toml", "--steps", "60", "--ensemble", "2", "-o", "model"],
     "train": ["train", "run.toml", "-o", "run", "--json"],
     "tune": ["tune", *TABLE, "--steps", "8", "--trials", "3", "-o", "study"],
     "predict": ["predict", "model", "long.csv", "--workers", "1", "-o", "out.csv", "--json"],
@@ -61,7 +61,7 @@ def fitted(folder: Path) -> Any:
     model = folder / "model"
     card = re.sub(r"[0-9.]+ s\b", "", (model / "README.md").read_text())
     log, facts = ((model / name).read_text() for name in ("metrics.jsonl", "fitted.json"))
-    return names(model), tensors(model / "model.safetensors"), facts, card, log
+    return names(model), [tensors(path) for path in sorted(model.glob("*.safetensors"))], facts, card, log
 
 
 def trained(folder: Path) -> Any:

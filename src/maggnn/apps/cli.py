@@ -106,14 +106,15 @@ def fit(
     seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
+    ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit a model to a table of your own and write its folder, with a card that compares it with two cheap rivals."""
+    """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
     from maggnn.apps.fit.fitting import fit_table
 
-    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config)
+    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble)
     if as_json:
         print(json.dumps(result))
         return
@@ -132,6 +133,7 @@ def predict(
     table: Annotated[Path, typer.Argument(help="molecules: a .csv, .smi or .parquet")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the answers, a .csv or .parquet; killed, it resumes")],
     smiles: SmilesColumn = None,
+    coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -139,7 +141,7 @@ def predict(
     """Add predictions to a table of any length; rows that cannot be used say why and have none."""
     from maggnn.apps.fit.predicting import predict_table
 
-    result = predict_table(model, table, out, smiles, workers, overwrite)
+    result = predict_table(model, table, out, smiles, workers, overwrite, coverage)
     if as_json:
         print(json.dumps(result))
         return

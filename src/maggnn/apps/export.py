@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
-from maggnn.apps.fit.fitted import MODEL, FittedModel, is_fitted
+from maggnn.apps.fit.fitted import MODEL, is_fitted, load_first
 from maggnn.data.files import check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
@@ -85,7 +85,7 @@ def _check_out(out: Path, kind: str, overwrite: bool) -> None:
 def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
     """The module to be exported, and what there is to say of it."""
     if is_fitted(model):
-        fitted = FittedModel.load(model)
+        fitted = load_first(model)
         facts = fitted.facts
         search = ExportedSearch(fitted.model, facts.seen_nodes, facts.seen_edges)
         said = {"source": facts.source, "features": facts.features, "targets": facts.targets, "classes": facts.classes}

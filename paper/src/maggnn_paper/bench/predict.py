@@ -26,7 +26,9 @@ from pathlib import Path
 
 import torch
 
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, fit_model, own_config
+from maggnn.apps.fit.ensemble import fit_blend
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, own_config
+from maggnn.apps.fit.folds import single_fold
 from maggnn.apps.fit.own_table import graphs_of, read_own_table
 from maggnn.apps.fit.predicting import ROWS
 from maggnn.apps.fit.row_files import open_source, write_part
@@ -79,7 +81,8 @@ def _default_model(folder: Path) -> FittedModel:
     """What `maggnn fit` would make, but for the weights."""
     table = zinc_table(folder / "fit.csv", ROWS_TO_FIT)
     dataset = read_own_table(table, "smiles", ["y"], "regression", "random", seed=0, workers=1).dataset
-    return fit_model(dataset, Facts("smiles", "regression", features="mol"), own_config(dataset, predictor_steps=1))
+    facts, config = Facts("smiles", "regression", features="mol"), own_config(dataset, predictor_steps=1)
+    return fit_blend(dataset, facts, config, single_fold(dataset.split(0, 0), len(dataset.graphs)))[0]
 
 
 def _stages(fitted: FittedModel, table: Path) -> dict[str, float]:

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.explain.words import output_names, promise_notes
-from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted
+from maggnn.apps.fit.fitted import MODEL, UnseenWarning, is_fitted, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.data import registry
 from maggnn.data.graph_files import READERS, read_graphs
@@ -89,7 +89,7 @@ def read_subject(model: Path, graph: str, target: Sequence[str] = ()) -> Subject
 
 
 def _of_fitted(folder: Path, graph: str) -> Subject:
-    fitted = FittedModel.load(folder)
+    fitted = load_first(folder)
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
     if is_smiles:

@@ -1,126 +1,178 @@
-"""What a model has to beat: two rivals that take seconds, on the same molecules and the same split.
+"""Two methods that learn in seconds, on the same molecules and folds as the networks: baselines, and parts of a blend.
 
-    random forest       on Morgan fingerprints (radius 2, 2,048 bits)
-    gradient boosting   on RDKit's two-dimensional descriptors
+    forest     a random forest on Morgan fingerprints
+    boosting   gradient boosting on descriptors
 
-Both are bounded: few trees, no descriptor that is slow out of proportion, and a part of the rows where there are many.
+scikit-learn fits them; what they learned is kept as plain arrays (`trees`). Both are bounded: few trees, and a part of
+the rows where there are many.
+
+Shapes: G graphs, F folds, O outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from maggnn.data.molecules.smiles import parsed
-from maggnn.errors import InputError
+from maggnn.apps.fit.descriptors import BITS, NUMBERS, Described
+from maggnn.apps.fit.trees import LEAF, Trees
 
-if TYPE_CHECKING:
-    from rdkit.Chem import Mol
+FOREST, BOOSTING = "forest", "boosting"
+NAMES = {FOREST: "random forest, Morgan fingerprints", BOOSTING: "gradient boosting, RDKit descriptors"}
+COLUMNS = {FOREST: BITS, BOOSTING: NUMBERS}
 
-RADIUS, BITS = 2, 2048
 TREES, ROUNDS = 100, 100
+TREES_A_FOLD = 40
+"""Of a forest that is one of several."""
+
 MOST_ROWS = 10_000
-"""Training molecules that a rival sees; more would cost minutes and change little."""
+"""Training molecules that one of them sees; more would cost minutes and change little."""
 
-SLOW = frozenset({"qed", "SPS", "Ipc", "AvgIpc"})
-"""Left out, with the BCUT2D ones: together they take longer than the other 200."""
-
-CHUNK = 200
-FOREST, BOOSTING = "random forest, Morgan fingerprints", "gradient boosting, RDKit descriptors"
+LARGEST = float(np.finfo(np.float32).max)
+ABSENT = -30.0
+"""The logarithm of how likely a class is that no training row had."""
 
 
-def rivals(
-    canonical: Sequence[str], y: np.ndarray, train: np.ndarray, test: np.ndarray, classes: int, seed: int, workers: int
-) -> dict[str, np.ndarray]:
-    """What each rival answers for the rows `test`: probabilities [rows, classes], or values [rows, targets].
+class TreeTask(NamedTuple):
+    """One baseline of one fold: y is [rows] for classes, [rows, targets] for numbers; `classes` is 0 for numbers."""
 
-    Args:
-        y: [G] for classes, [G, targets] for numbers.
-        classes: how many there are; 0 for numbers.
-    """
+    kind: str
+    x: np.ndarray
+    y: np.ndarray
+    classes: int
+    seed: int
+    trees: int
+
+
+def table(kind: str, molecules: Described) -> np.ndarray:
+    """What a baseline reads of molecules, [rows, columns] in float32."""
+    return molecules.fingerprints if kind == FOREST else molecules.numbers
+
+
+def tree_task(
+    kind: str, molecules: Described, y: np.ndarray, train: np.ndarray, classes: int, seed: int, folds: int
+) -> TreeTask:
+    """What there is to fit on the rows `train`."""
     seed %= 2**32  # scikit-learn takes no more
     train = np.random.default_rng(seed).permutation(train)[:MOST_ROWS]
-    rows = [canonical[int(row)] for row in (*train, *test)]
-    described = _described(rows, workers)
-    known, asked = slice(0, len(train)), slice(len(train), None)
-    answers = {}
-    for name, table in zip((FOREST, BOOSTING), described, strict=True):
-        make = _forest if name == FOREST else _boosting
-        answer = _classified if classes else _valued
-        answers[name] = answer(lambda make=make: make(bool(classes), seed, workers), table[known], y[train],
-                               table[asked], classes)  # fmt: skip
-    return answers
+    trees = TREES if folds == 1 else TREES_A_FOLD
+    return TreeTask(kind, table(kind, molecules.select(train)), y[train], classes, seed, trees)
 
 
-def _classified(make: Callable[[], Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, classes: int) -> np.ndarray:
-    fitted = make().fit(x, y)
-    answers = np.zeros((len(asked), classes))
-    answers[:, fitted.classes_.astype(int)] = fitted.predict_proba(asked)  # some classes may not be in training
-    return answers
+def fit_trees(task: TreeTask) -> Trees:
+    """The trees of one fold. On one thread, so that no sum depends on how many there are."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        return _forest(task) if task.kind == FOREST else _boosting(task)
 
 
-def _valued(make: Callable[[], Any], x: np.ndarray, y: np.ndarray, asked: np.ndarray, classes: int) -> np.ndarray:
-    return np.stack([make().fit(x, column).predict(asked) for column in y.T], axis=1)
+def joined(folds: Sequence[Trees]) -> Trees:
+    """The trees of all folds as one, whose columns are those of the first fold, of the second, and so on."""
+    nodes = np.cumsum([0, *(len(trees.right) for trees in folds)])
+    width = len(folds[0].base)
+    shifted = {
+        "start": [trees.start + first for trees, first in zip(folds, nodes, strict=False)],
+        "column": [trees.column + width * fold for fold, trees in enumerate(folds)],
+        "right": [np.where(trees.feature == LEAF, 0, trees.right + first)
+                  for trees, first in zip(folds, nodes, strict=False)],
+    }  # fmt: skip
+    names = ("feature", "threshold", "missing_left", "value", "base")
+    whole = shifted | {name: [getattr(trees, name) for trees in folds] for name in names}
+    trees = Trees(**{name: np.concatenate(arrays) for name, arrays in whole.items()})
+    return Trees(**trees.arrays())
 
 
-def _forest(classify: bool, seed: int, workers: int) -> Any:
+def tree_answers(kind: str, trees: Trees, x: np.ndarray, folds: int, classify: bool) -> np.ndarray:
+    """Probabilities or values by each fold's trees, [F, rows, O]."""
+    sums = trees.sums(x).reshape(len(x), folds, -1).transpose(1, 0, 2)
+    if not classify or kind == FOREST:
+        return sums
+    likely = np.exp(sums - sums.max(axis=-1, keepdims=True))
+    return likely / likely.sum(axis=-1, keepdims=True)
+
+
+def _forest(task: TreeTask) -> Trees:
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    if classify:
-        return RandomForestClassifier(TREES, random_state=seed, n_jobs=workers)
-    return RandomForestRegressor(TREES, max_features=0.1, random_state=seed, n_jobs=workers)
+    if task.classes:
+        fitted = RandomForestClassifier(task.trees, random_state=task.seed).fit(task.x, task.y)
+        base, scale = np.zeros(task.classes), np.ones(1)
+    else:
+        base, scale = task.y.mean(axis=0, dtype=np.float64), _spread(task.y)
+        fitted = RandomForestRegressor(task.trees, max_features=0.1, min_samples_leaf=2, random_state=task.seed)
+        fitted.fit(task.x, ((task.y - base) / scale).reshape(len(task.y), -1).squeeze())
+    nodes = []
+    for tree in (estimator.tree_ for estimator in fitted.estimators_):
+        value = tree.value.reshape(tree.node_count, -1)
+        if task.classes:
+            wide = np.zeros((len(value), task.classes))
+            wide[:, fitted.classes_.astype(int)] = value / value.sum(axis=1, keepdims=True)
+            value = wide
+        nodes.append((tree.children_right, tree.feature, tree.threshold, None, value * scale / task.trees))
+    return _trees(nodes, [0] * len(nodes), base)
 
 
-def _boosting(classify: bool, seed: int, workers: int) -> Any:
+def _boosting(task: TreeTask) -> Trees:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
-    return kind(max_iter=ROUNDS, random_state=seed)
+    nodes: list[Any] = []
+    columns: list[int] = []
+    if task.classes:
+        fitted = HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=task.seed).fit(task.x, task.y)
+        known = fitted.classes_.astype(int)
+        base = np.full(task.classes, ABSENT)
+        base[known] = 0.0
+        own = known[-fitted._baseline_prediction.shape[1] :]  # of two classes the second has the trees
+        base[own] = fitted._baseline_prediction[0]
+        _add_rounds(fitted, own, 1.0, nodes, columns)
+        return _trees(nodes, columns, base)
+    base, scale = task.y.mean(axis=0, dtype=np.float64), _spread(task.y)
+    for column, values in enumerate(((task.y - base) / scale).T):
+        fitted = HistGradientBoostingRegressor(max_iter=ROUNDS, random_state=task.seed).fit(task.x, values)
+        base[column] += scale[column] * float(fitted._baseline_prediction[0, 0])
+        _add_rounds(fitted, [column], scale[column], nodes, columns)
+    return _trees(nodes, columns, base)
 
 
-def _described(rows: list[str], workers: int) -> tuple[np.ndarray, np.ndarray]:
-    """Fingerprints [rows, BITS] and descriptors [rows, columns]."""
-    chunks = [rows[first : first + CHUNK] for first in range(0, len(rows), CHUNK)]
-    if workers == 1 or len(chunks) == 1:
-        tables = [_describe(chunk) for chunk in chunks]
-    else:
-        with ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn")) as pool:
-            tables = list(pool.map(_describe, chunks))
-    return np.concatenate([table[0] for table in tables]), np.concatenate([table[1] for table in tables])
+def _spread(y: np.ndarray) -> np.ndarray:
+    """Of each target [rows, targets]; 1 where all are equal."""
+    spread = y.std(axis=0, dtype=np.float64)
+    return np.where(spread > 0, spread, 1.0)
 
 
-def _describe(rows: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-    from rdkit.rdBase import BlockLogs
-
-    generator = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
-    functions = _descriptors()
-    bits, numbers = np.zeros((len(rows), BITS), dtype=np.uint8), np.zeros((len(rows), len(functions)))
-    with BlockLogs():
-        for place, smiles in enumerate(rows):
-            try:
-                mol = parsed(smiles)
-                bits[place] = generator.GetFingerprintAsNumPy(mol)
-                numbers[place] = [_number(function, mol) for function in functions]
-            except (InputError, RuntimeError):  # odd valences: nothing is known of this molecule
-                numbers[place] = np.nan
-    return bits, numbers
+def _add_rounds(fitted: Any, own: Sequence[int], scale: float, nodes: list[Any], columns: list[int]) -> None:
+    """Append the trees of a boosting, those of one column after those of another."""
+    for place, column in enumerate(own):
+        for trees in fitted._predictors:
+            found = trees[place].nodes
+            feature = np.where(found["is_leaf"], LEAF, found["feature_idx"])
+            value = scale * found["value"][:, None]
+            missing = found["missing_go_to_left"].astype(bool)
+            nodes.append((found["right"], feature, found["num_threshold"], missing, value))
+            columns.append(column)
 
 
-def _descriptors() -> list[Callable[[Mol], float]]:
-    from rdkit.Chem import Descriptors
+def _trees(nodes: Sequence[Any], columns: Sequence[int], base: np.ndarray) -> Trees:
+    """Trees of which `nodes` has the right children, features, thresholds, ways of missing values, and values."""
+    first = np.cumsum([0, *(len(right) for right, *_ in nodes)])
+    feature = np.concatenate([np.maximum(feature, LEAF) for _, feature, *_ in nodes])
+    right = np.concatenate([right + start for (right, *_), start in zip(nodes, first, strict=False)])
+    missing = [np.zeros(len(right), bool) if ways is None else ways for right, _, _, ways, _ in nodes]
+    trees = Trees(
+        start=first[:-1], column=np.array(columns), right=np.where(feature == LEAF, 0, right), feature=feature,
+        threshold=_rounded_down(np.concatenate([threshold for _, _, threshold, *_ in nodes])),
+        missing_left=np.concatenate(missing), value=np.concatenate([value for *_, value in nodes]), base=base,
+    )  # fmt: skip
+    return Trees.checked(trees.arrays(), LARGEST_COLUMN, len(base))  # also that left children follow their parents
 
-    return [function for name, function in Descriptors.descList if name not in SLOW and not name.startswith("BCUT2D")]
+
+LARGEST_COLUMN = max(COLUMNS.values())
 
 
-def _number(function: Callable[[Mol], float], mol: Mol) -> float:
-    """A descriptor in the range of float32; what cannot be worked out is missing."""
-    try:
-        value = float(function(mol))
-    except (ValueError, RuntimeError, ZeroDivisionError):
-        return float("nan")
-    return value if abs(value) < 1e30 else float("nan")
+def _rounded_down(threshold: np.ndarray) -> np.ndarray:
+    """Thresholds as the next float32 below, by which numbers in float32 are compared as by those in float64."""
+    short = np.clip(threshold, -LARGEST, LARGEST).astype(np.float32)
+    return np.where(short > threshold, np.nextafter(short, np.float32(-np.inf)), short)

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from maggnn.apps.fit.fitted import FittedModel
+from torch import Tensor
+
+from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.fitted import Answer, FittedModel
 from maggnn.apps.fit.intervals import judge
 from maggnn.apps.fit.own_table import graphs_of, packed_table
+from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
 from maggnn.data.own_file import metric_of_classes
 from maggnn.errors import InputError
@@ -34,7 +38,9 @@ def evaluate_table(
     metric = cast("Metric", facts.metric or usual)  # a folder need not say by what its model was judged
     if metric == "auroc" and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
-    answers = fitted.predict(graphs)
+    wanted = bool(fitted.trees) or fitted.known is not None
+    answer = fitted.answer(graphs, described(packed.canonical, workers) if wanted else None)
+    answers = answer.values
     bad = int((~answers.isfinite().all(dim=1)).sum())
     if bad:
         raise InputError(f"{table}: for {bad} rows the model's answer is not a finite number, so it has no {metric}")
@@ -47,4 +53,12 @@ def evaluate_table(
         "left_out": len(packed.errors),
         metric: judged.value,
         "interval": list(judged.interval),
+        **({} if answer.errors is None else {"coverage": _covered(answer, graphs.y)}),
     }
+
+
+def _covered(answer: Answer, y: Tensor) -> float:
+    """The share of true values within the intervals of 90 %."""
+    low, high = answer.interval(COVERAGE)
+    true = y.reshape(len(y), -1).double().numpy()
+    return float(((low <= true) & (true <= high)).mean())

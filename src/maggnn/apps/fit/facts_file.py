@@ -9,10 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+from maggnn.apps.fit.blend import BLEND, NETWORK
+from maggnn.apps.fit.cheap_baselines import COLUMNS
+from maggnn.apps.fit.uncertainty import COVERAGES, Spread
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.atom_features import FEATURE_SETS
 from maggnn.errors import InputError
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 * 2**20
 """Of a file: beyond that it is none of ours."""
 
+MOST_FOLDS = 100
 METRICS = {"classification": ("", "accuracy", "auroc"), "regression": ("", "mae")}
 CHECKSUM, OF_MODEL = "checksum", "model_checksum"
 
@@ -59,8 +65,8 @@ def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
 
 def check_agreement(path: Path, facts: Facts, model: MagGNN) -> None:
     """Whether the facts are about this model: its task, its outputs, its columns of features."""
-    for wrong in (_task_apart(facts, model), _outputs_apart(facts, model), _features_apart(facts, model)):
-        if wrong:
+    for apart in (_task_apart, _outputs_apart, _features_apart, _blend_apart):
+        if wrong := apart(facts, model):
             raise InputError(f"{path}: does not fit the model beside it ({one_line(wrong)})")
 
 
@@ -99,6 +105,31 @@ def _features_apart(facts: Facts, model: MagGNN) -> str:
         if spec.width or found not in (0, columns):
             return f"{name} features {facts.features} have {columns} columns, the model reads {found or spec.width}"
     return ""
+
+
+def _blend_apart(facts: Facts, model: MagGNN) -> str:
+    blend, weights = facts.blend, list(facts.blend.weights.values())
+    if NETWORK not in blend.weights or not set(blend.weights) <= {NETWORK, *COLUMNS}:
+        return f"parts are {', '.join(blend.weights)}"
+    if not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+        return "weights of the parts are no shares"
+    if facts.source == "graphs" and len(weights) > 1:
+        return "parts that read molecules, of a model of graphs"
+    warm = all(0.01 <= value <= 100 for value in blend.temperatures.values())
+    if not 1 <= blend.folds <= MOST_FOLDS or not warm or not set(blend.temperatures) <= {BLEND, NETWORK, *COLUMNS}:
+        return f"{blend.folds} folds, temperatures {blend.temperatures}"
+    for nodes, edges in blend.seen:
+        if wrong := _seen_apart(model.node_features, nodes) or _seen_apart(model.edge_features, edges):
+            return wrong
+    if blend.spreads and (facts.task == "classification" or len(blend.spreads) != model.num_outputs):
+        return f"errors of {len(blend.spreads)} targets, the model has {model.num_outputs} outputs"
+    return "" if all(map(_is_spread, blend.spreads)) else "the spread of errors is damaged"
+
+
+def _is_spread(spread: Spread) -> bool:
+    values = np.array([*spread.size, spread.factor, *spread.quantiles], dtype=float)
+    sound = len(spread.size) == 3 and len(spread.quantiles) == len(COVERAGES)
+    return sound and bool(((values >= 0) & (values < 1e300)).all() and (np.diff(spread.quantiles) >= 0).all())
 
 
 def _seen_apart(spec: FeatureSpec, seen: Seen) -> str:
@@ -142,7 +173,11 @@ def _typed_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
 def _typed(hint: Any, value: Any, name: str) -> Any:
     """The value as the hinted type, lists as tuples."""
     origin, inner = get_origin(hint), get_args(hint)
+    if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict):
+        return hint(**_typed_fields(hint, value))
     if origin is tuple and isinstance(value, list | tuple):
+        if inner[-1] is not ... and len(value) != len(inner):
+            raise ValueError(f"{name} holds {value!r:.60}")
         return tuple(_typed(inner[0], entry, name) for entry in value)
     if origin is dict and isinstance(value, dict):
         return {key: _typed(inner[1], entry, name) for key, entry in value.items()}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing import parent_process
 
+from maggnn.apps.fit.descriptors import Described, describe
 from maggnn.data.molecules.smiles import Molecule, featurise_rows
 from maggnn.data.packing import Arrays, pack
 
@@ -19,10 +20,12 @@ class Featurised:
     Attributes:
         arrays: those that can be used, back to back; None where there is none.
         reasons: one a SMILES; empty where it can be used.
+        described: the same molecules by descriptors and fingerprints; None where nobody asked for them.
     """
 
     arrays: Arrays | None
     reasons: list[str]
+    described: Described | None = None
 
 
 def leave_with_parent() -> None:
@@ -37,9 +40,15 @@ def _wait_and_leave() -> None:
         os._exit(1)
 
 
-def featurised_chunk(smiles: Sequence[str], features: str) -> Featurised:
-    """Featurise and pack a few thousand SMILES."""
+def featurised_chunk(
+    smiles: Sequence[str], features: str, with_fingerprints: bool = False, with_descriptors: bool = False
+) -> Featurised:
+    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for."""
     results = featurise_rows(smiles, features)
     molecules = [result for result in results if isinstance(result, Molecule)]
     reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]
-    return Featurised(pack(molecules) if molecules else None, reasons)
+    if not molecules:
+        return Featurised(None, reasons)
+    usable = [text for text, reason in zip(smiles, reasons, strict=True) if not reason]
+    wanted = with_fingerprints or with_descriptors
+    return Featurised(pack(molecules), reasons, describe(usable, with_descriptors) if wanted else None)

@@ -1,24 +1,34 @@
 """A model for data of one's own: settings that need no knowledge of m, k and t, and the folder that it lives in.
 
-    model.safetensors   weights and config, as every model of this package
-    fitted.json         what reading new data takes: where it came from, its columns, its classes (`facts_file`)
+    model.safetensors     weights and config, as every model of this package; of an ensemble the first network
+    model-2.safetensors   the second network, and so on
+    trees.safetensors     the trees of the other parts, and the fingerprints of training (`trees`, `descriptors`)
+    fitted.json           what reading new data takes: where it came from, its columns, its classes, how much each part
+                          says and how far off answers are (`facts_file`)
 
-Whoever fits (`MagClassifier`, `maggnn fit`) makes a `Dataset` and calls `fit_model`; whoever predicts loads the folder
-and asks `FittedModel.predict` about packed graphs.
+Whoever fits (`MagClassifier`, `maggnn fit`) makes a `Dataset` and calls `fit_blend` (`ensemble`); whoever predicts
+loads the folder and asks `FittedModel.predict` about packed graphs.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from maggnn.apps.fit.blend import BLEND, NETWORK, blended
+from maggnn.apps.fit.cheap_baselines import COLUMNS, table, tree_answers
+from maggnn.apps.fit.descriptors import BITS, Described
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
+from maggnn.apps.fit.trees import Trees
+from maggnn.apps.fit.uncertainty import Spread, disagreement, nearest_similarity, tempered
+from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
@@ -28,11 +38,13 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import checksum_of, load_model, save_model
-from maggnn.training.run import train
+from maggnn.model.saving import checksum_of, load, load_model, save, save_model
 
 FACTS = "fitted.json"
 MODEL = "model.safetensors"
+TREES = "trees.safetensors"
+KNOWN = "known"
+"""The tensor of fingerprints in the file of trees."""
 
 EPOCHS = 40
 """Times that every training graph is seen, within the bounds below."""
@@ -50,6 +62,27 @@ class UnseenWarning(UserWarning):
 
 
 @dataclass(frozen=True)
+class Blend:
+    """Of which parts an answer is made, and how far off it is.
+
+    Attributes:
+        weights: how much each part says: "network", "boosting" and "forest", of which the first is always there.
+        folds: how many models each part has.
+        temperatures: of the probabilities of each part, and of the blend's under the name "blend".
+        spreads: of the errors, one a target; empty where nothing is known of them.
+        seen: categories of nodes and edges that each network after the first has seen.
+        files: checksums of the files beside the first model; `save` fills them in.
+    """
+
+    weights: dict[str, float] = field(default_factory=lambda: {NETWORK: 1.0})
+    folds: int = 1
+    temperatures: dict[str, float] = field(default_factory=dict)
+    spreads: tuple[Spread, ...] = ()
+    seen: tuple[tuple[Seen, Seen], ...] = field(default=(), repr=False)
+    files: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
 class Facts:
     """What a model was fitted to.
 
@@ -61,7 +94,7 @@ class Facts:
         metric: accuracy, auroc or mae.
         rows: how many graphs each part has.
         scores: the metric on each part that has targets and was not learned from.
-        seen_nodes, seen_edges: what the features of training held; `fit_model` fills them in.
+        seen_nodes, seen_edges: what the features of training held; `fit_blend` fills them in.
     """
 
     source: Literal["smiles", "graphs"]
@@ -75,18 +108,64 @@ class Facts:
     scores: dict[str, float] = field(default_factory=dict)
     seen_nodes: Seen = field(default=(), repr=False)
     seen_edges: Seen = field(default=(), repr=False)
+    blend: Blend = field(default_factory=Blend)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model says of some graphs.
+
+    Attributes:
+        values: probabilities of the classes, or values in the targets' own units, [G, outputs].
+        errors: how far off each value is expected to be, [G, outputs]; None where nothing is known of that.
+        similarity: to the nearest molecule of training (Tanimoto, 0 to 1), [G]; None where no fingerprints are kept.
+        spreads: of the errors, one a target.
+    """
+
+    values: Tensor
+    errors: np.ndarray | None
+    similarity: np.ndarray | None
+    spreads: tuple[Spread, ...]
+
+    @property
+    def std(self) -> np.ndarray:
+        """The standard deviation of each value, [G, outputs]."""
+        assert self.errors is not None
+        return self.errors * np.array([spread.factor for spread in self.spreads])
+
+    def interval(self, coverage: float) -> tuple[np.ndarray, np.ndarray]:
+        """Between what a true value lies in a share `coverage` of all cases, [G, outputs] each."""
+        assert self.errors is not None
+        reach = self.errors * np.array([spread.reach(coverage) for spread in self.spreads])
+        values = self.values.double().numpy()
+        return values - reach, values + reach
 
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A trained model and what it was fitted to."""
+    """A trained model and what it was fitted to.
+
+    Attributes:
+        model: the network; of an ensemble the first.
+        others: the other networks.
+        trees: of the parts that are no networks, by name.
+        known: packed fingerprints of the molecules of training, [K, bytes].
+    """
 
     model: MagGNN
     config: Config
     facts: Facts
+    others: tuple[MagGNN, ...] = field(default=(), repr=False)
+    trees: dict[str, Trees] = field(default_factory=dict, repr=False)
+    known: np.ndarray | None = field(default=None, repr=False)
 
     def predict(
-        self, packed: PackedGraphs, seed: int = 0, memory_mb: float = 200.0, done: Callable[[int], None] | None = None
+        self,
+        packed: PackedGraphs,
+        seed: int = 0,
+        memory_mb: float = 200.0,
+        done: Callable[[int], None] | None = None,
+        molecules: Described | None = None,
     ) -> Tensor:
         """Probabilities of the classes, or values in the targets' own units: [G, outputs].
 
@@ -96,10 +175,95 @@ class FittedModel:
         Args:
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             done: is told after each chunk how many graphs have been answered so far.
+            molecules: the same graphs by descriptors (`descriptors.described`), where a part of the model reads them.
         """
-        engine = self.engine(memory_mb)
-        answers = engine.predict(in_canonical_order(self.familiar(packed)), done=done, seed=seed).cpu()
-        return answers.double().softmax(dim=-1).float() if self.facts.task == "classification" else answers
+        return self.answer(packed, molecules, seed, memory_mb, done).values
+
+    def answer(
+        self,
+        packed: PackedGraphs,
+        molecules: Described | None = None,
+        seed: int = 0,
+        memory_mb: float = 200.0,
+        done: Callable[[int], None] | None = None,
+    ) -> Answer:
+        """What `predict` returns, and how sure that is."""
+        used = [name for name, weight in self.facts.blend.weights.items() if weight]
+        return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
+
+    def blended(self, folds: dict[str, np.ndarray], molecules: Described | None) -> Answer:
+        """The answer from what each model of each part says (`fold_answers`)."""
+        blend = self.facts.blend
+        values = blended({name: answers.mean(axis=0) for name, answers in folds.items()}, blend.weights)
+        if self.facts.task == "classification":
+            values = tempered(values, blend.temperatures.get(BLEND, 1.0))
+        near = None if molecules is None or self.known is None else nearest_similarity(molecules.bits, self.known)
+        errors = None
+        if blend.spreads:
+            apart = disagreement(folds, blend.weights)
+            errors = np.stack([s.errors(column, near) for s, column in zip(blend.spreads, apart.T, strict=True)], 1)
+        return Answer(torch.from_numpy(values).to(self.dtype), errors, near, blend.spreads)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of answers, which are as exact as the targets were."""
+        scale = self.model.targets
+        return torch.float64 if scale is not None and scale.mean.dtype == torch.float64 else torch.float32
+
+    def fold_answers(
+        self,
+        packed: PackedGraphs,
+        molecules: Described | None,
+        seed: int = 0,
+        memory_mb: float = 200.0,
+        done: Callable[[int], None] | None = None,
+        parts: Sequence[str] | None = None,
+    ) -> dict[str, np.ndarray]:
+        """What each model of each part says, [folds, G, outputs]; of all parts if none are named."""
+        temperatures = self.facts.blend.temperatures
+        answers: dict[str, np.ndarray] = {}
+        for part in (NETWORK, *self.trees) if parts is None else parts:
+            if part == NETWORK:
+                answers[part] = self._networks(packed, seed, memory_mb, done)
+                continue
+            if molecules is None:
+                raise InputError("a part of the model reads descriptors of molecules: give `molecules` too")
+            classify, folds = self.facts.task == "classification", self.facts.blend.folds
+            answers[part] = tree_answers(part, self.trees[part], table(part, molecules), folds, classify)
+        return {part: tempered(said, temperatures.get(part, 1.0)) for part, said in answers.items()}
+
+    def _networks(
+        self, packed: PackedGraphs, seed: int, memory_mb: float, done: Callable[[int], None] | None
+    ) -> np.ndarray:
+        """What each network says, [networks, G, outputs]."""
+        answers, prepared = [], None
+        for place, member in enumerate(self.networks):
+            with warnings.catch_warnings():
+                if place:  # the first network has said it
+                    warnings.simplefilter("ignore", UnseenWarning)
+                engine, own = member.engine(memory_mb), member.familiar(packed)
+            if own.x is packed.x and own.edge_attr is packed.edge_attr:  # for most graphs all networks read the same
+                prepared = engine.prepared(in_canonical_order(own)) if prepared is None else prepared
+                own = prepared
+            else:
+                own = in_canonical_order(own)
+            said = engine.predict(own, done=None if place else done, seed=seed).cpu()
+            answers.append(said.double().softmax(-1).float() if self.facts.task == "classification" else said)
+        return torch.stack(answers).double().numpy()
+
+    @property
+    def networks(self) -> list[FittedModel]:
+        """Each network as a model that answers alone."""
+        found: list[FittedModel] | None = self.__dict__.get("_networks_alone")
+        if found is None:
+            alone = replace(self.facts, blend=Blend())
+            seen = [(alone.seen_nodes, alone.seen_edges), *self.facts.blend.seen]
+            found = [
+                FittedModel(model, self.config, replace(alone, seen_nodes=nodes, seen_edges=edges))
+                for model, (nodes, edges) in zip((self.model, *self.others), seen, strict=True)
+            ]
+            self.__dict__["_networks_alone"] = found
+        return found
 
     def engine(self, memory_mb: float = 200.0, device: str = "auto") -> Engine:
         """The engine that answers, on the GPU where there is one; made once for each budget and device."""
@@ -110,7 +274,7 @@ class FittedModel:
 
     def __getstate__(self) -> dict[str, Any]:
         """Without engines: a copy or a pickle makes its own, on the device that it then has."""
-        return {name: value for name, value in self.__dict__.items() if name != "_engines"}
+        return {name: value for name, value in self.__dict__.items() if name not in CACHES}
 
     def _check(self, packed: PackedGraphs) -> None:
         for name, values, spec in (
@@ -141,9 +305,23 @@ class FittedModel:
         return replace(packed, x=x, edge_attr=edge_attr)
 
     def save(self, folder: Path) -> None:
-        """Write the folder's two files, each under another name first: what is there stays whole."""
+        """Write the folder's files, each under another name first: what is there stays whole. The facts come last."""
         save_model(folder / MODEL, self.model, self.config)  # makes the folder
-        write_values(folder / FACTS, asdict(self.facts), checksum_of(folder / MODEL))
+        written = []
+        for number, model in enumerate(self.others, start=2):
+            written.append(member_file(number))
+            save_model(folder / written[-1], model, self.config)
+        tensors = {f"{part}.{name}": array for part, trees in self.trees.items() for name, array in
+                   trees.arrays().items()} | ({} if self.known is None else {KNOWN: self.known})  # fmt: skip
+        if tensors:
+            written.append(TREES)
+            arrays = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()}
+            save(folder / TREES, arrays, {"kind": "trees"}, with_checksum=True)
+        files = {name: checksum_of(folder / name) for name in written}
+        facts = replace(self.facts, blend=replace(self.facts.blend, files=files))
+        write_values(folder / FACTS, asdict(facts), checksum_of(folder / MODEL))
+        for left in {*folder.glob(member_file("*")), folder / TREES} - {folder / name for name in written}:
+            left.unlink(missing_ok=True)  # of a model that was here before
 
     @classmethod
     def load(cls, folder: Path) -> FittedModel:
@@ -155,7 +333,9 @@ class FittedModel:
             raise InputError(f"{folder}: has no {FACTS}: a training run, not a model that `maggnn fit` made")
         facts = Facts(**read_values(folder / FACTS, Facts, checksum_of(folder / MODEL)))
         check_agreement(folder / FACTS, facts, model)
-        return cls(model, config, facts)
+        networks = range(2, facts.blend.folds + 1) if facts.blend.weights[NETWORK] else ()
+        others = tuple(_other(folder, number, facts, model) for number in networks)
+        return cls(model, config, facts, others, *_load_trees(folder, facts, model.num_outputs))
 
     def __repr__(self) -> str:
         facts = self.facts
@@ -165,30 +345,72 @@ class FittedModel:
         return f"FittedModel({what}; {rows}{scores};\n  MagGNN({self.model.extra_repr()}))"
 
 
+CACHES = ("_engines", "_networks_alone")
+
+
+def member_file(number: int | str) -> str:
+    """The file of network `number`, counted from 1."""
+    return MODEL if number == 1 else f"model-{number}.safetensors"
+
+
+def load_first(folder: Path) -> FittedModel:
+    """A folder's model, of which only the first network will be asked: of an ensemble this is said."""
+    fitted = FittedModel.load(folder)
+    if len(fitted.facts.blend.weights) > 1 or fitted.facts.blend.folds > 1:
+        tell(f"{folder}: a blend of several models; this is about its first network alone")
+    return fitted
+
+
+def _other(folder: Path, number: int, facts: Facts, first: MagGNN) -> MagGNN:
+    """A network after the first, which must be of the same kind."""
+    path = folder / member_file(number)
+    model, _ = load_model(path)
+    _check_file(path, facts)
+    if model.data_shape != first.data_shape or len(facts.blend.seen) != facts.blend.folds - 1:
+        raise InputError(f"{path}: does not fit the model beside it")
+    return model
+
+
+def _check_file(path: Path, facts: Facts) -> None:
+    if facts.blend.files.get(path.name) != checksum_of(path):
+        raise InputError(f"{path}: does not have the checksum that {FACTS} gives it")
+
+
+def _load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Trees], np.ndarray | None]:
+    """The trees and the known fingerprints of a folder, checked."""
+    parts = [name for name in facts.blend.weights if name != NETWORK]
+    path = folder / TREES
+    if TREES not in facts.blend.files:
+        if parts:
+            raise InputError(f"{folder}: has no {TREES}, which its model needs")
+        return {}, None
+    tensors, _ = load(path)
+    _check_file(path, facts)
+    try:
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        trees = {}
+        for part in parts:
+            own = {
+                name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
+            }
+            trees[part] = Trees.checked(own, COLUMNS[part], facts.blend.folds * outputs)
+        known = arrays.get(KNOWN)
+        if known is not None and (known.dtype != np.uint8 or known.ndim != 2 or known.shape[1] != BITS // 8):
+            raise InputError("fingerprints are damaged")
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+    return trees, known if known is not None and len(known) else None
+
+
 def is_fitted(folder: Path) -> bool:
     """Whether `maggnn fit` wrote a folder; one whose facts are a broken link or no file is not a training run's."""
     return (folder / FACTS).is_symlink() or (folder / FACTS).exists()
 
 
-def fit_model(
-    dataset: Dataset, facts: Facts, config: Config | None = None, folder: Path | None = None, quiet: bool = True
-) -> FittedModel:
-    """Train on a data set of one's own, whose split has a validation part (or none: then the last weights count).
-
-    Args:
-        config: settings, if not `own_config`'s.
-        folder: keep logs and checkpoints there, and go on from one that is there.
-    """
-    config = own_config(dataset) if config is None else config
-    dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
-    with warnings.catch_warnings():
-        # Which agent moves the marks is our choice, so how it learned is no news for whoever fits.
-        warnings.filterwarnings("ignore", message="agent .* learned with")
-        trained = train(config, folder, quiet=quiet, dataset=dataset)
-    learned = dataset.graphs.select(trained.split.train)
-    facts = replace(facts, seen_nodes=_seen(learned.x), seen_edges=_seen(learned.edge_attr))
-    # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
-    return FittedModel(trained.model.eval().cpu(), config, facts)
+def seen_categories(graphs: PackedGraphs, learned: Tensor) -> tuple[Seen, Seen]:
+    """The categories of nodes and of edges in the graphs that a network learned from."""
+    chosen = graphs.select(learned)
+    return _seen(chosen.x), _seen(chosen.edge_attr)
 
 
 def _seen(values: Tensor | None) -> Seen:
@@ -211,6 +433,8 @@ def _familiar(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | No
         )
     known = [torch.isin(column, column.new_tensor(found)) for column, found in zip(values.T, seen, strict=True)]
     strange = ~torch.stack(known, dim=1)  # [rows, F]
+    if not bool(strange.any()):
+        return values, 0
     commonest = values.new_tensor([found[0] for found in seen])
     return torch.where(strange, commonest, values), int(strange.any(dim=1).sum())
 

@@ -1,4 +1,4 @@
-"""`maggnn fit`: a table becomes a model's folder, with a card that puts the model beside two cheap rivals."""
+"""`maggnn fit`: a table becomes a model's folder, with a card that says what each part of the model brings."""
 
 from __future__ import annotations
 
@@ -9,26 +9,35 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.apps.fit import model_card
-from maggnn.apps.fit.cheap_baselines import rivals
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, fit_model, own_config
+from maggnn.apps.fit.cheap_baselines import NAMES
+from maggnn.apps.fit.descriptors import Described
+from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
+from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.intervals import Judged, judge
+from maggnn.apps.fit.members import member_folder
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
+from maggnn.apps.fit.picture_of_test import draw_test
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
+from maggnn.data.dataset import Dataset
 from maggnn.data.files import locked, whole_file
 from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.model.saving import checksum_of
+from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
 LOCK = "fit.lock"
@@ -49,10 +58,12 @@ def fit_table(
     workers: int = 2,
     overwrite: bool = False,
     settings: Path | None = None,
+    ensemble: int = 5,
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
     Args:
+        ensemble: folds, and so networks, boostings and forests, which are blended; 1 is a network alone.
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
     """
     began = time.monotonic()
@@ -63,26 +74,48 @@ def fit_table(
             pass
     given = None if settings is None else configs.load(settings)
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
-    config = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
+    folds = _folds(own, ensemble, seed)
+    config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
         config = _given_config(given, config, steps)
     with _only_here(out):
-        training = out / f"{TRAINING}{data_digest(own.table.arrays, config)}"
+        training = out / f"{TRAINING}{data_digest(own.table.arrays | {'fold': folds.fold}, config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        return _fitted_folder(own, _facts(own, smiles, targets), config, table, out, training, workers, began)
+        facts = _facts(own, smiles, targets)
+        return _fitted_folder(own, facts, config, folds, table, out, training, workers, began)
+
+
+def _folds(own: OwnTable, count: int, seed: int) -> Folds:
+    """The folds of all rows but the test's; one fold is the split as it is."""
+    split, y = own.dataset.split(0, 0), own.dataset.y.numpy()
+    dealt = None
+    if count > 1:
+        rows = torch.cat([split.train, split.val]).sort().values.numpy()
+        dealt = deal_folds(rows, y, bool(own.classes), count, seed, own.table.canonical, own.whole_scaffolds)
+        if dealt is None or dealt.count < count:
+            found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
+            tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
+    return single_fold(split, len(y)) if dealt is None else dealt
 
 
 def _fitted_folder(
-    own: OwnTable, facts: Facts, config: Config, table: Path, out: Path, training: Path, workers: int, began: float
+    own: OwnTable,
+    facts: Facts,
+    config: Config,
+    folds: Folds,
+    table: Path,
+    out: Path,
+    training: Path,
+    workers: int,
+    began: float,
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
-    seed = config.runtime.seed
-    fitted = fit_model(own.dataset, facts, config, training, quiet=False)
-    test, seconds = _tested(fitted, own, seed, workers)
-    score = test.judged[model_card.OWN].value
-    fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": score} if math.isfinite(score) else {}))
+    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, quiet=False)
+    test, seconds = tested(*fit, own.dataset)
+    fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value
+    fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
     fitted.save(out)
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
@@ -113,15 +146,15 @@ def _check_folder(out: Path, overwrite: bool, trainings: Sequence[Path]) -> None
 def _saved_from(out: Path, training: Path) -> bool:
     """Whether the folder's model is that training's: then the fit was killed before its card was whole, and goes on."""
     try:
-        return checksum_of(out / MODEL) == checksum_of(training / MODEL)
+        return checksum_of(out / MODEL) == checksum_of(member_folder(training, 1) / MODEL)
     except (InputError, OSError):
         return False
 
 
 def _finish(out: Path, training: Path) -> None:
-    """Keep the curves; checkpoints, also those of fits that were given up, are of no use any more."""
+    """Keep the first network's curves; checkpoints, also of fits that were given up, are of no use any more."""
     with whole_file(out / LOG) as waiting:
-        shutil.copyfile(training / LOG, waiting)
+        shutil.copyfile(member_folder(training, 1) / LOG, waiting)
     for done in out.glob(f"{TRAINING}*"):
         # Under another name first: half a folder must not be taken for a training to go on from.
         shutil.rmtree(done.rename(out / f".{done.name}"), ignore_errors=True)
@@ -155,35 +188,41 @@ def _facts(own: OwnTable, smiles: str, targets: Sequence[str]) -> Facts:
     )
 
 
-def _tested(fitted: FittedModel, own: OwnTable, seed: int, workers: int) -> tuple[model_card.Test, dict[str, float]]:
-    """Answers of the model and of its rivals on the test part, and the seconds that they took."""
-    dataset, arrays = own.dataset, own.table.arrays
+def tested(
+    fitted: FittedModel, held_out: OutOfFold, molecules: Described | None, dataset: Dataset
+) -> tuple[model_card.Test, dict[str, float]]:
+    """Answers of the model and of its parts on the test part, and the seconds that they took."""
     ids = dataset.split(0, 0).test
+    graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
+    described = None if molecules is None else molecules.select(ids.numpy())
     began = time.monotonic()
-    answers, y = fitted.predict(dataset.graphs.select(ids)), dataset.y[ids]
+    folds = fitted.fold_answers(graphs, described)
+    answer = fitted.blended(folds, described)
     seconds = {"test": time.monotonic() - began}
-    judged = {model_card.OWN: judge(answers, y, dataset.metric)}
-    began = time.monotonic()
-    try:
-        others = rivals(
-            own.table.canonical, dataset.y.numpy(), arrays["train"].astype(int), ids.numpy(), len(own.classes), seed,
-            workers,
-        )  # fmt: skip
-    except ImportError:  # the card says so
-        others = {}
-    seconds["rivals"] = time.monotonic() - began
-    judged |= {name: judge(torch.from_numpy(values), y, dataset.metric) for name, values in others.items()}
+    names = model_card.PARTS if blend.folds > 1 else NAMES
+    answers = {name: torch.from_numpy(folds[name].mean(axis=0)) for name in names if name in folds}
+    judged = {model_card.OWN: judge(answer.values, y, dataset.metric)}
+    judged |= {names[part]: judge(values, y, dataset.metric) for part, values in answers.items()}
+    known = dataset.y[torch.from_numpy(held_out.rows)]
+    parts = {names[part]: model_card.Part(blend.weights[part], _score(held_out.parts[part], known, dataset.metric))
+             for part in answers if blend.folds > 1}  # fmt: skip
+    if parts:
+        parts = {model_card.OWN: model_card.Part(None, _score(held_out.answers, known, dataset.metric))} | parts
     singly: dict[str, Judged] = {}
     if dataset.task == "regression":
-        names = dataset.target_names or ()
-        singly = {name: judge(answers[:, [k]], y[:, [k]], "mae") for k, name in enumerate(names)}
-    return model_card.Test(answers, y, judged, singly), seconds
+        columns = enumerate(dataset.target_names or ())
+        singly = {name: judge(answer.values[:, [k]], y[:, [k]], "mae") for k, name in columns}
+    return model_card.Test(answer, y, judged, singly, parts), seconds
+
+
+def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
+    return float(score(torch.from_numpy(answers), y, metric)) if len(y) else math.nan
 
 
 def _describe(out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, own: OwnTable) -> None:
     try:
         write_errors(out / model_card.LEFT_OUT, own.table.errors)
-        model_card.draw_test(out / model_card.PICTURE, facts, test)
+        draw_test(out / model_card.PICTURE, facts, test)
         model_card.write_card(out, facts, origin, test)
     except OSError as error:
         raise InputError(f"{out}: the model is saved, its card cannot be written ({error})") from error
@@ -204,6 +243,8 @@ def _result(
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },
+        "parts": {name: asdict(part) for name, part in test.parts.items()},
+        "coverage": model_card.covered(test),
         "verdict": model_card.verdict(test.judged, facts.metric),
         "seconds": {"all": origin.seconds, **seconds},
     }

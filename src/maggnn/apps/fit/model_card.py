@@ -1,4 +1,4 @@
-"""What a fitted model's folder says of itself: `README.md` with the test and its rivals, and a picture of the test."""
+"""What a fitted model's folder says of itself: `README.md` with the test of the model and of its parts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from maggnn.apps.draw import style
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.cheap_baselines import NAMES
+from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.intervals import Judged, limits
+from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
-OWN = "this model (MAG-GNN)"
+OWN = "this model"
+PARTS = {NETWORK: "its MAG-GNN networks", **{name: f"its {words}" for name, words in NAMES.items()}}
 UNITS = {"auroc": "ROC-AUC in %", "accuracy": "accuracy in %", "mae": "mean absolute error"}
 MOST_NAMES = 20
 """Classes whose names fit beside a picture."""
@@ -27,13 +30,27 @@ LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
-class Test:
-    """Answers on the test part, and what every method scored there."""
+class Part:
+    """Of a blend: the weight of a part (None for the whole) and its score out of fold."""
 
-    answers: Tensor
+    weight: float | None
+    out_of_fold: float
+
+
+@dataclass(frozen=True)
+class Test:
+    """Answers on the test part, what every method scored there, and of a blend what its parts are."""
+
+    answer: Answer
     y: Tensor
     judged: Mapping[str, Judged]
     judged_targets: Mapping[str, Judged]
+    parts: Mapping[str, Part]
+
+    @property
+    def true(self) -> np.ndarray:
+        """Numbers, [rows, targets]."""
+        return self.y.reshape(len(self.y), -1).double().numpy()
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,18 @@ class Origin:
     balance: Mapping[str, Mapping[str, int]]
 
 
+def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
+    """How many true values of the test lie within the intervals, as a share with its 95 % interval (Wilson's)."""
+    if test.answer.errors is None:
+        return None
+    low, high = test.answer.interval(coverage)
+    inside = (low <= test.true) & (test.true <= high)
+    share, rows, z = float(inside.mean()), len(inside), 1.96
+    middle, reach = share + z**2 / (2 * rows), z * math.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
+    scale = 1 + z**2 / rows
+    return {"wanted": coverage, "share": share, "low": (middle - reach) / scale, "high": (middle + reach) / scale}
+
+
 def verdict(judged: Mapping[str, Judged], metric: str) -> str:
     """Which method is best, and whether the test is large enough to say so; without a finite score there is no rank."""
     sign = 1 if metric == "mae" else -1
@@ -70,7 +99,7 @@ def verdict(judged: Mapping[str, Judged], metric: str) -> str:
 def _compared(ranked: Sequence[str], judged: Mapping[str, Judged]) -> str:
     """The best against the second best."""
     if len(judged) == 1:
-        return "There is no rival to compare with: scikit-learn is not installed."
+        return "There is no baseline to compare with: scikit-learn is not installed."
     if len(ranked) == 1:
         return f"Best here: {ranked[0]}, the only one with a score."
     first, second = ranked[:2]
@@ -87,16 +116,6 @@ def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
     """Write the text, all or nothing."""
     with whole_file(folder / CARD) as waiting:
         waiting.write_text(_text(facts, origin, test), encoding="utf-8")
-
-
-def draw_test(path: Path, facts: Facts, test: Test) -> None:
-    """True against predicted; the ROC curve of two classes; how often each class is taken for which."""
-    if facts.task == "regression":
-        _draw_values(path, facts.targets, test)
-    elif facts.metric == "auroc":
-        _draw_roc(path, facts.classes, test)
-    else:
-        _draw_confusion(path, facts.classes, test)
 
 
 def number(value: float, metric: str) -> str:
@@ -129,7 +148,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     lines = [
         f"# {what} of molecules",
         "",
-        f"A MAG-GNN that predicts {what} ({kind}) from SMILES, made by `maggnn fit` in {origin.seconds:.0f} s.",
+        f"{_made_of(facts)} that predicts {what} ({kind}) from SMILES, made by `maggnn fit` in {origin.seconds:.0f} s.",
         "",
         "    maggnn predict THIS_FOLDER new.csv -o answers.csv",
         "",
@@ -143,21 +162,67 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     if origin.num_shared:
         lines.append(f"- Beware: {origin.num_shared} molecules are in more than one part, so the test is too kind.")
     lines += _balance(origin.balance)
-    lines += ["", "## Test", "", f"| method | {UNITS[facts.metric]} (95 % interval) |", "|---|---|"]
-    lines += [f"| {name} | {with_interval(judged, facts.metric)} |" for name, judged in test.judged.items()]
-    lines += ["", verdict(test.judged, facts.metric), ""]
+    lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric), ""]
     if len(test.judged_targets) > 1:
         lines += [f"| target | {UNITS[facts.metric]} of this model |", "|---|---|"]
         lines += [f"| {plain(name)} | {with_interval(judged, 'mae')} |" for name, judged in test.judged_targets.items()]
         lines.append("")
     lines += [
-        f"Intervals come from drawing the {len(test.y)} test rows anew (bootstrap). No row of the test was learned",
-        "from or chosen by; the rivals learned from the rows to train on alone.",
+        f"The 95 % intervals of scores come from drawing the {len(test.y)} test rows anew (bootstrap). Test rows were",
+        "used for neither training nor model selection.",
         "",
+        *_uncertainty(facts, test),
         f"![the test]({PICTURE})",
         "",
     ]
     return "\n".join(lines)
+
+
+def _made_of(facts: Facts) -> str:
+    blend = facts.blend
+    used = [PARTS[name].removeprefix("its ") for name, weight in blend.weights.items() if weight]
+    return f"A blend of {blend.folds} models each of {' and '.join(used)}" if blend.folds > 1 else "A MAG-GNN"
+
+
+def _methods(facts: Facts, test: Test) -> list[str]:
+    """The table of methods; of a blend with the weights of its parts and their scores out of fold."""
+    unit, metric = UNITS[facts.metric], facts.metric
+    if not test.parts:
+        rows = [f"| {name} | {with_interval(judged, metric)} |" for name, judged in test.judged.items()]
+        return [f"| method | {unit} (95 % interval) |", "|---|---|", *rows]
+    lines = [f"| method | weight | {unit} out of fold | on the test part (95 % interval) |", "|---|---|---|---|"]
+    for name, judged in test.judged.items():
+        part = test.parts[name]
+        weight = "" if part.weight is None else f"{part.weight:.2f}" if part.weight else "0 (left out)"
+        lines.append(f"| {name} | {weight} | {number(part.out_of_fold, metric)} | {with_interval(judged, metric)} |")
+    folds = facts.blend.folds
+    return [
+        *lines,
+        "",
+        f"An answer is the weighted mean of the parts, each of which is the mean of {folds} models, one for each of",
+        f"{folds} folds of the rows to train and validate on. The weights were chosen by the loss out of fold,",
+        "that is on rows that a model did not learn from.",
+    ]
+
+
+def _uncertainty(facts: Facts, test: Test) -> list[str]:
+    """How sure answers are, and whether that held on the test part."""
+    blend, lines = facts.blend, []
+    found = covered(test)
+    if found is not None:
+        lines += [
+            f"Intervals of {100 * found['wanted']:.0f} % (columns low and high of `maggnn predict`) hold",
+            f"{100 * found['share']:.1f} % of the true values of the test part",
+            f"(95 % interval of that share: {100 * found['low']:.1f} to {100 * found['high']:.1f} %).",
+        ]
+    if blend.temperatures:
+        lines.append("Probabilities were calibrated out of fold, on rows that a model did not learn from.")
+    if test.answer.similarity is not None and len(test.answer.similarity):
+        near = np.median(test.answer.similarity)
+        lines.append(
+            f"The median similarity of a test molecule to the nearest one of training is {near:.2f} (Tanimoto)."
+        )
+    return [*lines, ""] if lines else []
 
 
 def _balance(balance: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -174,44 +239,3 @@ def _balance(balance: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(plain, names[:MOST_NAMES])) + (", ..." if len(names) > MOST_NAMES else "")
-
-
-def _draw_values(path: Path, targets: Sequence[str], test: Test) -> None:
-    answers, y = test.answers.numpy(), test.y.reshape(len(test.y), -1).numpy()
-    figure = style.new_figure(height=4.4, width=min(4.8 * len(targets), 24.0))
-    for place, (axes, name) in enumerate(zip(figure.subplots(1, len(targets), squeeze=False)[0], targets, strict=True)):
-        low, high = min(y[:, place].min(), answers[:, place].min()), max(y[:, place].max(), answers[:, place].max())
-        axes.plot((low, high), (low, high), color=style.PALE, linewidth=1.2)
-        axes.scatter(y[:, place], answers[:, place], s=12, alpha=0.6, color=style.COLOURS[0], linewidths=0)
-        style.tidy(axes, "true", "predicted", style.literal(name))
-    style.save(figure, path)
-
-
-def _draw_roc(path: Path, classes: Sequence[str], test: Test) -> None:
-    order = test.answers[:, 1].argsort(descending=True).numpy()
-    positive = (test.y.numpy() == 1)[order]
-    true, false = np.cumsum(positive) / positive.sum(), np.cumsum(~positive) / (~positive).sum()
-    figure = style.new_figure(height=4.4, width=4.8)
-    axes = figure.subplots()
-    axes.plot((0, 1), (0, 1), color=style.PALE, linewidth=1.2)
-    axes.plot((0, *false), (0, *true), color=style.COLOURS[0], linewidth=2)
-    first, second = map(style.literal, classes)
-    style.tidy(axes, f"{first} taken for {second}", f"{second} found", "ROC curve")
-    style.save(figure, path)
-
-
-def _draw_confusion(path: Path, classes: Sequence[str], test: Test) -> None:
-    counts = np.zeros((len(classes), len(classes)), dtype=int)
-    np.add.at(counts, (test.y.numpy(), test.answers.argmax(dim=1).numpy()), 1)
-    figure = style.new_figure(height=4.8, width=5.6)
-    axes = figure.subplots()
-    axes.imshow(counts / counts.sum(axis=1, keepdims=True).clip(min=1), cmap="Blues", vmin=0, vmax=1)
-    style.tidy(axes, "predicted", "true", "test molecules")
-    axes.grid(visible=False)
-    if len(classes) <= MOST_NAMES:
-        names = [style.literal(name) for name in classes]
-        axes.set_xticks(range(len(classes)), names, rotation=45, ha="right")
-        axes.set_yticks(range(len(classes)), names)
-        for row, column in np.ndindex(counts.shape):
-            axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=8, color=style.INK)
-    style.save(figure, path)

@@ -37,12 +37,14 @@ class OwnTable:
     Attributes:
         split: how it was split, in words.
         balance: how many molecules of each class each part has; empty for numbers.
+        whole_scaffolds: whether no scaffold is in two parts.
     """
 
     dataset: Dataset
     table: PackedTable
     split: str
     balance: dict[str, dict[str, int]]
+    whole_scaffolds: bool = False
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -68,10 +70,11 @@ def read_own_table(
     _check_parts(path, table.arrays, choice)
     if not kind.classes:
         _check_numbers(path, targets, table.arrays)
-        return OwnTable(_dataset(path, table.arrays, targets, kind), table, choice.words, {})
+        return OwnTable(_dataset(path, table.arrays, targets, kind), table, choice.words, {}, choice.deal is not None)
     balance = class_balance(table.arrays, kind.classes)
     _check_balance(path, targets[0], balance, choice)
-    return OwnTable(_dataset(path, table.arrays, targets, kind), table, choice.words, balance)
+    dataset = _dataset(path, table.arrays, targets, kind)
+    return OwnTable(dataset, table, choice.words, balance, choice.deal is not None)
 
 
 def packed_table(

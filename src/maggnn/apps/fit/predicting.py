@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk, leave_with_parent
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import FACTS, MODEL, Answer, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import shown
 from maggnn.apps.fit.parts import Parts
@@ -37,6 +37,7 @@ from maggnn.apps.fit.row_files import (
     open_source,
     write_part,
 )
+from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
@@ -47,7 +48,8 @@ ROWS = 2048
 AHEAD = 2
 """Chunks a worker that are read before their answers are due."""
 
-REASON = "reason"
+REASON, SIMILARITY = "reason", "similarity"
+STD, LOW, HIGH = "std", "low", "high"
 UNSEEN = "predicted, but it holds an element, a bond or another feature that training never saw"
 NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
@@ -56,25 +58,36 @@ Work = tuple[int, Chunk, Future[Featurised] | None]
 
 
 def predict_table(
-    model: Path, table: Path, out: Path, smiles: str | None = None, workers: int = 2, overwrite: bool = False
+    model: Path,
+    table: Path,
+    out: Path,
+    smiles: str | None = None,
+    workers: int = 2,
+    overwrite: bool = False,
+    coverage: float = COVERAGE,
 ) -> dict[str, Any]:
-    """Write all rows of `table` with their predictions to `out`; return what there is to say."""
+    """Write all rows of `table` with their predictions to `out`; return what there is to say.
+
+    Args:
+        coverage: of the intervals of numbers.
+    """
     began = time.monotonic()
     check_writable_name(out)
+    check_coverage(coverage)
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
-    added = answer_names(fitted.facts)
+    added = answer_names(fitted)
     _check_names(source, added)
     parts, names = Parts(out), [*source.names, *added]
     with parts.only_here():
-        if parts.begin(_identity(model, source, out), overwrite):
+        if parts.begin(_identity(model, fitted.facts, source, out, coverage), overwrite):
             with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
                 warnings.simplefilter("ignore", UnseenWarning)  # the row says so
-                rows, without = _make_parts(fitted, source, parts, out.suffix, workers, on_row)
+                rows, without = _make_parts(fitted, source, parts, out.suffix, workers, coverage, on_row)
             parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
         else:
             rows, without = count_rows(out, out.suffix, _number_place(names), header=True)
@@ -97,9 +110,15 @@ def _threads_beside(workers: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def answer_names(facts: Facts) -> list[str]:
-    """The columns that are added: predictions, probabilities of classes, and why there is none."""
-    return [*(f"predicted_{name}" for name in facts.targets), *(f"p_{name}" for name in facts.classes), REASON]
+def answer_names(fitted: FittedModel) -> list[str]:
+    """The columns that are added: predictions and how sure they are, how near training is, and why there is none.
+
+    Each begins with a word of ours: a name from a stranger's folder cannot begin a spreadsheet's formula.
+    """
+    facts = fitted.facts
+    kinds = ("predicted", *((STD, LOW, HIGH) if facts.blend.spreads else ()))
+    names = [f"{kind}_{name}" for name in facts.targets for kind in kinds] + [f"p_{name}" for name in facts.classes]
+    return [*names, *([SIMILARITY] if fitted.known is not None else []), REASON]
 
 
 def _check_names(source: Source, added: Sequence[str]) -> None:
@@ -108,10 +127,11 @@ def _check_names(source: Source, added: Sequence[str]) -> None:
         raise InputError(f"{source.path}: has a column {twice[0]!r} already, which is to be added: rename it")
 
 
-def _identity(model: Path, source: Source, out: Path) -> dict[str, Any]:
+def _identity(model: Path, facts: Facts, source: Source, out: Path, coverage: float) -> dict[str, Any]:
     """What the answers depend on."""
     return {
-        "model": [_digest(model / name) for name in (MODEL, FACTS)],
+        "model": [_digest(model / name) for name in (MODEL, *facts.blend.files, FACTS)],
+        "coverage": coverage,
         "table": _digest(source.path),
         "smiles": source.names[source.place],
         "rows_a_chunk": ROWS,
@@ -128,21 +148,28 @@ def _digest(path: Path) -> str:
 
 
 def _make_parts(
-    fitted: FittedModel, source: Source, parts: Parts, kind: str, workers: int, on_row: Callable[[int], None]
+    fitted: FittedModel,
+    source: Source,
+    parts: Parts,
+    kind: str,
+    workers: int,
+    coverage: float,
+    on_row: Callable[[int], None],
 ) -> tuple[int, int]:
     """Write the parts that are missing; how many rows there are, and for how many of those no answer."""
     rows, without = 0, 0
-    names = [*source.names, *answer_names(fitted.facts)]
-    numbers = len(fitted.facts.classes) or len(fitted.facts.targets)
+    added = answer_names(fitted)
+    names = [*source.names, *added]
+    number = "double" if fitted.dtype == torch.float64 else "number"
     labels = [None] if fitted.facts.classes else []
-    types = [*source.types, *labels, *[_number_type(fitted)] * numbers, None]
+    types = [*source.types, *labels, *[number] * (len(added) - len(labels) - 1), None]
     with _featurisers(workers, source.num_rows) as pool:
         try:
-            for number, chunk, future in _ahead(fitted.facts, source, parts, pool, AHEAD * workers):
+            for number, chunk, future in _ahead(fitted, source, parts, pool, AHEAD * workers):
                 if future is None:  # an earlier run made it
                     without += count_rows(parts.path(number), kind, _number_place(names))[1]
                 else:
-                    columns, lacking = answered(fitted, chunk, future.result(), number)
+                    columns, lacking = answered(fitted, chunk, future.result(), number, coverage)
                     without += lacking
                     if kind == ".csv":
                         columns = [[cell_text(value) for value in column] for column in columns]
@@ -164,38 +191,35 @@ def _featurisers(workers: int, num_rows: int) -> Executor:
     return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)
 
 
-def _number_type(fitted: FittedModel) -> str:
-    """Answers are as exact as the targets were."""
-    scale = fitted.model.targets
-    return "double" if scale is not None and scale.mean.dtype == torch.float64 else "number"
-
-
-def _ahead(facts: Facts, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
+def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
     """The chunks in order, some of them on their way through the workers."""
     waiting: deque[Work] = deque()
     for number, chunk in enumerate(source.chunks(ROWS)):
         future = None
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            future = pool.submit(featurised_chunk, usable, facts.features)
+            asked = (fitted.known is not None, bool(fitted.trees))
+            future = pool.submit(featurised_chunk, usable, fitted.facts.features, *asked)
         waiting.append((number, chunk, future))
         if len(waiting) > most:
             yield waiting.popleft()
     yield from waiting
 
 
-def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int) -> tuple[list[list[Any]], int]:
+def answered(
+    fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
+) -> tuple[list[list[Any]], int]:
     """The columns to add to a chunk, and how many rows have no prediction."""
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]
     rows = [row for row, reason in enumerate(reasons) if not reason]
     facts, without = fitted.facts, len(reasons) - len(rows)
-    columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(facts)[:-1]]
+    columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(fitted)[:-1]]
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
-        answers = fitted.predict(graphs_of(molecules.arrays), seed=seed, memory_mb=budget).numpy()
-        finite = [bool(np.isfinite(answer).all()) for answer in answers]
-        for column, values in zip(columns, _values(answers, facts), strict=True):
+        answer = fitted.answer(graphs_of(molecules.arrays), molecules.described, seed, budget)
+        finite = answer.values.isfinite().all(dim=1).tolist()
+        for column, values in zip(columns, _values(answer, fitted, coverage), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):
                 column[row] = value if good else None
         for row, strange, good in zip(rows, _strange(molecules.arrays, facts), finite, strict=True):
@@ -205,16 +229,25 @@ def answered(fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int
 
 
 def _strange(arrays: Arrays, facts: Facts) -> np.ndarray:
-    """Whether each molecule has a category that training never saw, [G]."""
+    """Whether each molecule has a category that no network saw in training, [G]."""
     strange = np.zeros(len(arrays["num_nodes"]), dtype=bool)
-    for values, seen, sizes in (("x", facts.seen_nodes, "num_nodes"), ("edge_attr", facts.seen_edges, "num_edges")):
+    seen = [(facts.seen_nodes, facts.seen_edges), *facts.blend.seen]
+    for place, (values, sizes) in enumerate((("x", "num_nodes"), ("edge_attr", "num_edges"))):
         owner = np.repeat(np.arange(len(strange)), arrays[sizes])
-        for column, known in zip(arrays[values].T, seen, strict=False):
-            strange[owner[~np.isin(column, known)]] = True
+        for number, column in enumerate(arrays[values].T):
+            known = [own[place][number] for own in seen if number < len(own[place])]
+            if known:
+                strange[owner[~np.isin(column, np.concatenate(known))]] = True
     return strange
 
 
-def _values(answers: np.ndarray, facts: Facts) -> list[Sequence[Any]]:
-    """Columns of predictions: the likeliest class and all probabilities, or the values. float32 prints shortly."""
-    columns: list[Sequence[Any]] = [list(column) for column in answers.T]
-    return [[facts.classes[place] for place in answers.argmax(axis=1)], *columns] if facts.classes else columns
+def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequence[Any]]:
+    """Columns as `answer_names` lists them. float32 prints shortly."""
+    facts, values = fitted.facts, answer.values.numpy()
+    columns: list[Sequence[Any]] = [list(column) for column in values.T]
+    if facts.classes:
+        columns.insert(0, [facts.classes[place] for place in values.argmax(axis=1)])
+    elif answer.errors is not None:
+        kinds = (values, *(part.astype(values.dtype) for part in (answer.std, *answer.interval(coverage))))
+        columns = [list(kind[:, target]) for target in range(values.shape[1]) for kind in kinds]
+    return columns if answer.similarity is None else [*columns, list(answer.similarity)]

@@ -20,7 +20,7 @@ from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.apps.explain.words import output_names, promise_notes, score_unit
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules
 from maggnn.apps.show.runs import MODEL, Run
@@ -209,7 +209,7 @@ class Gallery:
 def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gallery:
     """Load a run's model and the graphs to show: its test split, or molecules of one's own."""
     if run.fitted:
-        return _of_molecules(FittedModel.load(run.folder), molecules, typed)
+        return _of_molecules(load_first(run.folder), molecules, typed)
     model, config = load_model(run.folder / MODEL)
     entry = registry.dataset_entry(config.data.name)
     dataset = entry.load()

@@ -73,13 +73,13 @@ def _dealt(brings: np.ndarray) -> list[int]:
     for group in brings:
         large = group.sum() > LARGE * shares[1:].min() * brings.sum()
         fits = has[0].sum() + group.sum() <= shares[0] * brings.sum() + 1e-9
-        part = 0 if large and fits else int(_cost(group, has, wanted).argmin())
+        part = 0 if large and fits else int(dealing_cost(group, has, wanted).argmin())
         has[part] += group
         dealt.append(part)
     return dealt
 
 
-def _cost(group: np.ndarray, has: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def dealing_cost(group: np.ndarray, has: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """How much worse (or, below zero, better) each part becomes with a scaffold's molecules, [parts].
 
     The measure is the squared distance from what is wanted, in units of what is wanted, over classes and in all.

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from maggnn.apps.fit.fitted import Facts, fit_model, own_config
+from maggnn.apps.fit.ensemble import fit_blend
+from maggnn.apps.fit.fitted import Facts, own_config
+from maggnn.apps.fit.folds import single_fold
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.config import Config
 from maggnn.data.packing import save_packed
@@ -59,7 +61,8 @@ def fitted(folder: Path, path: Path) -> Path:
     """A folder as `maggnn fit` leaves it, without the card."""
     own = read_own_table(path, "smiles", ["oxygens"], "regression", "random", 0, 1)
     facts = Facts("smiles", "regression", "ogb", "smiles", ("oxygens",), (), "mae", {"train": 16})
-    fit_model(own.dataset, facts, own_config(own.dataset, predictor_steps=8)).save(folder)
+    folds = single_fold(own.dataset.split(0, 0), len(own.dataset.graphs))
+    fit_blend(own.dataset, facts, own_config(own.dataset, predictor_steps=8), folds)[0].save(folder)
     return folder
 
 

@@ -1,0 +1,127 @@
+"""What descriptors and fingerprints say of molecules, by functions of RDKit that are written in C++.
+
+    numbers   counts and sums over atoms (MQN, surface areas by logP, refractivity and charge, rings, connectivity,
+              shape), all of which together take less than a millisecond a molecule
+    bits      the Morgan fingerprint of radius 2, packed eight to a byte
+
+The 200 descriptors of `rdkit.Chem.Descriptors` are written in Python, take three times as long and give boosting no
+better answers on the practice tables. Torch is not loaded here: worker processes describe molecules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from maggnn.data.molecules.smiles import parsed
+from maggnn.errors import InputError
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Mol
+
+RADIUS, BITS = 2, 2048
+PROPERTIES = (
+    "_CalcMolWt", "CalcNumLipinskiHBA", "CalcNumLipinskiHBD", "CalcNumHBD", "CalcNumHeteroatoms", "CalcNumAmideBonds",
+    "CalcFractionCSP3", "CalcNumRings", "CalcNumAromaticRings", "CalcNumAliphaticRings", "CalcNumSaturatedRings",
+    "CalcNumHeterocycles", "CalcNumAromaticHeterocycles", "CalcLabuteASA", "CalcTPSA", "CalcChi0v", "CalcChi1v",
+    "CalcChi0n", "CalcChi1n", "CalcHallKierAlpha", "CalcKappa1",
+)  # fmt: skip
+"""Functions of `rdMolDescriptors` that take microseconds."""
+
+NUMBERS = len(PROPERTIES) + 2 + 42 + 12 + 10 + 14
+CHUNK = 200
+LARGEST = 1e30
+
+
+@dataclass(frozen=True)
+class Described:
+    """Some molecules.
+
+    Attributes:
+        numbers: [rows, NUMBERS], float32; NaN where RDKit cannot work one out.
+        bits: [rows, BITS / 8], uint8.
+    """
+
+    numbers: np.ndarray
+    bits: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.bits)
+
+    def select(self, rows: Any) -> Described:
+        """Some of the rows."""
+        return Described(self.numbers[rows], self.bits[rows])
+
+    @property
+    def fingerprints(self) -> np.ndarray:
+        """The bits one by one, [rows, BITS], float32."""
+        return np.unpackbits(self.bits, axis=1).astype(np.float32)
+
+
+def described(smiles: Sequence[str], workers: int = 1) -> Described:
+    """Describe molecules that RDKit can read, over several processes where there are many."""
+    chunks = [smiles[first : first + CHUNK] for first in range(0, len(smiles), CHUNK)]
+    if workers == 1 or len(chunks) < 4:
+        tables = [describe(chunk) for chunk in chunks]
+    else:
+        with ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn")) as pool:
+            tables = list(pool.map(describe, chunks))
+    return Described(*(np.concatenate([getattr(table, name) for table in tables]) for name in ("numbers", "bits")))
+
+
+def describe(smiles: Sequence[str], with_numbers: bool = True) -> Described:
+    """Describe molecules in this process; of one that RDKit's functions fail for nothing is known.
+
+    Args:
+        with_numbers: whether anything but the fingerprint is asked for.
+    """
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+    from rdkit.rdBase import BlockLogs
+
+    generator = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+    numbers = np.full((len(smiles), NUMBERS), np.nan)
+    bits = np.zeros((len(smiles), BITS // 8), dtype=np.uint8)
+    with BlockLogs():
+        for place, text in enumerate(smiles):
+            try:
+                mol = parsed(text.strip())
+                bits[place] = np.packbits(generator.GetFingerprintAsNumPy(mol))
+                if with_numbers:
+                    numbers[place] = _numbers(mol)
+            except (InputError, RuntimeError, ValueError):  # an odd valence, for one
+                continue
+    numbers[~(np.abs(numbers) < LARGEST)] = np.nan
+    return Described(numbers.astype(np.float32), bits)
+
+
+def _numbers(mol: Mol) -> list[float]:
+    functions, single = _functions()
+    values = [function(mol) for function in single]
+    return [
+        *values, *_crippen(mol, functions), *functions.MQNs_(mol), *functions.SlogP_VSA_(mol), *functions.SMR_VSA_(mol),
+        *functions.PEOE_VSA_(mol),
+    ]  # fmt: skip
+
+
+def _crippen(mol: Mol, functions: Any) -> tuple[float, float]:
+    """Crippen's logP and refractivity, in which hydrogens count by whether they are carbon's.
+
+    RDKit's own function adds the hydrogens as atoms first, which takes longer than everything else here together.
+    """
+    log_p, refractivity = map(sum, zip(*functions._CalcCrippenContribs(mol), strict=True))
+    on_others = functions.CalcNumLipinskiHBD(mol)
+    on_carbon = functions.CalcNumAtoms(mol) - mol.GetNumAtoms() - on_others
+    return log_p + 0.123 * on_carbon + 0.1 * on_others, refractivity + 1.057 * on_carbon + 1.1 * on_others
+
+
+@cache
+def _functions() -> tuple[Any, list[Callable[[Mol], float]]]:
+    from rdkit.Chem import rdMolDescriptors
+
+    return rdMolDescriptors, [getattr(rdMolDescriptors, name) for name in PROPERTIES]

@@ -1,0 +1,205 @@
+"""Fit all parts of a model on the same folds, and learn from what they say out of fold how to blend them.
+
+    network    a MAG-GNN for each fold, which learns from the other folds and keeps the weights that are best on its own
+    boosting   gradient boosting on descriptors, for each fold (of molecules alone)
+    forest     a random forest on fingerprints, for each fold (of molecules alone)
+
+Every row to train or validate on has one answer of each part by a model that did not learn from it. From these come the
+weights of the parts, the temperature of probabilities and the spread of errors.
+
+Shapes: G graphs, R rows out of fold, O outputs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from maggnn.apps.fit.blend import BLEND, NETWORK, blend_weights, blended
+from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
+from maggnn.apps.fit.descriptors import Described, described
+from maggnn.apps.fit.fitted import Blend, Facts, FittedModel, Seen, UnseenWarning, seen_categories
+from maggnn.apps.fit.folds import Folds
+from maggnn.apps.fit.members import train_members
+from maggnn.apps.fit.trees import Trees
+from maggnn.apps.fit.uncertainty import best_temperature, disagreement, fitted_spread, nearest_similarity, tempered
+from maggnn.config import Config
+from maggnn.data.dataset import Dataset
+from maggnn.data.own_file import official_split
+from maggnn.graphs.canonical_order import in_canonical_order
+from maggnn.model.mag_gnn import MagGNN
+
+MOST_KNOWN = 10_000
+"""Fingerprints of training that a folder keeps."""
+
+FEWEST_HELD_OUT = 10
+"""Rows from which something can be learned about errors."""
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """What the parts say of rows that they did not learn from.
+
+    Attributes:
+        rows: [R] which they are.
+        parts: [R, O] each.
+        answers: [R, O] the blend's.
+    """
+
+    rows: np.ndarray
+    parts: Mapping[str, np.ndarray]
+    answers: np.ndarray
+
+
+def fit_blend(
+    dataset: Dataset,
+    facts: Facts,
+    config: Config,
+    folds: Folds,
+    smiles: Sequence[str] | None = None,
+    folder: Path | None = None,
+    workers: int = 1,
+    quiet: bool = True,
+) -> tuple[FittedModel, OutOfFold, Described | None]:
+    """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
+
+    Args:
+        config: of every network; each has a seed of its own.
+        smiles: of the molecules, canonical; None for graphs.
+        folder: keep checkpoints there, and go on from those that are there.
+
+    Returns:
+        The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
+        fold, and the descriptors of all molecules.
+    """
+    molecules = None if smiles is None else described(smiles, workers)
+    dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
+    sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
+    seeds = [config.runtime.seed + number for number in range(folds.count)]
+    networks = train_members(sets, [config.replaced(runtime={"seed": seed}) for seed in seeds], folder, workers, quiet)
+    seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
+    trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
+    known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]
+    fitted = _unblended(networks, config, facts, seen, trees, known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)  # an element that only one fold has is new to its network
+        held_out = _out_of_fold(fitted, dataset, molecules, folds)
+    return _blended(fitted, dataset, molecules, folds, held_out)
+
+
+def trimmed(fitted: FittedModel) -> FittedModel:
+    """The model without the parts that say nothing; its first network stays, for whoever looks at it."""
+    weights = {name: weight for name, weight in fitted.facts.blend.weights.items() if weight or name == NETWORK}
+    blend = replace(fitted.facts.blend, weights=weights)
+    if not weights[NETWORK]:
+        fitted, blend = replace(fitted, others=()), replace(blend, seen=())
+    heat = {name: value for name, value in blend.temperatures.items() if name in {*weights, BLEND}}
+    blend = replace(blend, temperatures=heat)
+    trees = {name: trees for name, trees in fitted.trees.items() if name in weights}
+    return replace(fitted, facts=replace(fitted.facts, blend=blend), trees=trees)
+
+
+def fold_set(dataset: Dataset, folds: Folds, number: int) -> Dataset:
+    """The data set whose validation part is a fold."""
+    parts = {"train": folds.train(number), "val": folds.held_out(number), "test": np.empty(0, dtype="int64")}
+    return replace(dataset, protocol=official_split, extra=parts)
+
+
+def _some(rows: np.ndarray, seed: int) -> np.ndarray:
+    if len(rows) <= MOST_KNOWN:
+        return rows
+    return np.sort(np.random.default_rng(seed % 2**32).permutation(rows)[:MOST_KNOWN])
+
+
+def _unblended(
+    networks: Sequence[MagGNN],
+    config: Config,
+    facts: Facts,
+    seen: Sequence[tuple[Seen, Seen]],
+    trees: dict[str, Trees],
+    known: np.ndarray | None,
+) -> FittedModel:
+    (nodes, edges), *others = seen
+    weights = {NETWORK: 1.0} | dict.fromkeys(trees, 0.0)
+    blend = Blend(weights, folds=len(networks), seen=tuple(others))
+    facts = replace(facts, seen_nodes=nodes, seen_edges=edges, blend=blend)
+    return FittedModel(networks[0], config, facts, tuple(networks[1:]), trees, known)
+
+
+def _trees(molecules: Described, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees]:
+    """Both baselines on every fold; none where scikit-learn is not installed, which the card says."""
+    classes = dataset.num_outputs if dataset.task == "classification" else 0
+    y = dataset.y.numpy()
+    try:
+        return {
+            kind: joined([
+                fit_trees(tree_task(kind, molecules, y, folds.train(number), classes, seed + number, folds.count))
+                for number in range(folds.count)
+            ])
+            for kind in (BOOSTING, FOREST)
+        }  # fmt: skip
+    except ImportError:
+        return {}
+
+
+def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Described | None, folds: Folds) -> OutOfFold:
+    """What each part says of each row by the model that did not learn from it; the blend is not known yet."""
+    rows = np.concatenate([folds.held_out(number) for number in range(folds.count)])
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in fitted.facts.blend.weights}
+    for number, network in enumerate(fitted.networks):
+        own = folds.held_out(number)
+        if len(own):
+            answers = network.predict(dataset.graphs.select(torch.from_numpy(own)))
+            parts[NETWORK].append(answers.double().numpy())
+        for name, trees in fitted.trees.items():
+            assert molecules is not None
+            classify = dataset.task == "classification"
+            said = tree_answers(name, trees, table(name, molecules.select(own)), folds.count, classify)
+            parts[name].append(said[number])
+    empty = np.empty((0, dataset.num_outputs))
+    whole = {name: np.concatenate([empty, *answers]) for name, answers in parts.items()}
+    return OutOfFold(rows, whole, whole[NETWORK])
+
+
+def _blended(
+    fitted: FittedModel, dataset: Dataset, molecules: Described | None, folds: Folds, found: OutOfFold
+) -> tuple[FittedModel, OutOfFold, Described | None]:
+    """The model with weights, temperature and spreads."""
+    classify = dataset.task == "classification"
+    counted = folds.counted[found.rows]
+    y = dataset.y.numpy()[found.rows][counted]
+    y = y if classify else y.astype(np.float64)
+    enough = len(y) >= FEWEST_HELD_OUT
+    heat = (
+        {name: best_temperature(part[counted], y) for name, part in found.parts.items()} if classify and enough else {}
+    )
+    parts = {name: tempered(part, heat.get(name, 1.0)) for name, part in found.parts.items()}
+    judged = {name: part[counted] for name, part in parts.items()}
+    weights = blend_weights(judged, y, classify) if folds.count > 1 else fitted.facts.blend.weights
+    blend, answers = replace(fitted.facts.blend, weights=weights), blended(parts, weights)
+    if classify and enough:
+        heat[BLEND] = best_temperature(answers[counted], y)
+        blend, answers = replace(blend, temperatures=heat), tempered(answers, heat[BLEND])
+    elif enough:
+        apart = disagreement({name: part[None] for name, part in judged.items()}, weights)
+        near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)[counted]
+        errors = answers[counted] - y
+        spreads = tuple(fitted_spread(errors[:, k], apart[:, k], near) for k in range(errors.shape[1]))
+        blend = replace(blend, spreads=spreads)
+    fitted = replace(fitted, facts=replace(fitted.facts, blend=blend))
+    return fitted, replace(found, answers=answers), molecules
+
+
+def _near_out_of_fold(molecules: Described, folds: Folds, rows: np.ndarray) -> np.ndarray:
+    """The similarity of rows to the nearest molecule that their model learned from, [R]."""
+    near = np.zeros(len(folds.fold), dtype=np.float32)
+    for number in range(folds.count):
+        own = folds.held_out(number)
+        if len(own):
+            near[own] = nearest_similarity(molecules.bits[own], molecules.bits[_some(folds.train(number), number)])
+    return near[rows]

@@ -1,0 +1,137 @@
+"""The folds of an ensemble: every row to train or validate on has one member that did not learn from it.
+
+Random folds hold as many molecules of each class as one another, and a molecule that a table has twice stays in one
+fold. After a scaffold split, whole scaffolds are dealt, so that answers out of fold are about scaffolds that are new,
+as the test's are. The few large scaffolds, which that split puts into training, are dealt molecule by molecule, and
+what is said about them out of fold is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from maggnn.data.molecules.scaffolds import LARGE, dealing_cost, scaffold
+from maggnn.data.splits import Split, stratified_folds
+
+FEWEST_IN_FOLD, FEWEST_TO_TRAIN = 4, 8
+FEWEST_COUNTED = 30
+
+
+@dataclass(frozen=True)
+class Folds:
+    """How rows are dealt.
+
+    Attributes:
+        fold: [G] of each row; -1 for one of the test.
+        counted: [G] whether a row's answer out of fold is about what the test is about.
+        count: how many there are.
+    """
+
+    fold: np.ndarray
+    counted: np.ndarray
+    count: int
+
+    def train(self, number: int) -> np.ndarray:
+        """The rows that member `number` learns from, ascending."""
+        return np.flatnonzero((self.fold >= 0) & (self.fold != number))
+
+    def held_out(self, number: int) -> np.ndarray:
+        """The rows that it does not learn from, ascending."""
+        return np.flatnonzero(self.fold == number)
+
+
+def single_fold(split: Split, count: int) -> Folds:
+    """A split as it is, of `count` rows: one member, whose fold is the validation part."""
+    fold = np.full(count, -1)
+    fold[split.train.numpy()], fold[split.val.numpy()] = 1, 0
+    return Folds(fold, np.ones(count, dtype=bool), 1)
+
+
+def deal_folds(
+    rows: np.ndarray,
+    y: np.ndarray,
+    classify: bool,
+    count: int,
+    seed: int,
+    names: Sequence[str] | None = None,
+    whole_scaffolds: bool = False,
+) -> Folds | None:
+    """Deal rows into `count` folds, or into as many fewer as the rows allow; None where even two do not work.
+
+    Args:
+        rows: those to train or validate on, ascending.
+        y: [G] or [G, targets], of all rows.
+        names: canonical SMILES of all rows; equal ones stay together.
+        whole_scaffolds: keep molecules of one scaffold together.
+    """
+    labels = y[rows].reshape(-1) if classify else np.zeros(len(rows), dtype=int)
+    alike = np.arange(len(rows))
+    if names is not None:
+        alike = np.unique([names[int(row)] for row in rows], return_inverse=True)[1].reshape(-1)
+    scaffolds = None
+    if names is not None and whole_scaffolds:
+        scaffolds = np.array([scaffold(names[int(row)]) for row in rows])
+    for number in range(min(count, len(rows) // FEWEST_IN_FOLD, int(alike.max()) + 1), 1, -1):
+        counted = np.ones(len(rows), dtype=bool)
+        if scaffolds is None:
+            dealt = _random(labels, alike, number, seed)
+        else:
+            dealt, counted = _by_scaffold(labels, alike, scaffolds, number, seed)
+        if _serves(dealt, number, y[rows], classify):
+            fold, all_counted = np.full(len(y), -1), np.zeros(len(y), dtype=bool)
+            fold[rows], all_counted[rows] = dealt, counted
+            return Folds(fold, all_counted, number)
+    return None
+
+
+def _random(labels: np.ndarray, alike: np.ndarray, number: int, seed: int) -> np.ndarray:
+    generator = torch.Generator().manual_seed(seed)
+    fold = np.zeros(len(labels), dtype=int)
+    splits = stratified_folds(torch.from_numpy(labels.astype("int64")), number, generator, torch.from_numpy(alike))
+    for place, split in enumerate(splits):
+        fold[split.test.numpy()] = place
+    return fold
+
+
+def _by_scaffold(
+    labels: np.ndarray, alike: np.ndarray, scaffolds: np.ndarray, number: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The fold of each row, and whether its whole scaffold is there."""
+    _, group, sizes = np.unique(scaffolds, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)
+    whole = sizes[group] <= LARGE * len(labels) / number
+    fold = np.zeros(len(labels), dtype=int)
+    if not whole.all():
+        single = np.unique(alike[~whole], return_inverse=True)[1].reshape(-1)
+        enough = int(single.max()) + 1 >= number
+        fold[~whole] = _random(labels[~whole], single, number, seed) if enough else 0
+    _, label = np.unique(labels, return_inverse=True)
+    width = int(label.max()) + 1
+    wanted = np.tile(np.bincount(label, minlength=width) / number, (number, 1))  # [folds, classes]
+    has = np.stack([np.bincount(label[~whole & (fold == place)], minlength=width) for place in range(number)])
+    has = has.astype(float)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    for name in order[np.argsort(-sizes[order], kind="stable")]:
+        members = np.flatnonzero((group == name) & whole)
+        if len(members):
+            brings = np.bincount(label[members], minlength=width)
+            fold[members] = place = int(dealing_cost(brings, has, wanted).argmin())
+            has[place] += brings
+    enough = whole.sum() >= max(FEWEST_COUNTED, 0.2 * len(labels))
+    return fold, whole if enough else np.ones(len(labels), dtype=bool)
+
+
+def _serves(fold: np.ndarray, number: int, y: np.ndarray, classify: bool) -> bool:
+    """Whether there is something to learn and something to choose by in every fold."""
+    for place in range(number):
+        learned, held_out = y[fold != place], y[fold == place]
+        if len(learned) < FEWEST_TO_TRAIN or not len(held_out):
+            return False
+        differ = [learned, held_out] if classify else [learned]
+        if any((values == values[:1]).all(axis=0).any() for values in differ):
+            return False
+    return True

@@ -19,7 +19,6 @@ from torch import Tensor
 from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.apps.explain.words import output_names, promise_notes, score_unit
-from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules
@@ -27,6 +26,8 @@ from maggnn.apps.show.runs import MODEL, Run
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
+from maggnn.data.molecules.smiles import RowError, featurise_all
+from maggnn.data.packing import pack
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.packed import PackedGraphs
@@ -122,10 +123,10 @@ class Gallery:
         """Put a molecule at the end of the gallery; its number."""
         if self.fitted is None or not self.takes_molecules:
             raise InputError("only a model of `maggnn fit` takes molecules")
-        molecules = featurised_chunk([smiles], self.fitted.facts.features)
-        if molecules.arrays is None:
-            raise InputError(f"SMILES {_short(smiles)!r}: {molecules.reasons[0]}")
-        packed = replace(graphs_of(molecules.arrays), y=y)
+        (molecule,) = featurise_all([smiles], self.fitted.facts.features)
+        if isinstance(molecule, RowError):
+            raise InputError(f"SMILES {_short(smiles)!r}: {molecule.reason}")
+        packed = replace(graphs_of(pack([molecule])), y=y)
         if packed.largest_graph > MOST_ATOMS:
             raise InputError(f"a molecule of {packed.largest_graph} atoms: at most {MOST_ATOMS} can be shown")
         with warnings.catch_warnings(record=True) as said:

@@ -26,7 +26,7 @@ VALUES: list[Any] = [
 SETTINGS = [
     ("encoder", "hidden"), ("encoder", "num_layers"), ("encoder", "random_walk"), ("encoder", "conv"),
     ("encoder", "marking"), ("agent", "num_tuples"), ("agent", "tuple_order"), ("agent", "num_moves"),
-    ("agent", "start"), ("agent", "keep"), ("rival", "name"), ("rival", "copies"), ("replay", "capacity"),
+    ("agent", "start"), ("agent", "keep"), ("baseline", "name"), ("baseline", "copies"), ("replay", "capacity"),
 ]  # fmt: skip
 STRIPPED = 0.8
 """Share of the folders whose fitted.json has no checksums."""

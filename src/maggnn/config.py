@@ -146,7 +146,7 @@ class AgentConfig:
 
 
 @dataclass(frozen=True)
-class RivalConfig:
+class BaselineConfig:
     """Another method in place of MAG-GNN's own encoder g_p, without tuples or agent."""
 
     name: str = option("", "a baseline of maggnn-paper, such as ngnn or i2gnn, in place of g_p; empty: MAG-GNN itself")
@@ -279,7 +279,7 @@ class Config:
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
     predictor: PredictorConfig = field(default_factory=PredictorConfig)
     agent: AgentConfig = field(default_factory=AgentConfig)
-    rival: RivalConfig = field(default_factory=RivalConfig)
+    baseline: BaselineConfig = field(default_factory=BaselineConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
@@ -364,8 +364,11 @@ def from_dict(values: Mapping[str, Any], origin: str) -> Config:
     hints = get_type_hints(Config)
     built: dict[str, Any] = {}
     for name, entries in values.items():
+        name = _FORMER_SECTIONS.get(name, name)
         if name not in sections:
             raise InputError(f"{origin}: unknown section [{name}]{did_you_mean(name, sections)}")
+        if name in built:
+            raise InputError(f"{origin}: [{name}] is there twice, once under its former name")
         if not isinstance(entries, Mapping):
             raise InputError(f"{origin}: [{name}] must be a section, not a value")
         built[name] = _section(hints[name], name, entries, origin)
@@ -454,8 +457,11 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
     return value
 
 
-_LATER_SECTIONS = ("rival",)
+_LATER_SECTIONS = ("baseline",)
 """Not in the line of a config that leaves them alone."""
+
+_FORMER_SECTIONS = {"rival": "baseline"}
+"""Names that sections have in model files of earlier versions."""
 
 
 def check_section(section: Any, where: str = "config") -> None:
@@ -492,11 +498,11 @@ def _check_values(config: Config, origin: str) -> None:
     if training.paradigm == "simul" and training.starts_per_graph != 1:
         raise InputError(f"{origin}: SIMUL searches once for each graph of a step: set training.starts_per_graph to 1")
     _check_pretrained(config, origin)
-    if config.rival.name and config.agent.tuple_order:
-        raise InputError(f"{origin}: rival.name = {config.rival.name} has no tuples: set agent.tuple_order to 0")
-    if config.rival.name and training.starts_per_graph != 1:
+    if config.baseline.name and config.agent.tuple_order:
+        raise InputError(f"{origin}: baseline.name = {config.baseline.name} has no tuples: set agent.tuple_order to 0")
+    if config.baseline.name and training.starts_per_graph != 1:
         raise InputError(
-            f"{origin}: rival.name = {config.rival.name} has no starts: set training.starts_per_graph to 1"
+            f"{origin}: baseline.name = {config.baseline.name} has no starts: set training.starts_per_graph to 1"
         )
     if training.patience and not training.validate_every:
         raise InputError(f"{origin}: training.patience counts looks at the validation part: set validate_every too")

@@ -35,9 +35,9 @@ RUNS = {
     "the paper's replay": {"training": {"target": "dqn", "gamma": 0.9}},
     "SIMUL": {"training": {"paradigm": "simul"}},
     "PRE": {"agent": {"pretrained": "cycles6"}, "training": {"paradigm": "pre", "agent_steps": 0}},
-    "subgraphs": {**PLAIN, "rival": {"name": "ngnn"}},
-    "random copies": {**PLAIN, "rival": {"name": "dropgnn"}},
-    "counted cycles": {**PLAIN, "rival": {"name": "gsn"}},
+    "subgraphs": {**PLAIN, "baseline": {"name": "ngnn"}},
+    "random copies": {**PLAIN, "baseline": {"name": "dropgnn"}},
+    "counted cycles": {**PLAIN, "baseline": {"name": "gsn"}},
 }
 
 

@@ -189,12 +189,12 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, called)
     whole = (damaged / "model.safetensors").read_bytes()
     (damaged / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     baseline = Config().replaced(
-        rival={"name": "gine"}, agent={"tuple_order": 0, "num_moves": 0}, training={"agent_steps": 0}
+        baseline={"name": "gine"}, agent={"tuple_order": 0, "num_moves": 0}, training={"agent_steps": 0}
     )
     from maggnn.model.features import FeatureSpec
     from maggnn.model.named_encoders import make_encoder
 
-    g_p = make_encoder(baseline.rival, baseline.encoder, FeatureSpec(), FeatureSpec())
+    g_p = make_encoder(baseline.baseline, baseline.encoder, FeatureSpec(), FeatureSpec())
     save_model(tmp_path / "baseline.safetensors", MagGNN(2, agent=baseline.agent, g_p=g_p), baseline)
     model = folder / "model"
     words = "old.pt2: exists already; choose another name, or --overwrite to replace it"
@@ -206,7 +206,7 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, called)
         ((model, "-o", tmp_path / "old.pt2", "--format", "onnx"), "writes a .onnx file"),
         ((model, "-o", tmp_path / "x.onnx"), "writes a .pt2 file"),
         ((model, "-o", tmp_path / "file" / "x.pt2"), "cannot be written"),
-        ((tmp_path / "baseline.safetensors", "-o", tmp_path / "old.pt2"), "rival method"),
+        ((tmp_path / "baseline.safetensors", "-o", tmp_path / "old.pt2"), "baseline method"),
     ):
         assert words in called("export", *arguments, "--overwrite").mistake(), arguments
     assert (tmp_path / "old.pt2").read_bytes() == b"old"

@@ -52,7 +52,7 @@ def test_settings_that_no_generator_takes(folder, called, setting):
 
 
 def test_a_seed_of_more_than_32_bits_fits(folder, called):
-    """Also the rivals of the card, which take 32."""
+    """Also the baselines of the card, which take 32."""
     ended = called("fit", "mine.csv", *TABLE, "--steps", "3", "--seed", 2**40 + 1, "-o", "out", cwd=folder)
     assert ended.code == 0 and "random forest" in ended.out, ended.err
 

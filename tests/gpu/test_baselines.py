@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from builders import random_molecules, seeded
-from maggnn.config import AgentConfig, EncoderConfig, RivalConfig
+from maggnn.config import AgentConfig, BaselineConfig, EncoderConfig
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.named_encoders import BASELINES, baseline_type, make_encoder
@@ -24,7 +24,7 @@ def make_model(name):
     torch.manual_seed(0)
     nodes, bonds = FeatureSpec((5, 5)), FeatureSpec((3,))
     encoder = EncoderConfig(conv="gine", num_layers=3, hidden=32)
-    g_p = make_encoder(RivalConfig(name=name), encoder, nodes, bonds)
+    g_p = make_encoder(BaselineConfig(name=name), encoder, nodes, bonds)
     agent = AgentConfig(num_tuples=1, tuple_order=0, num_moves=0)
     return MagGNN(2, nodes, bonds, encoder, agent=agent, g_p=g_p)
 

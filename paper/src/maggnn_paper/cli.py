@@ -55,7 +55,7 @@ def bench(
         int | None, typer.Option(min=1, help="only that many graphs of a set, rows for people and predict")
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
-    methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006
+    methods: Annotated[list[str], typer.Option(help="baselines to time as well (inference)")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
     out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),

@@ -119,7 +119,7 @@ class PygLayer(nn.Module):
 
 
 class AnyEncoder(nn.Module, ABC):
-    """What a predictor reads: marked copies in, node embeddings out. The rivals (`named_encoders`) are others.
+    """What a predictor reads: marked copies in, node embeddings out. The baselines (`named_encoders`) are others.
 
     Shapes:
         tuples: [B, m, k]; result: [N, m, d].

@@ -90,7 +90,7 @@ class MagGNN(nn.Module):
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
-        g_p: what the predictor reads in place of an MPNN over marked copies: a rival method (`named_encoders`).
+        g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
         without_edges: allow `edge_features` that `encoder.conv` does not read, for a control that leaves them out.
 
     Features that nothing reads are refused: `edge_features` here, `x` and `edge_attr` in `forward`. What a `g_p` reads
@@ -168,7 +168,7 @@ class MagGNN(nn.Module):
             level=data.level,
             num_roots=data.num_roots,
             travelling=travelling,
-            g_p=make_encoder(config.rival, config.encoder, data.node_features, data.edge_features),
+            g_p=make_encoder(config.baseline, config.encoder, data.node_features, data.edge_features),
             without_edges=True,
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model.encoder import AnyEncoder
 from maggnn.model.features import FeatureSpec
@@ -53,9 +53,9 @@ def baseline_type(name: str) -> type[AnyEncoder]:
 
 
 def make_encoder(
-    rival: RivalConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+    baseline: BaselineConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
 ) -> AnyEncoder | None:
     """The baseline that a config names, with fresh weights; None where it names none."""
-    if not rival.name:
+    if not baseline.name:
         return None
-    return baseline_type(rival.name)(rival, encoder, node_features, edge_features)  # pyright: ignore[reportCallIssue]
+    return baseline_type(baseline.name)(baseline, encoder, node_features, edge_features)  # pyright: ignore[reportCallIssue]

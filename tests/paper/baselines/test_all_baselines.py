@@ -27,7 +27,7 @@ SMALL = {
     "encoder": {"num_layers": 2, "hidden": 8},
     "training": {"predictor_steps": 4, "batch_size": 2, "validate_every": 0},
     "runtime": {"log_every": 2, "checkpoint_every": 2},
-    "rival": {"hops": 2, "largest_ring": 4},
+    "baseline": {"hops": 2, "largest_ring": 4},
 }
 
 
@@ -38,7 +38,7 @@ def small(name: str) -> Config:
 @pytest.mark.parametrize("name", BASELINES)
 def test_has_settings_for_every_set(name):
     for task in set(baselines.TASKS.values()):
-        assert baseline_recipe(task, name).rival.name == name
+        assert baseline_recipe(task, name).baseline.name == name
 
 
 def test_the_ledger_knows_all_names():
@@ -49,7 +49,7 @@ def test_the_ledger_knows_all_names():
 def test_keeps_to_the_parameters_that_zinc_allows(name):
     config = baseline_recipe("zinc", name)
     atoms, bonds = FeatureSpec(categories=(28,)), FeatureSpec(categories=(4,))
-    g_p = make_encoder(config.rival, config.encoder, atoms, bonds)
+    g_p = make_encoder(config.baseline, config.encoder, atoms, bonds)
     model = MagGNN(1, atoms, bonds, config.encoder, config.predictor, config.agent, "regression", g_p=g_p)
     assert 200_000 < sum(parameter.numel() for parameter in model.parameters()) <= ZINC_MAX_PARAMETERS
 
@@ -103,7 +103,7 @@ def test_the_engine_answers_for_atoms_and_bonds(name):
     x = torch.randint(5, (int(graphs.num_nodes.sum()), 1), generator=generator)
     graphs = replace(graphs, x=x, edge_attr=torch.ones(int(graphs.num_edges.sum()), 1, dtype=torch.long))
     config, atoms, bonds = small(name), FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)
-    g_p = make_encoder(config.rival, config.encoder, atoms, bonds)
+    g_p = make_encoder(config.baseline, config.encoder, atoms, bonds)
     model = MagGNN(3, atoms, bonds, config.encoder, config.predictor, config.agent, g_p=g_p).eval()
     answers = Engine(model, "cpu").predict(graphs, torch.arange(2))
     if not baseline_type(name).draws:
@@ -124,7 +124,7 @@ def test_mistakes_are_named():
     with pytest.raises(InputError, match="did you mean 'ngnn'"):
         baseline_type("ngn")
     with pytest.raises(InputError, match=r"set agent\.tuple_order to 0"):
-        configs.from_dict({"rival": {"name": "ngnn"}}, "x")
+        configs.from_dict({"baseline": {"name": "ngnn"}}, "x")
     with pytest.raises(InputError, match=r"set training\.starts_per_graph to 1"):
         small("ngnn").replaced(training={"starts_per_graph": 2})
     with pytest.raises(InputError, match="no settings for molhiv"):

@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from builders import all_of
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.rings import with_rings
@@ -93,7 +93,7 @@ def test_sizes_of_components_are_not_given_away(name):
     """One long cycle and two of half its length look alike in whole copies; these two methods read no distances."""
     graphs = pack_networkx([nx.cycle_graph(40), nx.disjoint_union(nx.cycle_graph(20), nx.cycle_graph(20))])
     features = FeatureSpec()
-    g = make_encoder(RivalConfig(name=name, hops=0), EncoderConfig(num_layers=2, hidden=16), features, features)
+    g = make_encoder(BaselineConfig(name=name, hops=0), EncoderConfig(num_layers=2, hidden=16), features, features)
     assert g is not None
     h = g.double().eval()(graphs[torch.arange(2)], torch.zeros(2, 1, 0, dtype=torch.long))
     assert torch.allclose(h[:40].mean(0), h[40:].mean(0), atol=1e-9)
@@ -140,7 +140,7 @@ def test_copies_are_made_once_a_batch():
 def test_a_batch_that_is_done_with_is_gone(name):
     """No cycle of references keeps it until Python's collector comes by, on a GPU with all its memory."""
     graphs, features = batch(), FeatureSpec()
-    g = make_encoder(RivalConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features)
+    g = make_encoder(BaselineConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features)
     assert g is not None
     alive = weakref.ref(graphs)
     gc.disable()
@@ -160,7 +160,7 @@ def test_answers_do_not_depend_on_who_worked_the_structure_out(name, reads):
     torch.manual_seed(0)
     packed, features = pack_networkx(GRAPHS), FeatureSpec()
     config = EncoderConfig(num_layers=2, hidden=8, **reads)
-    g = make_encoder(RivalConfig(name=name, hops=1), config, features, features)
+    g = make_encoder(BaselineConfig(name=name, hops=1), config, features, features)
     assert g is not None
     tuples, ids = torch.zeros(len(GRAPHS), 1, 0, dtype=torch.long), torch.arange(len(GRAPHS))
     prepared = with_rings(with_structure(packed, 4))
@@ -173,7 +173,7 @@ def test_distances_stand_beside_categories_of_any_type(name, dtype):
     graphs = pack_networkx([nx.path_graph(5)])[torch.arange(1)]
     x = torch.tensor([[0], [1], [0], [1], [0]])
     features = FeatureSpec(categories=(2,))
-    g = make_encoder(RivalConfig(name=name, hops=3), EncoderConfig(num_layers=2, hidden=8), features, FeatureSpec())
+    g = make_encoder(BaselineConfig(name=name, hops=3), EncoderConfig(num_layers=2, hidden=8), features, FeatureSpec())
     assert g is not None
     narrow, wide = (
         g.eval()(replace(graphs, x=x.to(kind)), torch.zeros(1, 1, 0).long()) for kind in (dtype, torch.long)
@@ -197,7 +197,9 @@ class Searches(TorchFunctionMode):
 @pytest.mark.parametrize("name", ["id-gnn", "kp-gnn", "gsn", "ppgn", "1-2-3-gnn", "cin"])
 def test_a_second_pass_builds_nothing(name):
     graphs, features = batch(), FeatureSpec()
-    baseline = make_encoder(RivalConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features)
+    baseline = make_encoder(
+        BaselineConfig(name=name, hops=2), EncoderConfig(num_layers=2, hidden=8), features, features
+    )
     assert baseline is not None
     tuples = torch.zeros(graphs.num_graphs, 1, 0, dtype=torch.long)
     with Searches() as first:

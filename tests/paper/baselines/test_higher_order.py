@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from builders import all_of, coloured, differences, embed, settled
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.data.registry import load
 from maggnn.data.sources import data_root
 from maggnn.graphs.conversions import pack_networkx
@@ -37,7 +37,7 @@ GRAPHS = [coloured(graph, seed) for seed, graph in enumerate(SHAPES)]
 def made(name, atoms=ATOMS, bonds=BONDS, seed=0, hops=2, num_layers=3, **settings):
     torch.manual_seed(seed)
     config = EncoderConfig(conv="gine", num_layers=num_layers, hidden=D, **settings)
-    baseline = make_encoder(RivalConfig(name=name, hops=hops), config, atoms, bonds)
+    baseline = make_encoder(BaselineConfig(name=name, hops=hops), config, atoms, bonds)
     assert isinstance(baseline, baseline_type(name))
     return baseline.double()
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from builders import all_of, coloured, differences, embed, settled
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.data import registry
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
@@ -40,7 +40,7 @@ def make(name, packed, hops=0, conv="gine", hidden=D, **settings):
     torch.manual_seed(0)
     config = EncoderConfig(conv=conv, num_layers=3, hidden=hidden, **settings)
     features = FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr)
-    baseline = baseline_type(name)(RivalConfig(name=name, hops=hops), config, *features)
+    baseline = baseline_type(name)(BaselineConfig(name=name, hops=hops), config, *features)
     return settled(baseline.double(), all_of(packed), passes=5)
 
 
@@ -171,7 +171,7 @@ def test_id_gnn_is_deep_enough_for_exp():
     for layers, splits in ((4, False), (config.encoder.num_layers, True)):
         torch.manual_seed(0)
         encoder = config.replaced(encoder={"num_layers": layers}).encoder
-        baseline = make_encoder(config.rival, encoder, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
+        baseline = make_encoder(config.baseline, encoder, FeatureSpec.of(packed.x), FeatureSpec.of(packed.edge_attr))
         apart = float(differences(pooled(settled(baseline.double(), all_of(packed), passes=5), packed)))
         assert apart > 1e-8 if splits else apart < ROUNDING
 

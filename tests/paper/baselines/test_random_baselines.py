@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from maggnn.config import AgentConfig, EncoderConfig, RivalConfig
+from maggnn.config import AgentConfig, BaselineConfig, EncoderConfig
 from maggnn.data import registry
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.frozen import frozen
@@ -63,7 +63,7 @@ def batch(graphs, ids=None):
 def make(name, seed=0, copies=COPIES, **settings):
     torch.manual_seed(seed)
     config = EncoderConfig(**{"conv": "gine", "num_layers": 3, "hidden": WIDTH, "norm": "layer"} | settings)
-    return make_encoder(RivalConfig(name=name, copies=copies), config, ATOMS, BONDS)
+    return make_encoder(BaselineConfig(name=name, copies=copies), config, ATOMS, BONDS)
 
 
 def no_tuples(graphs):
@@ -335,7 +335,7 @@ def accuracy_on_twins(name, steps=150):
     torch.manual_seed(0)
     packed = registry.load("csl8").graphs
     config = EncoderConfig(num_layers=3, hidden=32, residual=True)
-    g_p = make_encoder(RivalConfig(name=name), config, FeatureSpec(), FeatureSpec())
+    g_p = make_encoder(BaselineConfig(name=name), config, FeatureSpec(), FeatureSpec())
     model = MagGNN(2, encoder=config, agent=AgentConfig(tuple_order=0, num_moves=0), g_p=g_p).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
     graphs = packed[torch.arange(2).repeat(16)]

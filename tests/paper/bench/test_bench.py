@@ -9,7 +9,7 @@ from maggnn.inference.frozen import frozen
 from maggnn.model.named_encoders import BASELINES
 from maggnn_paper.baselines.copies import edge_copies
 from maggnn_paper.bench import floor, inference, scaling, train
-from maggnn_paper.bench.baselines import largest_chunk, rival_model, time_rival
+from maggnn_paper.bench.baselines import baseline_model, largest_chunk, time_baseline
 from maggnn_paper.bench.pyg_models import PygGNN, PygI2GNN, copies_for_pyg
 from maggnn_paper.bench.scaling import Axis, exponent, regular_graphs
 from maggnn_paper.bench.tables import run_bench
@@ -137,18 +137,18 @@ def test_baselines_are_timed_beside(monkeypatch):
 @needs("cycle")
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_baseline_can_be_timed(name):
-    time = time_rival(load_workload("cycle", CPU, 4), name, 1000.0, lambda: None, repeats=1)
+    time = time_baseline(load_workload("cycle", CPU, 4), name, 1000.0, lambda: None, repeats=1)
     assert time.ms > 0 and time.from_graphs_ms > 0 and time.chunk == 4 and time.params > 10_000
 
 
 @needs("cycle")
 def test_a_baseline_is_timed_as_it_is_trained():
     workload = load_workload("cycle", CPU, 4)
-    drawn = {name: rival_model(workload, name).predictor.encoder.rival.copies for name in ("rni", "dropgnn")}
+    drawn = {name: baseline_model(workload, name).predictor.encoder.baseline.copies for name in ("rni", "dropgnn")}
     assert drawn == {"rni": 1, "dropgnn": 10}
-    trained = sum(parameter.numel() for parameter in rival_model(workload, "gine").parameters())
-    assert time_rival(workload, "gine", 1000.0, lambda: None, repeats=1).params == trained
-    answering = frozen(rival_model(workload, "gine"))
+    trained = sum(parameter.numel() for parameter in baseline_model(workload, "gine").parameters())
+    assert time_baseline(workload, "gine", 1000.0, lambda: None, repeats=1).params == trained
+    answering = frozen(baseline_model(workload, "gine"))
     assert sum(parameter.numel() for parameter in answering.parameters()) > trained  # its tables are not counted
 
 

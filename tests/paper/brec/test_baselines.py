@@ -8,7 +8,7 @@ from maggnn.data import registry
 from maggnn.data.sources import data_root
 from maggnn.model.runtime import make_generator
 from maggnn_paper.brec import baseline_test, reproduce
-from maggnn_paper.brec.baseline_test import RivalSettings, answers, graphs_of, rival_rpc
+from maggnn_paper.brec.baseline_test import BaselineSettings, answers, baseline_rpc, graphs_of
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.reproduce import BrecJob
 from maggnn_paper.brec.rpc import LOSS_TO_STOP, RELABELLINGS, unreliable
@@ -21,20 +21,20 @@ def hexagon_pair() -> Pairs:
     return Pairs.of(hexagon_and_triangles(), ONE)
 
 
-def small(method: str) -> RivalSettings:
-    return RivalSettings(method, hidden=16, num_layers=3, largest_ring=4)
+def small(method: str) -> BaselineSettings:
+    return BaselineSettings(method, hidden=16, num_layers=3, largest_ring=4)
 
 
 @pytest.mark.parametrize(("method", "tells"), [("gine", False), ("ngnn", True), ("ppgn", True), ("gsn", True)])
 def test_hexagon_and_triangles(method, tells):
-    tested = rival_rpc(hexagon_pair(), small(method), seed=0)
+    tested = baseline_rpc(hexagon_pair(), small(method), seed=0)
     assert tested.distinguished(method).tolist() == [tells]
     assert not unreliable(tested.control[method]).any()
 
 
 @pytest.mark.parametrize(("method", "tells"), [("ngnn", False), ("ppgn", False), ("i2gnn", True)])
 def test_shrikhande_and_rook(method, tells):
-    tested = rival_rpc(Pairs.of(registry.load("shrikhande_rook").graphs, ONE), small(method), seed=0)
+    tested = baseline_rpc(Pairs.of(registry.load("shrikhande_rook").graphs, ONE), small(method), seed=0)
     assert tested.distinguished(method).tolist() == [tells]
 
 
@@ -77,7 +77,7 @@ NEEDS_BREC = pytest.mark.skipif(
 def test_what_was_learned_outlasts_training(method, pair):
     """These pairs were told apart in training and, with norms that lagged behind, no longer in the test."""
     graphs = Pairs.of(registry.load("brec").graphs, torch.tensor([pair]))
-    tested = rival_rpc(graphs, RivalSettings(method), seed=0)
+    tested = baseline_rpc(graphs, BaselineSettings(method), seed=0)
     assert float(tested.loss) < LOSS_TO_STOP and tested.distinguished(method).tolist() == [True]
     assert not unreliable(tested.control[method]).any()
 

@@ -177,13 +177,13 @@ def test_categories_that_training_never_saw_become_the_commonest():
 
 
 def test_what_has_no_plain_form_is_refused():
-    from maggnn.config import RivalConfig
+    from maggnn.config import BaselineConfig
     from maggnn.model.named_encoders import make_encoder
 
     config = Config()
-    baseline = make_encoder(RivalConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())
+    baseline = make_encoder(BaselineConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())
     plain = AgentConfig(tuple_order=0, num_moves=0)
-    with pytest.raises(InputError, match=r"rival method \(NGNN\) cannot be exported"):
+    with pytest.raises(InputError, match=r"baseline method \(NGNN\) cannot be exported"):
         ExportedSearch(MagGNN(2, agent=plain, g_p=baseline))
     with pytest.raises(InputError, match=r"conv = GCNConv cannot be exported"):
         ExportedSearch(MagGNN(2, encoder=EncoderConfig(conv="GCNConv")))

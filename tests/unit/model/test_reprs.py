@@ -7,7 +7,7 @@ import torch
 
 from maggnn import AgentConfig, Config, EncoderConfig, MagGNN, MagRegressor, PackedGraphs, train
 from maggnn.apps.fit.fitted import Facts, FittedModel
-from maggnn.config import RivalConfig
+from maggnn.config import BaselineConfig
 from maggnn.data import Dataset, Split
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.model.features import FeatureSpec
@@ -69,7 +69,7 @@ def test_models_without_marks():
     plain = AgentConfig(tuple_order=0, num_moves=0)
     gin = MagGNN(2, encoder=SMALL, agent=plain, level="node")
     assert gin.extra_repr().startswith("no marks (k=0), 2 classes (node level), ")
-    g_p = make_encoder(RivalConfig(name="ngnn"), SMALL, FeatureSpec(), FeatureSpec())
+    g_p = make_encoder(BaselineConfig(name="ngnn"), SMALL, FeatureSpec(), FeatureSpec())
     baseline = MagGNN(2, encoder=SMALL, agent=plain, g_p=g_p)
     assert "no marks (k=0), 2 classes (graph level), " in repr(baseline) and "(encoder): NGNN(" in repr(baseline)
 

@@ -27,13 +27,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import once
 from maggnn_paper.baselines.parts import Dense, bond_embedding
-from maggnn_paper.baselines.rival import Rival
 from maggnn_paper.cycles import Neighbours, chordless_cycles, neighbours
 
 Embeddings = tuple[Tensor, Tensor, Tensor]
@@ -110,20 +110,20 @@ class CellLayer(nn.Module):
         return h + out if self.residual else out
 
 
-class CIN(Rival):
+class CIN(Baseline):
     """Messages between nodes, edges and rings; always reads bonds, whatever `encoder.conv` is."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.atoms = self.inner(num_layers=0)
         self.bonds = bond_embedding(config, edge_features)
         self.layers = nn.ModuleList(CellLayer(config) for _ in range(config.num_layers))
         self.read = nn.Linear(3 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        cells = cells_of(graphs, self.rival.largest_ring)
+        cells = cells_of(graphs, self.baseline.largest_ring)
         h = self._initial(graphs, cells, self.atoms(graphs, tuples[:, :1])[:, 0])
         total = h
         for layer in self.layers:

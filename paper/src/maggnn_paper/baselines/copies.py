@@ -155,7 +155,7 @@ def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
 def once(graphs: GraphBatch, name: str, make: Callable[[], T]) -> T:
     """What `make` builds of a batch, kept there: layers, methods and passes that ask for the same share it.
 
-    For objects of a rival's own; a single tensor is `GraphBatch.derived`.
+    For objects of a baseline's own; a single tensor is `GraphBatch.derived`.
     """
     held = graphs.__dict__.get(name)
     if held is None:

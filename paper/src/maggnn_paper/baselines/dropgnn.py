@@ -10,7 +10,7 @@ A dropped node begins with features 0 and neither sends nor hears anything; its 
 Departures: the authors' code sets a dropped node's features to 0 and keeps its edges, so that there it still hears and
 sends; n is the graph's own number of nodes, where the authors take the data set's mean, so that an answer does not
 depend on the other graphs, and p is at most 1/2, so that tiny graphs keep something; their auxiliary loss on each run
-alone is left out; `rival.copies` runs, where they make about n.
+alone is left out; `baseline.copies` runs, where they make about n.
 
 Shapes: B graphs, N nodes, E edges of the batch, without padding; R runs.
 """
@@ -21,28 +21,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.features import FeatureSpec
-from maggnn_paper.baselines.rival import Rival
+from maggnn_paper.baselines.baseline import Baseline
 
 
-class DropGNN(Rival):
+class DropGNN(Baseline):
     """The base GNN on copies of a graph that lack random nodes."""
 
     draws = True
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.g = self.inner()
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         num_nodes = int(graphs.num_nodes.sum())
         chance = (2 / (1 + graphs.num_nodes)).clamp(max=0.5)[graphs.node_graph[:num_nodes]]  # [N]
-        dropped = torch.rand(self.rival.copies, num_nodes, device=graphs.device) < chance
+        dropped = torch.rand(self.baseline.copies, num_nodes, device=graphs.device) < chance
         runs = _without(self.described(graphs), dropped)
         start = self.g.initial(runs, tuples.new_empty(runs.num_graphs, 1, 0))  # [R N, 1, d]
         h = self.g.onward(start.masked_fill(dropped.reshape(-1, 1, 1), 0.0), runs, first=0)

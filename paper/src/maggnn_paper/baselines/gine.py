@@ -12,22 +12,22 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
-from maggnn_paper.baselines.rival import Rival
+from maggnn_paper.baselines.baseline import Baseline
 
 
-class GINE(Rival):
+class GINE(Baseline):
     """The base GNN, without marks."""
 
     recordable = True
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.g = Encoder(replace(config, conv="gine"), 0, node_features, edge_features)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:

@@ -28,14 +28,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.encoder import GINLayer
 from maggnn.model.features import FeatureEmbedding, FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import once
 from maggnn_paper.baselines.parts import bond_embedding
-from maggnn_paper.baselines.rival import Rival
 from maggnn_paper.cycles import Neighbours, neighbours
 
 
@@ -88,13 +88,13 @@ class Level(nn.Module):
         return total
 
 
-class GNN123(Rival):
+class GNN123(Baseline):
     """GNNs over nodes, pairs and connected triples; pairs always know their bond, whatever `encoder.conv` is."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.g = self.inner()
         self.bonds = bond_embedding(config, edge_features)
         self.pairs, self.triples = Level(config), Level(config)

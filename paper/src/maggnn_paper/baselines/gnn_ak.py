@@ -20,28 +20,28 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
 from maggnn.model.normalise import Norm
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import Copies, node_copies
 from maggnn_paper.baselines.parts import Atoms, Distance, Layers, Output, at_nodes, plain
-from maggnn_paper.baselines.rival import Rival
 
 
-class GNNAKPlus(Rival):
+class GNNAKPlus(Baseline):
     """Layers from nodes to nodes, each through the copies around them."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.atoms = Atoms(self)
         inner = self.inner().layers
-        self.layers = Layers(config, (_Layer(layer, rival, config) for layer in inner))
+        self.layers = Layers(config, (_Layer(layer, baseline, config) for layer in inner))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.rival.hops)
+        copies = node_copies(self.described(graphs), self.baseline.hops)
         return copies.sum_first_root(self.layers(self.atoms(copies, tuples), copies))  # [N, 1, d]
 
 
@@ -52,11 +52,11 @@ class _Layer(nn.Module):
         inner: the layer of the base GNN.
     """
 
-    def __init__(self, inner: nn.Module, rival: RivalConfig, config: EncoderConfig) -> None:
+    def __init__(self, inner: nn.Module, baseline: BaselineConfig, config: EncoderConfig) -> None:
         super().__init__()
-        self.inner, self.pooling = inner, rival.pooling
-        self.distance = Distance(rival.hops, config.hidden)
-        self.subgraph, self.context = _Gated(rival.hops, config), _Gated(rival.hops, config)
+        self.inner, self.pooling = inner, baseline.pooling
+        self.distance = Distance(baseline.hops, config.hidden)
+        self.subgraph, self.context = _Gated(baseline.hops, config), _Gated(baseline.hops, config)
         self.join = plain(config)
         self.output = Output(config)
 

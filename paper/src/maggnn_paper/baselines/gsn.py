@@ -16,11 +16,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.encoder import GINELayer
 from maggnn.model.features import FeatureSpec
-from maggnn_paper.baselines.rival import Rival
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.cycles import neighbours, simple_cycles, through_edges
 
 
@@ -40,20 +40,20 @@ class CountingLayer(GINELayer):
         return edges, None
 
 
-class GSN(Rival):
+class GSN(Baseline):
     """GINE over counts of cycles; always reads bonds, whatever `encoder.conv` is."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
-        largest = rival.largest_ring
+        super().__init__(baseline, config, node_features, edge_features)
+        largest = baseline.largest_ring
         self.g = self.inner(num_layers=0)
         self.g.layers.extend(CountingLayer(config, edge_features, largest) for _ in range(config.num_layers))
         self.counts = nn.Linear(largest - 2, config.hidden, bias=False)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        counts, _ = cycle_counts(graphs, self.rival.largest_ring)
+        counts, _ = cycle_counts(graphs, self.baseline.largest_ring)
         h = self.g.initial(graphs, tuples[:, :1]) + self.counts(counts.to(self.dtype))[:, None]  # [N, 1, d]
         return self.g.onward(h, graphs, first=0)
 

@@ -18,32 +18,32 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import edge_copies
 from maggnn_paper.baselines.parts import DistanceFeatures
-from maggnn_paper.baselines.rival import Rival
 
 
-class I2GNN(Rival):
+class I2GNN(Baseline):
     """Copies marked at a node and at a neighbour of it, each pooled to the node."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
-        self.distances = DistanceFeatures(node_features, 2, rival.hops)
+        super().__init__(baseline, config, node_features, edge_features)
+        self.distances = DistanceFeatures(node_features, 2, baseline.hops)
         self.g = self.inner(tuple_order=2, node_features=self.distances.node_features)
         self.own = self.inner(num_layers=0)
         self.read = nn.Linear(3 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         own = self.own(graphs, tuples[:, :1])  # [N, 1, d]
-        copies = edge_copies(self.described(graphs), self.rival.hops)
+        copies = edge_copies(self.described(graphs), self.baseline.hops)
         if not len(copies.roots):
             return own
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
-        pooled = copies.pool_copy(h, self.rival.pooling)
+        pooled = copies.pool_copy(h, self.baseline.pooling)
         three = torch.cat([pooled, copies.at_root(h, 0), copies.at_root(h, 1)], dim=-1)  # [R, 1, 3d]
         return own + copies.sum_first_root(self.read(three))

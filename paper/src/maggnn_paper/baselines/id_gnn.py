@@ -15,26 +15,26 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import Copies, node_copies
 from maggnn_paper.baselines.parts import Atoms, Layers, NeighbourSum, Output, Perceptron, at_nodes, plain
-from maggnn_paper.baselines.rival import Rival
 
 
-class IDGNN(Rival):
+class IDGNN(Baseline):
     """Copies around every node, whose roots send other messages than the rest; each read at its root."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.atoms = Atoms(self)
         self.layers = Layers(config, (_Layer(config, edge_features) for _ in range(config.num_layers)))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.rival.hops)
+        copies = node_copies(self.described(graphs), self.baseline.hops)
         h = self.layers(at_nodes(self.atoms(copies, tuples), copies), copies)  # [P, 1, d]
         return copies.sum_first_root(copies.at_root(h))  # [N, 1, d]
 

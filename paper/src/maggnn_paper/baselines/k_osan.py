@@ -19,15 +19,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.particles import gumbel
-from maggnn_paper.baselines.rival import Rival
 
 
-class KOSAN(Rival):
+class KOSAN(Baseline):
     """Marked copies at nodes that a second GNN chooses.
 
     Shapes: B graphs, N nodes, V the most nodes of a graph, m copies.
@@ -36,9 +36,9 @@ class KOSAN(Rival):
     draws = True
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         if config.marking != "binary":
             raise InputError("k-OSAN differentiates through 0/1 marks: set encoder.marking to binary")
         d = config.hidden
@@ -49,7 +49,7 @@ class KOSAN(Rival):
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         scores = self.score(self.upstream(graphs, tuples[:, :1]))[:, 0, 0]  # [N]
-        roots, is_root = drawn(scores, graphs, self.rival.copies)
+        roots, is_root = drawn(scores, graphs, self.baseline.copies)
         start = self.g.initial(graphs, roots[..., None]) + self._derivative(is_root)
         return self.g.onward(start, graphs, first=0)
 

@@ -29,33 +29,33 @@ from itertools import islice, pairwise
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import adjacency, balls, either_way
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import REACHABLE, Copies, node_copies
 from maggnn_paper.baselines.parts import Atoms, Dense, Layers, NeighbourSum, Output, Perceptron, at_nodes, farthest
-from maggnn_paper.baselines.rival import Rival
 
 REACH = 3
 """Distances within a peripheral subgraph whose pairs are counted."""
 
 
-class KPGNN(Rival):
+class KPGNN(Baseline):
     """Layers from nodes to nodes; the copies around a node only list who is how far from it."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
-        self.num_hops = farthest(rival.hops)
+        super().__init__(baseline, config, node_features, edge_features)
+        self.num_hops = farthest(baseline.hops)
         self.atoms = Atoms(self)
         self.configuration = Dense(2 * REACH, config)
         layers = (_Layer(config, edge_features, self.num_hops) for _ in range(config.num_layers))
         self.layers = Layers(config, layers)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(graphs, self.rival.hops or REACHABLE)
+        copies = node_copies(graphs, self.baseline.hops or REACHABLE)
         counts = copies.graphs.derived("peripheral counts", lambda: peripheral_counts(copies))  # [P, 2 REACH]
         configuration = self.configuration(counts.to(self.dtype).log1p())  # [P, d]
         peripheral = _sum_hops(configuration, copies, self.num_hops)  # [R, K, d]

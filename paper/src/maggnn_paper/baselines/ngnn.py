@@ -15,27 +15,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import node_copies
 from maggnn_paper.baselines.parts import DistanceFeatures
-from maggnn_paper.baselines.rival import Rival
 
 
-class NGNN(Rival):
+class NGNN(Baseline):
     """Marked copies around every node, each pooled to its root."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
-        self.distances = DistanceFeatures(node_features, 1, rival.hops)
+        super().__init__(baseline, config, node_features, edge_features)
+        self.distances = DistanceFeatures(node_features, 1, baseline.hops)
         self.g = self.inner(tuple_order=1, node_features=self.distances.node_features)
         self.read = nn.Linear(2 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.rival.hops)
+        copies = node_copies(self.described(graphs), self.baseline.hops)
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
-        both = torch.cat([copies.pool_copy(h, self.rival.pooling), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
+        both = torch.cat([copies.pool_copy(h, self.baseline.pooling), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
         return copies.sum_first_root(self.read(both))  # [N, 1, d]

@@ -1,4 +1,4 @@
-"""What rivals with layers of their own are built from: atoms, bonds, sums over neighbours, perceptrons, distances.
+"""What baselines with layers of their own are built from: atoms, bonds, sums over neighbours, perceptrons, distances.
 
 A layer over copies maps (h, copies) to the next h, whose rows are pairs of a root and a node, [P, 1, d], or nodes,
 [R, 1, d]. Rows of padding are in no copy and come back as zeros (`Copies.sum_first_root`).
@@ -23,8 +23,8 @@ from maggnn.model.encoder import Encoder, present
 from maggnn.model.features import FeatureSpec, look_up
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.normalise import Norm
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import UNREACHED, Copies, once
-from maggnn_paper.baselines.rival import Rival
 
 FARTHEST = 8
 """Distances that are told apart where `hops` sets no bound; farther nodes count as this far."""
@@ -33,10 +33,10 @@ FARTHEST = 8
 class Atoms(nn.Module):
     """h^(0) of the nodes themselves, without marks, for a batch's R nodes: [R, 1, d]."""
 
-    def __init__(self, rival: Rival) -> None:
+    def __init__(self, baseline: Baseline) -> None:
         super().__init__()
-        config = replace(rival.config, num_layers=0, jk="none")
-        self.encoder = Encoder(config, 0, rival.node_features, rival.edge_features)
+        config = replace(baseline.config, num_layers=0, jk="none")
+        self.encoder = Encoder(config, 0, baseline.node_features, baseline.edge_features)
 
     def forward(self, copies: Copies, tuples: Tensor) -> Tensor:
         return self.encoder(copies.base, tuples[:, :1])[: len(copies.roots)]
@@ -69,7 +69,9 @@ class NeighbourSum(nn.Module):
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__()
         if config.conv not in ("gin", "gine"):
-            raise InputError(f"encoder.conv is {config.conv}, but this rival makes its own messages: use gin or gine")
+            raise InputError(
+                f"encoder.conv is {config.conv}, but this baseline makes its own messages: use gin or gine"
+            )
         self.eps = nn.Parameter(torch.zeros(1))
         self.relu = config.conv == "gine"
         self.edge_embedding = bond_embedding(config, edge_features) if self.relu else None

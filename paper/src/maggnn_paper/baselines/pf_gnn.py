@@ -28,18 +28,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.particles import ParticleFilter, gumbel
-from maggnn_paper.baselines.rival import Rival
 
 STEPS = 2
 """T: nodes that a particle individualises."""
 
 
-class PFGNN(Rival):
+class PFGNN(Baseline):
     """Particles as copies, their weights folded into the embeddings.
 
     Shapes: B graphs, N nodes, M particles.
@@ -48,15 +48,15 @@ class PFGNN(Rival):
     draws = True
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.filter = ParticleFilter(self.inner(norm="layer"), STEPS)
         onward = {"node_features": FeatureSpec(), "random_walk": 0, "distances": False}  # the first has read these
         self.refine = nn.ModuleList(self.inner(**onward) for _ in range(STEPS))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        particles = self.rival.copies
+        particles = self.baseline.copies
         h = self.filter.refined(graphs, 1).expand(-1, particles, -1)  # [N, M, d]: all alike
         weights = h.new_full((graphs.num_graphs, particles), 1 / particles)
         for number in range(STEPS):

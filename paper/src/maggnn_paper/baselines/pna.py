@@ -18,24 +18,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
 from maggnn.model.normalise import Norm
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.parts import bond_embedding
-from maggnn_paper.baselines.rival import Rival
 
 DEGREES = (0, 178, 506, 303, 13)
 """How many of 1,000 atoms of ZINC have 0, 1, 2, ... bonds; those of MolHIV are much the same."""
 
 
-class PNA(Rival):
+class PNA(Baseline):
     """The base GNN with PNA's layers."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.g = self.inner(num_layers=0)
         self.g.layers.extend(PNALayer(config, edge_features) for _ in range(config.num_layers))
 

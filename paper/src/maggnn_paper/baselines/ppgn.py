@@ -23,13 +23,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import once
 from maggnn_paper.baselines.parts import Dense, bond_embedding
-from maggnn_paper.baselines.rival import Rival
 
 
 @dataclass(frozen=True)
@@ -101,13 +101,13 @@ class Block(nn.Module):
         return h + out if self.residual else out
 
 
-class PPGN(Rival):
+class PPGN(Baseline):
     """Blocks over matrices of pairs; always reads bonds, whatever `encoder.conv` is."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.atoms = self.inner(num_layers=0)
         self.joined = nn.Parameter(torch.randn(config.hidden))
         self.bonds = bond_embedding(config, edge_features)

@@ -21,27 +21,27 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.features import FeatureSpec
+from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import Copies, node_copies
 from maggnn_paper.baselines.parts import Atoms, Distance, Layers, NeighbourSum, Output, Perceptron, at_nodes
-from maggnn_paper.baselines.rival import Rival
 
 
-class SSWLPlus(Rival):
+class SSWLPlus(Baseline):
     """Layers over all pairs of a root and a node, symmetric in the two."""
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
-        super().__init__(rival, config, node_features, edge_features)
+        super().__init__(baseline, config, node_features, edge_features)
         self.atoms = Atoms(self)
-        self.distance = Distance(rival.hops, config.hidden)
+        self.distance = Distance(baseline.hops, config.hidden)
         self.layers = Layers(config, (_Layer(config, edge_features) for _ in range(config.num_layers)))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.rival.hops)
+        copies = node_copies(self.described(graphs), self.baseline.hops)
         h = at_nodes(self.atoms(copies, tuples), copies) + self.distance(copies)  # [P, 1, d]
         return copies.sum_first_root(copies.mean_copy(self.layers(h, copies)))  # [N, 1, d]
 

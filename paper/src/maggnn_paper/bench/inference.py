@@ -15,7 +15,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.run import count_parameters
-from maggnn_paper.bench.baselines import RivalTime, time_rival
+from maggnn_paper.bench.baselines import BaselineTime, time_baseline
 from maggnn_paper.bench.floor import feature_bytes, products
 from maggnn_paper.bench.pyg_baseline import time_pyg_i2gnn
 from maggnn_paper.bench.pyg_models import PygGNN
@@ -43,7 +43,7 @@ def bench(
     """Rows of every set: PyG with its loader, PyG resident, our MPNN, MAG-GNN in each precision, and the floor.
 
     Args:
-        methods: rivals to be timed as well.
+        methods: baselines to be timed as well.
         limit: take only that many graphs of each test set.
         memory_mb: the engine's budget; the paper allows 1 GB.
         tell: is given one line a measurement.
@@ -58,27 +58,27 @@ def bench(
 
 
 def _all_rows(workload: Workload, memory_mb: float, repeats: int, methods: Sequence[str]) -> Iterator[LedgerRow]:
-    """MAG-GNN's rows, then the rivals', each with how many times MAG-GNN's time it takes."""
+    """MAG-GNN's rows, then the baselines', each with how many times MAG-GNN's time it takes."""
     own, mag_gnn = _measure(workload, memory_mb, repeats)
     yield from own
     count = len(workload.graphs)
     for method in methods:
-        time = time_rival(workload, method, memory_mb, mag_gnn, repeats)
+        time = time_baseline(workload, method, memory_mb, mag_gnn, repeats)
         more = f"{time.from_graphs_ms:.1f} ms with gathering the chunks and making what they determine"
-        yield _rival_row(workload, method, time, f"{count} graphs in chunks of {time.chunk}", more)
+        yield _baseline_row(workload, method, time, f"{count} graphs in chunks of {time.chunk}", more)
     if "i2gnn" in methods:
         for how, time in time_pyg_i2gnn(workload, memory_mb, mag_gnn).items():
             more = f"PyG's layers; {PYG_NOTES[how]}, copies made before"
-            yield _rival_row(workload, f"pyg-i2gnn+{how}", time, f"{count} graphs in batches of {time.chunk}", more)
+            yield _baseline_row(workload, f"pyg-i2gnn+{how}", time, f"{count} graphs in batches of {time.chunk}", more)
 
 
-def _rival_row(workload: Workload, method: str, time: RivalTime, what: str, more: str) -> LedgerRow:
+def _baseline_row(workload: Workload, method: str, time: BaselineTime, what: str, more: str) -> LedgerRow:
     note = f"{what}, float32; {time.ms / time.mag_gnn_ms:.1f} x mag-gnn, timed in turns; {more}"
     return _row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
 
 
 def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[LedgerRow], Callable[[], object]]:
-    """Rows of all that is not a rival, and MAG-GNN's own answer for the whole set, for rivals to be timed beside."""
+    """Rows of all that is not a baseline, and MAG-GNN's own answer for the whole set, to time baselines beside it."""
     device, count = workload.graphs.device, len(workload.graphs)
     ids = torch.arange(count)
     agent, plain = workload.model(), workload.model(num_tuples=1, tuple_order=0, num_moves=0)
@@ -94,7 +94,7 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
         _row("bench_inference", workload, method, times[method], None, f"{count} graphs; {note}", params=pyg_params)
         for method, note in pyg_notes.items()
     ]
-    ratios = ", ".join(f"{times[f'mag-gnn {PRECISIONS[0]}'] / times[name]:.2f} x {name}" for name in RIVALS)
+    ratios = ", ".join(f"{times[f'mag-gnn {PRECISIONS[0]}'] / times[name]:.2f} x {name}" for name in COMPARED)
     for run in runs:
         precision, chunks = run.engine.precision, len(list(run.engine.chunks(workload.graphs, ids)))
         error = relative_error(run.engine, run.model, workload.graphs, ids[:512])
@@ -119,7 +119,7 @@ class Run:
 
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
-RIVALS = ("pyg-gin+loader", "pyg-gin+resident", "mpnn", "floor")
+COMPARED = ("pyg-gin+loader", "pyg-gin+resident", "mpnn", "floor")
 """What MAG-GNN's time is divided by."""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from maggnn.training.run import count_parameters
-from maggnn_paper.bench.baselines import RivalTime, fitting_chunk
+from maggnn_paper.bench.baselines import BaselineTime, fitting_chunk
 from maggnn_paper.bench.pyg_models import PygI2GNN, copies_for_pyg
 from maggnn_paper.bench.timing import peak_mb, side_by_side
 from maggnn_paper.bench.workloads import Workload
@@ -20,7 +20,7 @@ REPEATS = 3
 @torch.no_grad()
 def time_pyg_i2gnn(
     workload: Workload, memory_mb: float, mag_gnn: Callable[[], object], repeats: int = REPEATS
-) -> dict[str, RivalTime]:
+) -> dict[str, BaselineTime]:
     """`loader`: fed by PyG's loader; `resident`: with all batches on the device before; in turns with `mag_gnn`."""
     from torch_geometric.data import Batch
     from torch_geometric.loader import DataLoader
@@ -45,4 +45,4 @@ def time_pyg_i2gnn(
     times = side_by_side(functions, device, repeats, warm_up=1)
     peak, params = needed_mb(chunk), count_parameters(model)
     ours = times.pop("mag-gnn")
-    return {name: RivalTime(ms, None, ours, peak, chunk, params) for name, ms in times.items()}
+    return {name: BaselineTime(ms, None, ours, peak, chunk, params) for name, ms in times.items()}

@@ -21,13 +21,13 @@ def run_bench(
     tell: Callable[[str], None] = print,
     methods: Sequence[str] = (),
 ) -> list[LedgerRow]:
-    """Measure bench `name`, `inference` with rivals `methods` too; `tell` is given a line as soon as it is there."""
+    """Measure bench `name`, `inference` with baselines `methods` too; `tell` is given a line as soon as it is there."""
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
     if limit is not None and name not in ("inference", "floor", "people", "predict"):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if methods and name != "inference":
-        raise InputError(f"bench {name} has no rivals: leave --methods out")
+        raise InputError(f"bench {name} has no baselines: leave --methods out")
     for method in methods:
         baseline_type(method)  # says what is wrong with a name before anything is measured
     place = pick_device(device)

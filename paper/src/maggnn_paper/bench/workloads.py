@@ -18,7 +18,7 @@ NUM_TUPLES, TUPLE_ORDER, NUM_MOVES = 2, 3, 2
 """The paper's time table: five layers of width 100, m = 2, t = 2; it does not say k, 3 is the larger of its choices."""
 
 HOPS = 3
-"""How far copies of rivals reach, on all sets alike."""
+"""How far copies of baselines reach, on all sets alike."""
 
 QM9_TEST_SHARE = 0.1
 """The QM9 file has no split; a seeded tenth stands for the paper's test set."""

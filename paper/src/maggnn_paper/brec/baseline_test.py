@@ -1,6 +1,6 @@
 """The official BREC test (see `rpc`) of a baseline: one Siamese model for each pair, one after the other.
 
-Protocol, loss, stop and Hotelling's test are those of `rpc`. A rival has no tuples, so there is nothing to search.
+Protocol, loss, stop and Hotelling's test are those of `rpc`. A baseline has no tuples, so there is nothing to search.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig, PredictorConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig, PredictorConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.features import FeatureSpec
@@ -33,15 +33,15 @@ from maggnn_paper.brec.rpc import (
 )
 
 SETTLING = 5
-"""Times that the norms of a rival that draws see all relabelled graphs after training; once is enough for others."""
+"""Times that the norms of a baseline that draws see all relabelled graphs after training; once is enough for others."""
 
 PAIRS_AT_ONCE = 50_000
 """Pairs of nodes of the graphs that are tested in one batch: methods over copies or pairs have a row for each."""
 
 
 @dataclass(frozen=True)
-class RivalSettings:
-    """A rival's model; hops = 0 are whole graphs."""
+class BaselineSettings:
+    """A baseline's model; hops = 0 are whole graphs."""
 
     method: str
     hidden: int = 32
@@ -54,7 +54,7 @@ class RivalSettings:
     tuple_order: int = 0
 
 
-def rival_rpc(graphs: Pairs, settings: RivalSettings, seed: int) -> RpcResult:
+def baseline_rpc(graphs: Pairs, settings: BaselineSettings, seed: int) -> RpcResult:
     """Train and test a model for each pair (`graphs` has G = 2)."""
     results = [_one_pair(graphs.some_pairs(slice(pair, pair + 1)), settings, seed) for pair in range(graphs.size[0])]
     count = max(result.num_parameters for result in results)
@@ -68,10 +68,10 @@ def _tests(result: RpcResult) -> tuple[Tensor, Tensor]:
     return t_square, control
 
 
-def _one_pair(pair: Pairs, settings: RivalSettings, seed: int) -> RpcResult:
+def _one_pair(pair: Pairs, settings: BaselineSettings, seed: int) -> RpcResult:
     generator = make_generator(2 * seed + 1, pair.device)
     with torch.random.fork_rng(devices=[pair.device] if pair.device.type == "cuda" else []):
-        torch.manual_seed(2 * seed)  # weights, and what a rival draws
+        torch.manual_seed(2 * seed)  # weights, and what a baseline draws
         predictor = _predictor(settings).to(pair.device)
         relabelled = pair.relabelled(RELABELLINGS, generator)
         epochs, loss = _train(predictor, relabelled, settings)
@@ -84,17 +84,17 @@ def _one_pair(pair: Pairs, settings: RivalSettings, seed: int) -> RpcResult:
     return RpcResult({name: found[0]}, {name: found[1]}, torch.tensor([epochs]), torch.tensor([loss]), count)
 
 
-def _predictor(settings: RivalSettings) -> Predictor:
+def _predictor(settings: BaselineSettings) -> Predictor:
     encoder = EncoderConfig(num_layers=settings.num_layers, hidden=settings.hidden, residual=True)
-    rival = RivalConfig(
+    baseline = BaselineConfig(
         name=settings.method, hops=settings.hops, copies=settings.copies, largest_ring=settings.largest_ring
     )
-    g_p = make_encoder(rival, encoder, FeatureSpec(), FeatureSpec())
-    assert g_p is not None, "a rival has a name"
+    g_p = make_encoder(baseline, encoder, FeatureSpec(), FeatureSpec())
+    assert g_p is not None, "a baseline has a name"
     return Predictor(PredictorConfig(pooling="mean"), g_p, "graph", OUTPUTS)
 
 
-def _train(predictor: Predictor, relabelled: Pairs, settings: RivalSettings) -> tuple[int, float]:
+def _train(predictor: Predictor, relabelled: Pairs, settings: BaselineSettings) -> tuple[int, float]:
     """Until the loss is small or the epochs are over; epochs and last loss."""
     optimiser = torch.optim.Adam(predictor.parameters(), settings.learning_rate)
     batches = _batches(relabelled)

@@ -36,7 +36,7 @@ from maggnn.errors import InputError
 from maggnn.model.named_encoders import BASELINES
 from maggnn.model.runtime import pick_device
 from maggnn_paper.brec.agent import AgentSettings
-from maggnn_paper.brec.baseline_test import RivalSettings, rival_rpc
+from maggnn_paper.brec.baseline_test import BaselineSettings, baseline_rpc
 from maggnn_paper.brec.ceiling import out_of_reach
 from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
@@ -46,13 +46,13 @@ from maggnn_paper.jobs.job import peak_mb
 from maggnn_paper.jobs.side_by_side import Result, run_all
 from maggnn_paper.ledger import LedgerRow, commit_name, hardware_name, torch_version
 
-Settings = RpcSettings | PaperSettings | RivalSettings
+Settings = RpcSettings | PaperSettings | BaselineSettings
 
 DATASETS = tuple(CATEGORIES)
 """Rows; one test of a category alone is, for example, `basic:paper`."""
 
 METHODS = ("gin", "mag-gnn")
-"""What runs if nothing is chosen; the controls random-marks and random-moves come along with mag-gnn. Rivals of
+"""What runs if nothing is chosen; the controls random-marks and random-moves come along with mag-gnn. Baselines of
 `maggnn_paper.baselines` can be chosen too: they have the official test `rpc` alone."""
 
 PIECES = {name: kinds[0] for name, kinds in CATEGORIES.items() if len(kinds) == 1}
@@ -190,8 +190,8 @@ def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> l
 
 
 def _hopeless(settings: Settings, pairs: Tensor) -> frozenset[int]:
-    """Pairs that marks provably cannot tell apart; `finest`, controls without marks and rivals try every pair."""
-    if isinstance(settings, RivalSettings) or not settings.tuple_order or _is_finest(settings):
+    """Pairs that marks provably cannot tell apart; `finest`, controls without marks and baselines try every pair."""
+    if isinstance(settings, BaselineSettings) or not settings.tuple_order or _is_finest(settings):
         return frozenset()
     return out_of_reach(tuple(pairs.tolist()), settings.tuple_order)
 
@@ -204,7 +204,7 @@ def _is_finest(settings: Settings) -> bool:
 def settings_for(test: str, method: str, category: str) -> Settings:
     """A plain GNN is the same model with k = 0; its copies are all alike, so one is enough."""
     if method in BASELINES:
-        return RivalSettings(method)
+        return BaselineSettings(method)
     settings = replace(TESTS[test], **HARDER.get(category, {}).get(test, {}))
     if method != "gin":
         return settings
@@ -249,8 +249,8 @@ def run_job(job: BrecJob, folder: Path) -> Result:
     }
 
 
-def _official(graphs: Pairs, settings: RpcSettings | RivalSettings, seed: int) -> RpcResult:
-    return rpc(graphs, settings, seed) if isinstance(settings, RpcSettings) else rival_rpc(graphs, settings, seed)
+def _official(graphs: Pairs, settings: RpcSettings | BaselineSettings, seed: int) -> RpcResult:
+    return rpc(graphs, settings, seed) if isinstance(settings, RpcSettings) else baseline_rpc(graphs, settings, seed)
 
 
 def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABELLINGS) -> Tensor:
@@ -267,7 +267,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
     counts = _by_seed(results, lambda job, result: float(told_apart(job, result, method).sum()))
     seconds = _by_seed(results, lambda _, result: result["seconds"])
     settings = first_job.settings
-    marked = not isinstance(settings, RivalSettings) and method != "gin"
+    marked = not isinstance(settings, BaselineSettings) and method != "gin"
     return LedgerRow(
         table=TABLE[test],
         dataset=dataset if test in ("rpc", "paper") else f"{dataset}:{test}",
@@ -294,7 +294,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
 
 
 def _moves(settings: Settings, method: str) -> int | None:
-    if isinstance(settings, RivalSettings) or method == "gin":
+    if isinstance(settings, BaselineSettings) or method == "gin":
         return None
     return 0 if method in ("random-marks", FINEST) else settings.num_moves
 
@@ -303,7 +303,7 @@ def _num_tuples(settings: Settings) -> int | None:
     """m where it is one number; from `nodes` it is |V|, from `all` |V|^2."""
     if isinstance(settings, PaperSettings):
         return 1
-    if isinstance(settings, RivalSettings) or settings.start not in ("random", "finest"):
+    if isinstance(settings, BaselineSettings) or settings.start not in ("random", "finest"):
         return None
     return settings.num_tuples
 
@@ -359,7 +359,7 @@ def _described(results: dict[BrecJob, Result]) -> str:
 
 
 def _in_short(settings: Settings) -> str:
-    if isinstance(settings, RivalSettings):
+    if isinstance(settings, BaselineSettings):
         budget = f"{settings.epochs} epochs at {settings.learning_rate:g}"
         return f"{settings.method} {settings.num_layers} x {settings.hidden}, residual; {budget}; whole graphs"
     agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"

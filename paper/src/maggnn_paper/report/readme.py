@@ -119,8 +119,8 @@ def _molecule_part(rows: Sequence[LedgerRow]) -> list[str]:
     title = (
         "Molecules: MAE of ZINC (lower is better; the 12k set at most 500k parameters), ROC-AUC of MOLHIV in percent. "
         "MAG-GNN's rows and its controls, GIN too, also read random walks, and on ZINC the smallest ring of each bond; "
-        "the paper's, and the rivals that we ran, read atoms and bonds alone. That is where the distance to the paper "
-        "comes from: with these inputs marks add little.\n"
+        "the paper's, and the baselines that we ran, read atoms and bonds alone. That is where the distance to the "
+        "paper comes from: with these inputs marks add little.\n"
     )
     return [title, markdown(["method", *names], body)]
 
@@ -166,7 +166,7 @@ def _time_part(rows: Sequence[LedgerRow]) -> list[str]:
         body.append([*line, setting.hardware or "–"])
     names = [f"{name} {who}" for name in ("ZINC-FULL", "CYCLE", "QM9") for who in ("ours", "paper")]
     title = (
-        "Inference, ms for a whole test set, five layers of width 100 (the paper's GPU is not named). Rivals find "
+        "Inference, ms for a whole test set, five layers of width 100 (the paper's GPU is not named). Baselines find "
         "their subgraphs, distances and cycles made already; the notes of the results page say what making them "
         "takes. Rows that begin with pyg- are PyG's own layers, all others our kernels.\n"
     )

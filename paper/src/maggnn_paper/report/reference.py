@@ -207,7 +207,7 @@ def _baselines() -> str:
         [f"`{name}`", f"`{kind.__module__}.{kind.__name__}`", summary(kind.__doc__)]
         for name, kind in ((name, baseline_type(name)) for name in BASELINES)
     ]
-    text = "The methods that the paper compares with: `rival.name` in a config, or an encoder of `make_encoder`.\n"
+    text = "The methods that the paper compares with: `baseline.name` in a config, or an encoder of `make_encoder`.\n"
     return f"## Baselines\n\n{text}\n{markdown(['name', 'class', 'idea'], body)}"
 
 

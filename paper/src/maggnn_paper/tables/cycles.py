@@ -80,9 +80,9 @@ def reproduce(
     """Run what is not in `folder` yet; rows of tables `cycles` and `edges`.
 
     Args:
-        datasets: empty means all of `cycles`, and for rivals, which need no root of their own, those of nodes.
+        datasets: empty means all of `cycles`, and for baselines, which need no root of their own, those of nodes.
     """
-    of_rivals = baselines.rows(
+    of_baselines = baselines.rows(
         "cycles", datasets or NODE_SETS, methods, runs, folder, workers
     )  # refuses before training
     rows: list[LedgerRow] = []
@@ -93,7 +93,7 @@ def reproduce(
             rows.append(score_row(table, "gin", results, moves=0, dataset=dataset))
         if "mag-gnn" in methods:
             rows += _agent_rows(table, dataset, run_jobs(agent_jobs(dataset, runs), folder, workers))
-    return rows + of_rivals
+    return rows + of_baselines
 
 
 def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[LedgerRow]:

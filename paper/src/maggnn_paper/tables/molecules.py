@@ -30,7 +30,7 @@ DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance", "zinc_full_distance"
 
 TRANSFERRED = ("zinc", "zinc_full", "molhiv")
 RUNS = {"zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1, "zinc_distance": 8, "zinc_full_distance": 3}
-RIVAL_RUNS = 1
+BASELINE_RUNS = 1
 METHODS = ("gin", "random-marks", "mag-gnn", "mag-gnn-pre")
 TESTS = 10
 REPLAY = {"target": "dqn", "gamma": 0.9, "standardise_rewards": False, "agent_batch_size": 128}
@@ -110,18 +110,18 @@ def reproduce(
     """Run what is not in `folder` yet and return the rows of the table of molecules.
 
     Args:
-        datasets: empty means all, and for rivals those of them that they have settings for.
+        datasets: empty means all, and for baselines those of them that they have settings for.
     """
     known = [dataset for dataset in DATASETS if dataset in baselines.TASKS]
     # First, since a data set that was asked for and has no settings is refused before anything is trained.
-    of_rivals = baselines.rows("molecules", datasets or known, methods, runs or RIVAL_RUNS, folder, workers)
+    of_baselines = baselines.rows("molecules", datasets or known, methods, runs or BASELINE_RUNS, folder, workers)
     rows: list[LedgerRow] = []
     own = [method for method in methods if method not in baselines.METHODS]
     for dataset in datasets or DATASETS:
         results = _run(dataset, own, runs or RUNS[dataset], folder, workers)
         for method, measured in results.items():
             rows += method_rows("molecules", method, measured, results.get("random-marks"))
-    return rows + of_rivals
+    return rows + of_baselines
 
 
 def method_rows(

@@ -9,7 +9,7 @@ Which k can be searched depends on who moves the marks:
   where the paradigm no longer matters. An agent of the table's own (SIMUL) is not searched beside them: its trials take
   several times as long, and a study that mixes both would spend its time there. Start from a config for that.
 - ORD and SIMUL: the agent learns with the predictor, so k may be 1, 2 or the base's own.
-- A plain GNN or a rival stays one: m, k and t mean nothing there.
+- A plain GNN or a baseline stays one: m, k and t mean nothing there.
 """
 
 from __future__ import annotations

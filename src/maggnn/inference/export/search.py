@@ -102,7 +102,7 @@ def check_exportable(model: MagGNN) -> None:
     """Whether every part of the model can be traced."""
     for encoder in (model.predictor.encoder, None if model.q_network is None else model.q_network.encoder):
         if encoder is not None and not isinstance(encoder, Encoder):
-            raise InputError(f"a rival method ({type(encoder).__name__}) cannot be exported, only MAG-GNN and GIN")
+            raise InputError(f"a baseline ({type(encoder).__name__}) cannot be exported, only MAG-GNN and GIN")
         layers = [] if encoder is None else encoder.layers
         if any(type(layer) not in (GINLayer, GINELayer) for layer in layers):
             conv = model.predictor.encoder.config.conv

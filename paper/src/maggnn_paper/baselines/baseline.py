@@ -1,7 +1,7 @@
-"""What all rivals are: another encoder in place of g_p, from a graph to embeddings of its nodes.
+"""What all baselines are: another encoder in place of g_p, from a graph to embeddings of its nodes.
 
 The predictor's pooling and head, training, evaluation, the engine and the ledger are MAG-GNN's own, so that a
-comparison compares encoders. A rival has no tuples (k = 0); methods that draw copies of a graph at random return
+comparison compares encoders. A baseline has no tuples (k = 0); methods that draw copies of a graph at random return
 several, and the predictor pools over them as over tuples.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from maggnn.config import EncoderConfig, RivalConfig
+from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.rings import edge_rings
 from maggnn.graphs.structure import node_structure
@@ -19,8 +19,8 @@ from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.copies import once
 
 
-class Rival(AnyEncoder):
-    """A rival method; `baselines` has one file for each.
+class Baseline(AnyEncoder):
+    """A baseline method; `baselines` has one file for each.
 
     Shapes: graphs with N nodes -> [N, copies, d].
     """
@@ -28,10 +28,10 @@ class Rival(AnyEncoder):
     recordable = False
 
     def __init__(
-        self, rival: RivalConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
+        self, baseline: BaselineConfig, config: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
     ) -> None:
         super().__init__(config, tuple_order=0)
-        self.rival = rival
+        self.baseline = baseline
         self.node_features, self.edge_features = node_features, edge_features
 
     def described(self, graphs: GraphBatch) -> GraphBatch:

@@ -12,10 +12,10 @@ import pytest
 
 from damage import edit_json
 from maggnn.apps.fit import predicting
+from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.model_card import verdict
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.intervals import Judged
-from maggnn.apps.fit.model_card import verdict
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.row_files import Chunk
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from torch import Tensor
 
+from maggnn.apps.fit.card.intervals import judge
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.fitted import Answer, FittedModel
-from maggnn.apps.fit.intervals import judge
 from maggnn.apps.fit.own_table import graphs_of, packed_table
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.target_column import TargetKind, known_numbers

@@ -18,17 +18,17 @@ import torch
 from torch import Tensor
 
 from maggnn import config as configs
-from maggnn.apps.fit import model_card
+from maggnn.apps.fit.card import model_card
+from maggnn.apps.fit.card.intervals import Judged, judge
+from maggnn.apps.fit.card.picture_of_test import draw_test
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.descriptors import Described
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
-from maggnn.apps.fit.intervals import Judged, judge
 from maggnn.apps.fit.members import member_folder
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
-from maggnn.apps.fit.picture_of_test import draw_test
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset

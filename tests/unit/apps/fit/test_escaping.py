@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from maggnn.apps.draw.shapes import Drawing, Words, to_svg
-from maggnn.apps.fit import model_card
+from maggnn.apps.fit.card import model_card
+from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.model_card import Origin, plain, write_card
+from maggnn.apps.fit.card.picture_of_test import draw_test
 from maggnn.apps.fit.fitted import Answer, Facts
-from maggnn.apps.fit.intervals import Judged
-from maggnn.apps.fit.model_card import Origin, plain, write_card
-from maggnn.apps.fit.picture_of_test import draw_test
 from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.fit.uncertainty import Spread
 

@@ -12,9 +12,9 @@ import numpy as np
 from torch import Tensor
 
 from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.card.intervals import Judged, limits
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
-from maggnn.apps.fit.intervals import Judged, limits
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 

@@ -103,13 +103,12 @@ def _soluble(count: int) -> Iterator[tuple[str, str]]:
 def _solubility(smiles: str) -> float:
     """The logarithm of the solubility in water by Delaney's linear formula (2004)."""
     from rdkit.Chem import MolFromSmiles
-    from rdkit.Chem.Crippen import MolLogP
-    from rdkit.Chem.rdMolDescriptors import CalcExactMolWt, CalcNumRotatableBonds
+    from rdkit.Chem.rdMolDescriptors import CalcCrippenDescriptors, CalcExactMolWt, CalcNumRotatableBonds
 
     mol = MolFromSmiles(smiles)
     aromatic = sum(atom.GetIsAromatic() for atom in mol.GetAtoms()) / mol.GetNumHeavyAtoms()
     weight, bonds = CalcExactMolWt(mol), CalcNumRotatableBonds(mol)
-    return 0.16 - 0.63 * MolLogP(mol) - 0.0062 * weight + 0.066 * bonds - 0.74 * aromatic
+    return 0.16 - 0.63 * CalcCrippenDescriptors(mol)[0] - 0.0062 * weight + 0.066 * bonds - 0.74 * aromatic
 
 
 def _penalised(count: int) -> Iterator[tuple[str, float]]:

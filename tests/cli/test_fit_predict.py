@@ -12,10 +12,10 @@ import pytest
 
 from damage import edit_json
 from maggnn.apps.fit import predicting
+from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.model_card import verdict
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.intervals import Judged
-from maggnn.apps.fit.model_card import verdict
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.row_files import Chunk
 
@@ -64,8 +64,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory, run) -> Path:
     """A table, a blend of two folds for numbers and one network for words."""
     folder = tmp_path_factory.mktemp("fit")
     (folder / "mine.csv").write_text(table_text(100))
-    numbers = json.loads(run(*FIT[:-1], "2", "--target", "y", "-o", "numbers", "--json", cwd=folder).splitlines()[-1])
+    numbers = json.loads(
+        run(*FIT[:-1], "2", "--target", "y", "--unit", "mg/L", "-o", "numbers", "--json", cwd=folder).splitlines()[-1]
+    )
     assert (numbers["task"], numbers["metric"], numbers["rows"], numbers["left_out"]) == ("regression", "mae", 102, 2)
+    assert numbers["metrics"]["y"]["unit"] == "mg/L"
     words = ("--target", "kind", "--split", "column:set")
     said = run(*FIT, *words, "-o", "words", cwd=folder)
     assert "Best here:" in said and "random forest" in said and "gradient boosting" in said
@@ -140,8 +143,24 @@ def test_evaluate_on_a_table(folder, called):
     mae = np.mean([abs(float(row["y"]) - float(row["predicted_y"])) for row in rows])
     assert result["mae"] == pytest.approx(mae, abs=0.2)  # other starts of the marks
     assert result["interval"][0] < result["mae"] < result["interval"][1]
+    metrics = result["metrics"]["y"]["methods"]["this model"]
+    assert metrics["mae"]["value"] == pytest.approx(result["mae"], rel=1e-5)
+    errors = np.array([float(row["predicted_y"]) - float(row["y"]) for row in rows])
+    assert metrics["rmse"]["value"] == pytest.approx(np.sqrt((errors**2).mean()), abs=0.2)
     line = called("evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder).output()
     assert line.startswith("accuracy ") and "95 % interval" in line and "on 100 rows" in line
+    assert "kind: accuracy " in line and "MCC " in line
+
+
+def test_the_card_and_its_file_have_all_metrics_with_units(folder):
+    card = (folder / "numbers" / "README.md").read_text()
+    assert "# y (mg/L) of molecules" in card and "| RMSE (mg/L) |" in card and "| Spearman's ρ |" in card
+    found = json.loads((folder / "numbers" / "metrics.json").read_text())["targets"]["y"]
+    assert found["rows"] == 10 and len(found["methods"]) == 4 and len(found["methods"]["this model"]) == 4
+    facts = json.loads((folder / "numbers" / "fitted.json").read_text())
+    assert found["methods"]["this model"]["mae"]["value"] == pytest.approx(facts["scores"]["test"], rel=1e-5)
+    classes = json.loads((folder / "words" / "metrics.json").read_text())["targets"]["kind"]["classes"]
+    assert set(classes) == {"acid, strong", "chain", "ring"} and sum(one["count"] for one in classes.values()) == 20
 
 
 def test_odd_tables_keep_every_row_and_cell(folder, called):
@@ -214,6 +233,8 @@ def test_scaffolds_stay_whole(folder, called):
 
 TO = ("--smiles", "smiles", "--target", "y", "--workers", "1", "-o", "new")
 MISTAKES = {
+    "units of classes": (("fit", "mine.csv", *TO[:3], "kind", *TO[4:], "--unit", "m"), ["--unit 'm'", "no unit"]),
+    "more units than targets": (("fit", "mine.csv", *TO, "--unit", "m", "--unit", "s"), ["2 times for 1 targets"]),
     "no such table": (("fit", "absent.csv", *TO), ["absent.csv", "no such file"]),
     "empty file": (("fit", "empty.csv", *TO), ["empty.csv", "no header"]),
     "semicolons": (("fit", "semicolons.csv", *TO), ["semicolons.csv", "separated by ';'", "commas"]),

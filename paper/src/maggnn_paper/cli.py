@@ -50,12 +50,14 @@ def reproduce(
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling, people or predict")],
+    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling, people, predict or chemist")],
     limit: Annotated[
-        int | None, typer.Option(min=1, help="only that many graphs of a set, rows for people and predict")
+        int | None,
+        typer.Option(min=1, help="only that many graphs of a set, rows for people and predict, cells for chemist"),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="baselines to time as well (inference)")] = [],  # noqa: B006
+    sets: Annotated[list[str], typer.Option("--set", help="only these practice sets (chemist)")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
     out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
@@ -65,7 +67,7 @@ def bench(
     from maggnn_paper.bench.tables import run_bench
     from maggnn_paper.ledger import append
 
-    rows = run_bench(what, device, limit, memory_mb, tell, methods)
+    rows = run_bench(what, device, limit, memory_mb, tell, methods, sets)
     append(rows, ledger)
     if what == "scaling":
         from maggnn_paper.figures.scaling import draw_scaling

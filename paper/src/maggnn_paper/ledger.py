@@ -50,6 +50,7 @@ TABLES = (
     "bench_scaling",
     "bench_floor",
     "people",
+    "chemist",
 )
 """What a row may belong to; also the order in which the report shows them."""
 
@@ -90,13 +91,23 @@ BENCH_METHODS = ("mpnn", *(f"pyg-{name}+{how}" for name in ("gin", "i2gnn") for 
 CEILING_METHODS = ("refinement",)
 """Colour refinement, which learns nothing, in tables `ceilings` and `families` alone."""
 
-PEOPLE_METHODS = ("fingerprint-forest", "descriptor-boosting")
-"""The cheap baselines of a model's card, in table `people` alone."""
+PEOPLE_METHODS = (
+    "fingerprint-forest",
+    "descriptor-boosting",
+    "part-forest",
+    "part-boosting",
+    "part-networks",
+    "mag-gnn-blend",
+)
+"""Baselines alone, the parts of a fitted model and their blend, in tables `people` and `chemist` alone."""
 
 METRICS = (
     "accuracy",
     "auroc",
     "mae",
+    "rmse",
+    "prauc",
+    "coverage",
     "pairs",
     "ms",
     "mb",
@@ -107,9 +118,9 @@ METRICS = (
     "finest",
     "telling",
 )
-"""What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves,
-difference that of two answers; fineness the colours of a stable colouring over |V|, finest and telling shares of
-tuples; further `exponent_<what>`."""
+"""What was measured: accuracy, auroc, prauc (average precision) and coverage in percent, mae and rmse in the target's
+unit, pairs a count, score a probability, moves a number of moves, difference that of two answers; fineness the colours
+of a stable colouring over |V|, finest and telling shares of tuples; further `exponent_<what>`."""
 
 EXPONENT_PREFIX = "exponent_"
 
@@ -134,7 +145,7 @@ class LedgerRow:
     dataset: str
     """Lower case; `sr25>zinc` for a transfer."""
     method: str
-    """One of `METHODS`; benches, `people` and `ceilings` have some of their own too."""
+    """One of `METHODS`; benches, `people`, `chemist` and `ceilings` have some of their own too."""
     metric: str
     """One of `METRICS`, or `exponent_<what>`."""
     mean: float | None
@@ -184,7 +195,7 @@ class LedgerRow:
         _check_allowed("table", self.table, TABLES)
         kind = "bench" if self.table.startswith("bench_") else self.table
         ceilings = {"ceilings": CEILING_METHODS, "families": CEILING_METHODS}
-        more = ({"bench": BENCH_METHODS, "people": PEOPLE_METHODS} | ceilings).get(kind, ())
+        more = ({"bench": BENCH_METHODS, "people": PEOPLE_METHODS, "chemist": PEOPLE_METHODS} | ceilings).get(kind, ())
         _check_allowed("method", self.method, METHODS + more)
         if not (self.metric.startswith(EXPONENT_PREFIX) and len(self.metric) > len(EXPONENT_PREFIX)):
             _check_allowed("metric", self.metric, METRICS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -107,6 +107,7 @@ def fit(
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
     ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
+    unit: Annotated[list[str], typer.Option(help="of a target of numbers, for tables and axes; once a target")] = [],  # noqa: B006
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -114,7 +115,7 @@ def fit(
     """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
     from maggnn.apps.fit.fitting import fit_table
 
-    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble)
+    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit)
     if as_json:
         print(json.dumps(result))
         return
@@ -124,6 +125,7 @@ def fit(
     ]
     print_table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
     print(result["verdict"])
+    _print_metrics(result["metrics"])
     print(f"{result['left_out']} of {result['rows']} rows left out; {result['seconds']['all']:.0f} s; {out}/README.md")
 
 
@@ -441,4 +443,20 @@ def _show_table_evaluation(
     low, high = result["interval"]
     used = result["rows"] - result["left_out"]
     print(f"{result['metric']} {result[result['metric']]:.4g} (95 % interval {low:.4g} to {high:.4g}) on {used} rows")
+    _print_metrics(result["metrics"])
     print(f"{result['left_out']} of {result['rows']} rows left out")
+
+
+def _print_metrics(targets: dict[str, Any]) -> None:
+    """A line for each target: all metrics of the model itself."""
+    from maggnn.apps.fit.card.reported import metric_name
+
+    for name, report in targets.items():
+        own = next(iter(report["methods"].values()))
+        known = {key: entry["value"] for key, entry in own.items() if entry["value"] is not None}
+        said = ", ".join(
+            f"{metric_name(key, report['unit'] or '', report.get('positive', ''))} {value:.4g}"
+            for key, value in known.items()
+        )
+        at = f" (at a threshold of {report['threshold']:.3g})" if "threshold" in report else ""
+        print(f"{name}: {said}{at}")

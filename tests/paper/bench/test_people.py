@@ -12,19 +12,19 @@ from maggnn_paper.bench import people
 
 
 def test_a_command_is_timed_and_its_memory_seen():
-    run = people._run(["data", "list", "--json"])
+    run = people.run_command(["data", "list", "--json"])
     assert run.answer["sr25"]["graphs"] == 15
     assert 0.05 < run.seconds < 60 and 5 < run.peak_mb < 4000
 
 
 def test_a_failed_command_is_no_measurement():
     with pytest.raises(InputError, match="predict ended with exit code 2"):
-        people._run(["predict", "nowhere", "nothing.csv", "-o", "out.csv"])
+        people.run_command(["predict", "nowhere", "nothing.csv", "-o", "out.csv"])
 
 
 def test_a_killed_command_ends_at_once():
     began = time.monotonic()
-    people._run(["demo", "-o", "nowhere"], kill_after_s=0.1)
+    people.run_command(["demo", "-o", "nowhere"], kill_after_s=0.1)
     assert time.monotonic() - began < 20
 
 

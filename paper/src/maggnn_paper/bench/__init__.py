@@ -6,6 +6,7 @@
 | `floor` | the bare matrix products and bytes of that work |
 | `train` | one step of ORD's predictor, of the Q update and of SIMUL, by batch size |
 | `scaling` | time and memory against graphs, nodes, m, k and t, with fitted exponents |
+| `chemist` | how good `maggnn fit` is on practice tables, beside its parts and baselines |
 | `people` | what a new user meets: the first model, and a table of a million molecules |
 | `predict` | the stages of `maggnn predict` from SMILES, beside parsing alone |
 """

@@ -33,9 +33,10 @@ from maggnn.errors import InputError
 from maggnn_paper.ledger import LedgerRow
 
 NAMES = {
-    "this model (MAG-GNN)": "mag-gnn",
-    "random forest, Morgan fingerprints": "fingerprint-forest",
-    "gradient boosting, RDKit descriptors": "descriptor-boosting",
+    "this model": "mag-gnn-blend",
+    "its MAG-GNN networks": "part-networks",
+    "its random forest, Morgan fingerprints": "part-forest",
+    "its gradient boosting, RDKit descriptors": "part-boosting",
 }
 """What `maggnn fit` calls its methods, and the ledger."""
 
@@ -65,7 +66,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
 
 
 def _help() -> Iterator[LedgerRow]:
-    times = [_run(["--help"]).seconds for _ in range(HELPS)]
+    times = [run_command(["--help"]).seconds for _ in range(HELPS)]
     yield _row("help", "mag-gnn", "ms", 1000 * statistics.median(times), f"median of {HELPS} calls")
 
 
@@ -73,8 +74,8 @@ def _first_model(folder: Path) -> Iterator[LedgerRow]:
     """Two commands, and what the card says."""
     table = zinc_table(folder / "zinc.csv", ROWS_TO_FIT)
     model, answers = folder / "model", folder / "answers.csv"
-    fit = _run(["fit", str(table), "--smiles", "smiles", "--target", "y", "-o", str(model), "--json"])
-    predict = _run(["predict", str(model), str(table), "-o", str(answers), "--json"])
+    fit = run_command(["fit", str(table), "--smiles", "smiles", "--target", "y", "-o", str(model), "--json"])
+    predict = run_command(["predict", str(model), str(table), "-o", str(answers), "--json"])
     note = f"maggnn fit {fit.seconds:.1f} s, then maggnn predict {predict.seconds:.1f} s"
     total, peak = 1000 * (fit.seconds + predict.seconds), max(fit.peak_mb, predict.peak_mb)
     dataset = f"zinc{ROWS_TO_FIT}"
@@ -89,10 +90,10 @@ def _long_table(folder: Path, count: int) -> Iterator[LedgerRow]:
     table, model = _long_smiles(folder / "long.smi", count), folder / "model"
     whole, killed = folder / "whole.csv", folder / "killed.csv"
     command = ["predict", str(model), str(table), "--json", "-o"]
-    run = _run([*command, str(whole)])
+    run = run_command([*command, str(whole)])
     for share in KILLED_AT:
-        _run([*command, str(killed)], kill_after_s=share * run.seconds)
-    _run([*command, str(killed)])
+        run_command([*command, str(killed)], kill_after_s=share * run.seconds)
+    run_command([*command, str(killed)])
     if _digest(whole) != _digest(killed):
         raise RuntimeError("a run that was killed and started again wrote another file")
     note = (
@@ -140,7 +141,7 @@ class Run:
         return max(self.looks)
 
 
-def _run(arguments: Sequence[str], kill_after_s: float | None = None) -> Run:
+def run_command(arguments: Sequence[str], kill_after_s: float | None = None) -> Run:
     """Run a `maggnn` command and look at its memory while it runs.
 
     Args:

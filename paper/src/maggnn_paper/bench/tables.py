@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
-from maggnn_paper.bench import floor, inference, people, predict, scaling, train
+from maggnn_paper.bench import chemist, floor, inference, people, predict, scaling, train
 from maggnn_paper.ledger import LedgerRow
 
-BENCHES = ("inference", "floor", "train", "scaling", "people", "predict")
+BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", "chemist")
 
 
 def run_bench(
@@ -20,12 +20,22 @@ def run_bench(
     memory_mb: float,
     tell: Callable[[str], None] = print,
     methods: Sequence[str] = (),
+    sets: Sequence[str] = (),
 ) -> list[LedgerRow]:
-    """Measure bench `name`, `inference` with baselines `methods` too; `tell` is given a line as soon as it is there."""
+    """Measure bench `name`.
+
+    Args:
+        tell: is given a line as soon as it is there.
+        methods: baselines that `inference` times as well.
+        sets: practice sets of `chemist`; all if none are given.
+    """
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
-    if limit is not None and name not in ("inference", "floor", "people", "predict"):
+    if limit is not None and name not in ("inference", "floor", "people", "predict", "chemist"):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
+    if sets and name != "chemist":
+        raise InputError(f"bench {name} has no practice sets: leave --set out")
+    chemist.check_sets(sets)
     if methods and name != "inference":
         raise InputError(f"bench {name} has no baselines: leave --methods out")
     for method in methods:
@@ -37,6 +47,8 @@ def run_bench(
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
     if name == "people":
         return people.bench(limit, tell)
+    if name == "chemist":
+        return chemist.bench(limit, tell, sets=sets)
     if name == "predict":
         return predict.bench(limit, tell)
     if name == "train":

@@ -66,6 +66,10 @@ TITLES = {
     "bench_scaling": ("Scaling", "How time and memory grow."),
     "bench_floor": ("Against the bare matrix products", "Milliseconds; `floor` is the arithmetic alone."),
     "people": ("For people with their own molecules", "Beyond the paper."),
+    "chemist": (
+        "`maggnn fit` on practice tables",
+        "Errors in the target's unit; ROC-AUC, PR-AUC and coverage of 90 % intervals in percent; means over splits.",
+    ),
 }
 """Heading and one sentence for each table of the ledger."""
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.blend import BLEND, NETWORK, blend_weights, blended
+from maggnn.apps.fit.card.metrics import best_thresholds
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
 from maggnn.apps.fit.descriptors import Described, described
 from maggnn.apps.fit.fitted import Blend, Facts, FittedModel, Seen, UnseenWarning, seen_categories
@@ -184,7 +185,8 @@ def _blended(
     blend, answers = replace(fitted.facts.blend, weights=weights), blended(parts, weights)
     if classify and enough:
         heat[BLEND] = best_temperature(answers[counted], y)
-        blend, answers = replace(blend, temperatures=heat), tempered(answers, heat[BLEND])
+        answers = tempered(answers, heat[BLEND])
+        blend = replace(blend, temperatures=heat, thresholds=best_thresholds(y, answers[counted]))
     elif enough:
         apart = disagreement({name: part[None] for name, part in judged.items()}, weights)
         near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)[counted]

@@ -1,16 +1,19 @@
-"""`maggnn evaluate MODEL TABLE`: the metric of a fitted model on a table of its own kind, with its interval."""
+"""`maggnn evaluate MODEL TABLE`: the metrics of a fitted model on a table of its own kind, with their intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from torch import Tensor
 
+from maggnn.apps.fit.card.intervals import judge
+from maggnn.apps.fit.card.model_card import OWN
+from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.fitted import Answer, FittedModel
-from maggnn.apps.fit.intervals import judge
 from maggnn.apps.fit.own_table import graphs_of, packed_table
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
@@ -45,6 +48,7 @@ def evaluate_table(
     if bad:
         raise InputError(f"{table}: for {bad} rows the model's answer is not a finite number, so it has no {metric}")
     judged = judge(answers, graphs.y, metric)
+    found = reports(replace(facts, targets=targets), graphs.y.double().numpy(), {OWN: answers.double().numpy()})
     return {
         "model": str(model),
         "table": str(table),
@@ -53,6 +57,7 @@ def evaluate_table(
         "left_out": len(packed.errors),
         metric: judged.value,
         "interval": list(judged.interval),
+        "metrics": to_json(found),
         **({} if answer.errors is None else {"coverage": _covered(answer, graphs.y)}),
     }
 

@@ -87,6 +87,8 @@ def _outputs_apart(facts: Facts, model: MagGNN) -> str:
         return "" if targets <= 1 else f"{targets} targets of a classifier, which has one"
     if classes:
         return "classes of a regression, which has none"
+    if facts.units and len(facts.units) != targets:
+        return f"{len(facts.units)} units of {targets} targets"
     return "" if targets in (0, outputs) else f"{targets} targets, the model has {outputs} outputs"
 
 
@@ -118,6 +120,8 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
     warm = all(0.01 <= value <= 100 for value in blend.temperatures.values())
     if not 1 <= blend.folds <= MOST_FOLDS or not warm or not set(blend.temperatures) <= {BLEND, NETWORK, *COLUMNS}:
         return f"{blend.folds} folds, temperatures {blend.temperatures}"
+    if len(blend.thresholds) > max(1, len(facts.targets)) or not all(0 <= value <= 1 for value in blend.thresholds):
+        return f"thresholds {blend.thresholds}"
     for nodes, edges in blend.seen:
         if wrong := _seen_apart(model.node_features, nodes) or _seen_apart(model.edge_features, edges):
             return wrong

@@ -70,6 +70,8 @@ class Blend:
         folds: how many models each part has.
         temperatures: of the probabilities of each part, and of the blend's under the name "blend".
         spreads: of the errors, one a target; empty where nothing is known of them.
+        thresholds: probability of the second of two classes from which on metrics take a row for it, one a target;
+            chosen out of fold, and empty where there are no two classes or too few rows.
         seen: categories of nodes and edges that each network after the first has seen.
         files: checksums of the files beside the first model; `save` fills them in.
     """
@@ -78,6 +80,7 @@ class Blend:
     folds: int = 1
     temperatures: dict[str, float] = field(default_factory=dict)
     spreads: tuple[Spread, ...] = ()
+    thresholds: tuple[float, ...] = ()
     seen: tuple[tuple[Seen, Seen], ...] = field(default=(), repr=False)
     files: dict[str, str] = field(default_factory=dict, repr=False)
 
@@ -92,6 +95,7 @@ class Facts:
         targets: names of the columns to predict, one an output of a regression, one in all for classes.
         classes: what the outputs of a classifier stand for, in their order; empty for numbers.
         metric: accuracy, auroc or mae.
+        units: of the targets, as the user gave them; empty where none was given.
         rows: how many graphs each part has.
         scores: the metric on each part that has targets and was not learned from.
         seen_nodes, seen_edges: what the features of training held; `fit_blend` fills them in.
@@ -109,6 +113,7 @@ class Facts:
     seen_nodes: Seen = field(default=(), repr=False)
     seen_edges: Seen = field(default=(), repr=False)
     blend: Blend = field(default_factory=Blend)
+    units: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

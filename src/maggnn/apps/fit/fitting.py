@@ -18,17 +18,18 @@ import torch
 from torch import Tensor
 
 from maggnn import config as configs
-from maggnn.apps.fit import model_card
+from maggnn.apps.fit.card import model_card
+from maggnn.apps.fit.card.intervals import judge
+from maggnn.apps.fit.card.picture_of_test import draw_test
+from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.descriptors import Described
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
-from maggnn.apps.fit.intervals import Judged, judge
 from maggnn.apps.fit.members import member_folder
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
-from maggnn.apps.fit.picture_of_test import draw_test
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -59,10 +60,12 @@ def fit_table(
     overwrite: bool = False,
     settings: Path | None = None,
     ensemble: int = 5,
+    units: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
     Args:
+        units: of the targets, in their order, for the labels of tables and axes.
         ensemble: folds, and so networks, boostings and forests, which are blended; 1 is a network alone.
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
     """
@@ -73,7 +76,10 @@ def fit_table(
         with _only_here(out):  # said before long work too
             pass
     given = None if settings is None else configs.load(settings)
+    _check_units(targets, units)
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
+    if units and own.classes:
+        raise InputError(f"--unit {units[0]!r}: {targets[0]!r} is classes, which have no unit")
     folds = _folds(own, ensemble, seed)
     config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
@@ -81,8 +87,15 @@ def fit_table(
     with _only_here(out):
         training = out / f"{TRAINING}{data_digest(own.table.arrays | {'fold': folds.fold}, config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        facts = _facts(own, smiles, targets)
+        facts = replace(_facts(own, smiles, targets), units=tuple(units))
         return _fitted_folder(own, facts, config, folds, table, out, training, workers, began)
+
+
+def _check_units(targets: Sequence[str], units: Sequence[str]) -> None:
+    if units and len(units) != len(targets):
+        raise InputError(
+            f"--unit is given {len(units)} times for {len(targets)} targets: give it once for each, in order"
+        )
 
 
 def _folds(own: OwnTable, count: int, seed: int) -> Folds:
@@ -208,11 +221,11 @@ def tested(
              for part in answers if blend.folds > 1}  # fmt: skip
     if parts:
         parts = {model_card.OWN: model_card.Part(None, _score(held_out.answers, known, dataset.metric))} | parts
-    singly: dict[str, Judged] = {}
-    if dataset.task == "regression":
-        columns = enumerate(dataset.target_names or ())
-        singly = {name: judge(answer.values[:, [k]], y[:, [k]], "mae") for k, name in columns}
-    return model_card.Test(answer, y, judged, singly, parts), seconds
+    by_method = {model_card.OWN: answer.values} | {names[part]: values for part, values in answers.items()}
+    metrics = reports(
+        fitted.facts, y.double().numpy(), {name: values.double().numpy() for name, values in by_method.items()}
+    )
+    return model_card.Test(answer, y, judged, metrics, parts), seconds
 
 
 def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
@@ -222,6 +235,7 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
 def _describe(out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, own: OwnTable) -> None:
     try:
         write_errors(out / model_card.LEFT_OUT, own.table.errors)
+        write_metrics(out, test.metrics)
         draw_test(out / model_card.PICTURE, facts, test)
         model_card.write_card(out, facts, origin, test)
     except OSError as error:
@@ -244,6 +258,7 @@ def _result(
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },
         "parts": {name: asdict(part) for name, part in test.parts.items()},
+        "metrics": to_json(test.metrics),
         "coverage": model_card.covered(test),
         "verdict": model_card.verdict(test.judged, facts.metric),
         "seconds": {"all": origin.seconds, **seconds},

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from maggnn.apps.draw.shapes import Drawing, Words, to_svg
-from maggnn.apps.fit import model_card
+from maggnn.apps.fit.card import model_card
+from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.model_card import Origin, plain, write_card
+from maggnn.apps.fit.card.picture_of_test import draw_test
+from maggnn.apps.fit.card.reported import reports
 from maggnn.apps.fit.fitted import Answer, Facts
-from maggnn.apps.fit.intervals import Judged
-from maggnn.apps.fit.model_card import Origin, plain, write_card
-from maggnn.apps.fit.picture_of_test import draw_test
 from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.fit.uncertainty import Spread
 
@@ -54,11 +55,11 @@ def test_a_card_of_hostile_names(tmp_path, task):
     facts = Facts("smiles", task, "ogb", HOSTILE[1], targets, classes, "accuracy" if classes else "mae", {"train": 1})
     answers = torch.tensor([[0.2, 0.8], [0.6, 0.4]])
     y = torch.tensor([0, 1]) if classes else answers
-    each = {} if classes else dict.fromkeys(HOSTILE, score)
     spread = Spread((0.1, 0.0, 0.0), 1.0, tuple(np.linspace(0, 3, 99)))
     answer = Answer(answers, None if classes else np.ones((2, 2)), None, () if classes else (spread, spread))
     parts = {model_card.OWN: model_card.Part(None, 1.0)}
-    test = model_card.Test(answer, y, {model_card.OWN: score}, each, parts)
+    metrics = reports(facts, y.numpy(), {model_card.OWN: answers.numpy()})
+    test = model_card.Test(answer, y, {model_card.OWN: score}, metrics, parts)
     balance = {"train": dict.fromkeys(classes, 1)} if classes else {}
     origin = Origin(f"{HOSTILE[0]}.csv", "random", 2, 0, 0, 1.0, f"column {HOSTILE[0]}", balance)
     write_card(tmp_path, facts, origin, test)

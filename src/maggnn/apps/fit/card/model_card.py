@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from torch import Tensor
 
 from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.metrics import limits
+from maggnn.apps.fit.card.reported import FILE as METRICS
+from maggnn.apps.fit.card.reported import TargetReport, class_rows, labels, metric_rows, threshold_words
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
-from maggnn.apps.fit.intervals import Judged, limits
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
 OWN = "this model"
 PARTS = {NETWORK: "its MAG-GNN networks", **{name: f"its {words}" for name, words in NAMES.items()}}
-UNITS = {"auroc": "ROC-AUC in %", "accuracy": "accuracy in %", "mae": "mean absolute error"}
+UNITS = {"auroc": "ROC-AUC", "accuracy": "accuracy", "mae": "mean absolute error"}
 MOST_NAMES = 20
 """Classes whose names fit beside a picture."""
 
@@ -39,12 +42,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Test:
-    """Answers on the test part, what every method scored there, and of a blend what its parts are."""
+    """Answers on the test part, what every method scored there, and of a blend what its parts are.
+
+    Attributes:
+        judged: the metric that models are compared by, of each method.
+        metrics: all metrics of each target.
+    """
 
     answer: Answer
     y: Tensor
     judged: Mapping[str, Judged]
-    judged_targets: Mapping[str, Judged]
+    metrics: Mapping[str, TargetReport]
     parts: Mapping[str, Part]
 
     @property
@@ -119,8 +127,8 @@ def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
 
 
 def number(value: float, metric: str) -> str:
-    """A score as the card writes it."""
-    return f"{value:.4g}" if metric == "mae" else f"{value:.1f}"
+    """A score as the card writes it; those in percent as shares, as people report them."""
+    return f"{value:.4g}" if metric == "mae" else f"{value / 100:.3f}"
 
 
 def with_interval(judged: Judged, metric: str) -> str:
@@ -143,7 +151,7 @@ def _code(text: str) -> str:
 
 
 def _text(facts: Facts, origin: Origin, test: Test) -> str:
-    what = " and ".join(map(plain, facts.targets))
+    what = " and ".join(map(plain, labels(facts)))
     kind = f"one of {len(facts.classes)} classes: {_listed(facts.classes)}" if facts.classes else "numbers"
     lines = [
         f"# {what} of molecules",
@@ -163,13 +171,11 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         lines.append(f"- Beware: {origin.num_shared} molecules are in more than one part, so the test is too kind.")
     lines += _balance(origin.balance)
     lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric), ""]
-    if len(test.judged_targets) > 1:
-        lines += [f"| target | {UNITS[facts.metric]} of this model |", "|---|---|"]
-        lines += [f"| {plain(name)} | {with_interval(judged, 'mae')} |" for name, judged in test.judged_targets.items()]
-        lines.append("")
+    for report in test.metrics.values():
+        lines += _metrics(facts, report)
     lines += [
         f"The 95 % intervals of scores come from drawing the {len(test.y)} test rows anew (bootstrap). Test rows were",
-        "used for neither training nor model selection.",
+        f"used for neither training nor model selection. All metrics are also in `{METRICS}`.",
         "",
         *_uncertainty(facts, test),
         f"![the test]({PICTURE})",
@@ -203,6 +209,23 @@ def _methods(facts: Facts, test: Test) -> list[str]:
         f"{folds} folds of the rows to train and validate on. The weights were chosen by the loss out of fold,",
         "that is on rows that a model did not learn from.",
     ]
+
+
+def _metrics(facts: Facts, report: TargetReport) -> list[str]:
+    """The metrics of one target by all methods; of several classes also those of each."""
+    methods = [f"{name} (95 % interval)" if not place else name for place, name in enumerate(report.methods)]
+    lines = [f"### {plain(report.label)}: {report.own.count} test rows", ""]
+    lines += _table(["metric", *methods], [[plain(name), *values] for name, *values in metric_rows(report)])
+    header, rows = class_rows(report)
+    if rows:
+        lines += ["", "Each class against all others, by this model:", ""]
+        lines += _table(header, [[plain(label), *values] for label, *values in rows])
+    words = threshold_words(replace(report, positive=plain(report.positive)), bool(facts.blend.thresholds))
+    return [*lines, "", *([words, ""] if words else [])]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def _uncertainty(facts: Facts, test: Test) -> list[str]:

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from maggnn.apps.fit.card.metrics import limits
 from maggnn.training.metrics import Metric, score
 
 DRAWS = 1000
-LIMITS = (2.5, 97.5)
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,3 @@ def judge(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> Judged:
         one_sided = metric == "auroc" and len(drawn.unique()) < 2
         draws.append(np.nan if one_sided else float(score(answers[ids], drawn, metric)))
     return Judged(value, np.array(draws))
-
-
-def limits(draws: np.ndarray) -> tuple[float, float]:
-    """Where 95 % of the draws lie; those that could not be judged do not count."""
-    known = draws[np.isfinite(draws)]
-    if not len(known):
-        return float("nan"), float("nan")
-    low, high = np.percentile(known, LIMITS)
-    return float(low), float(high)

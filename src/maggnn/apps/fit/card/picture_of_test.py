@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from maggnn.apps.draw import style
+from maggnn.apps.fit.card.model_card import MOST_NAMES, Test
 from maggnn.apps.fit.fitted import Facts
-from maggnn.apps.fit.model_card import MOST_NAMES, Test
 from maggnn.apps.fit.uncertainty import COVERAGES
 
 BINS = 5

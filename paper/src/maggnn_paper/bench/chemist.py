@@ -1,0 +1,208 @@
+"""How good `maggnn fit` is on practice tables, beside its parts and beside both baselines alone.
+
+A cell is a set of `practice_sets`, a split (random or scaffold) and its seed: `maggnn fit` with its default settings,
+in a process of its own, and on the same training and validation rows
+
+    descriptor-boosting   gradient boosting on descriptors, one model
+    fingerprint-forest    a random forest on Morgan fingerprints, one model
+
+both as the parts of the blend are made, but with all rows and with as many trees as a baseline has alone
+(`cheap_baselines`). The test part is judged once and chooses nothing. Each finished cell is a file, so that a call goes
+on where the last one ended; small and early cells come first. A row of the ledger is the mean over the finished splits
+of a set.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
+from maggnn.apps.fit.card.model_card import OWN, PARTS
+from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
+from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.own_table import read_own_table
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
+from maggnn_paper.bench.people import run_command
+from maggnn_paper.bench.practice_sets import NUMBERS, SETS, TARGET, PracticeSet
+from maggnn_paper.ledger import LedgerRow, commit_name
+
+FOLDER = Path("runs/chemist")
+SPLITS = ("random", "scaffold")
+SEEDS = 10
+ALONE = {BOOSTING: "descriptor-boosting", FOREST: "fingerprint-forest"}
+PARTS_OF_BLEND = {PARTS["network"]: "part-networks", PARTS[BOOSTING]: "part-boosting", PARTS[FOREST]: "part-forest"}
+BLEND = "mag-gnn-blend"
+LEDGER_METRICS = {"rmse": "rmse", "mae": "mae", "roc_auc": "auroc", "pr_auc": "prauc"}
+"""The reported metrics that become rows, and what the ledger calls them; areas are in percent there."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One split of one set, measured.
+
+    Attributes:
+        scores: of each method each metric, in the ledger's units.
+        coverage: of the intervals of 90 % on the test part, in percent; None for classes.
+        seconds: of `maggnn fit`.
+        test_rows: how many molecules were judged.
+    """
+
+    name: str
+    split: str
+    seed: int
+    scores: dict[str, dict[str, float]]
+    coverage: float | None
+    seconds: float
+    test_rows: int
+    commit: str
+
+
+def bench(
+    limit: int | None = None, tell: Callable[[str], None] = print, folder: Path = FOLDER, sets: Sequence[str] = ()
+) -> list[LedgerRow]:
+    """Measure cells that are not there yet, and return the rows of all that are.
+
+    Args:
+        limit: cells to measure in this call; all if None.
+        tell: is given one line a cell.
+        folder: where the files of cells are.
+        sets: names of practice sets; all if none are given.
+    """
+    missing = [cell for cell in cells(sets) if not _path(folder, *cell).exists()]
+    for one, split, seed in missing[:limit]:
+        cell = measure(one, split, seed)
+        with whole_file(_path(folder, one, split, seed)) as waiting:
+            waiting.write_text(json.dumps(asdict(cell), indent=1) + "\n", encoding="utf-8")
+        tell(_line(cell))
+    return rows([read for cell in cells(sets) if (read := _read(_path(folder, *cell))) is not None])
+
+
+def cells(sets: Sequence[str] = ()) -> Iterator[tuple[PracticeSet, str, int]]:
+    """All cells, by their size times the number of the split, so that every set has a few before any has all."""
+    chosen = [SETS[name] for name in sets] if sets else list(SETS.values())
+    found = [(one, split, seed) for one in chosen for split in SPLITS for seed in range(SEEDS)]
+    return iter(sorted(found, key=lambda cell: cell[0].rows * (cell[2] + 1)))
+
+
+def _path(folder: Path, one: PracticeSet, split: str, seed: int) -> Path:
+    return folder / f"{one.name}-{split}-{seed}.json"
+
+
+def _read(path: Path) -> Cell | None:
+    try:
+        return Cell(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def measure(one: PracticeSet, split: str, seed: int, extra: Sequence[str] = ()) -> Cell:
+    """Run one cell.
+
+    Args:
+        extra: further options of `maggnn fit`, for a test that has to be short.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        path = one.write(Path(name) / "table.csv")
+        options = ["--smiles", "smiles", "--target", TARGET, "--task", one.task, "--split", split, "--seed", str(seed)]
+        run = run_command(["fit", str(path), *options, "-o", str(Path(name) / "model"), "--json", *extra])
+        said = run.answer
+        methods = said["metrics"][TARGET]["methods"]
+        names = {OWN: BLEND, **PARTS_OF_BLEND}
+        values = {method: {key: entry["value"] for key, entry in own.items()} for method, own in methods.items()}
+        scores = {names[method]: _ledger_metrics(own) for method, own in values.items()}
+        scores |= _baselines(path, one, split, seed)
+    coverage = None if said["coverage"] is None else 100 * said["coverage"]["share"]
+    return Cell(one.name, split, seed, scores, coverage, run.seconds, said["test"], commit_name())
+
+
+def _ledger_metrics(values: dict[str, Any]) -> dict[str, float]:
+    share = ("roc_auc", "pr_auc")
+    return {
+        word: (100 if key in share else 1) * values[key]
+        for key, word in LEDGER_METRICS.items()
+        if values.get(key) is not None
+    }
+
+
+def _baselines(path: Path, one: PracticeSet, split: str, seed: int) -> dict[str, dict[str, float]]:
+    """Both baselines alone, which learn from the training and validation rows."""
+    own = read_own_table(path, "smiles", [TARGET], one.task, split, seed, workers=1)
+    parts, y = own.dataset.split(0, 0), own.dataset.y.numpy()
+    learned = np.sort(np.concatenate([parts.train.numpy(), parts.val.numpy()]))
+    test, classify = parts.test.numpy(), one.task != NUMBERS
+    molecules = described(own.table.canonical)
+    found = {}
+    for kind, name in ALONE.items():
+        trees = fit_trees(tree_task(kind, molecules, y, learned, len(own.classes), seed, folds=1))
+        answers = tree_answers(kind, trees, table(kind, molecules.select(test)), 1, classify)[0]
+        judged = two_class_metrics(y[test], answers[:, 1]) if classify else number_metrics(y[test, 0], answers[:, 0])
+        found[name] = _ledger_metrics(judged)
+    return found
+
+
+def _line(cell: Cell) -> str:
+    key = next(iter(cell.scores[BLEND]))
+    scores = "  ".join(f"{method} {values[key]:.4g}" for method, values in cell.scores.items())
+    covered = "" if cell.coverage is None else f"  coverage {cell.coverage:.1f} %"
+    return f"{cell.name} {cell.split} {cell.seed}: {key} {scores}{covered}  {cell.seconds:.0f} s"
+
+
+def rows(found: Sequence[Cell]) -> list[LedgerRow]:
+    """Means over the splits of each set, one row for each method and metric."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in found:
+        groups.setdefault((cell.name, cell.split), []).append(cell)
+    result = []
+    for (name, split), own in groups.items():
+        for method, metrics in own[0].scores.items():
+            for metric in metrics:
+                values = [cell.scores[method][metric] for cell in own]
+                result.append(_row(f"{name}-{split}", method, metric, values, _note(own, method, metric)))
+        if own[0].coverage is not None:
+            covered = [cell.coverage for cell in own if cell.coverage is not None]
+            result.append(_row(f"{name}-{split}", BLEND, "coverage", covered, _note(own)))
+        result.append(_row(f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], _note(own)))
+    return result
+
+
+def _note(own: Sequence[Cell], method: str = BLEND, metric: str = "") -> str:
+    """Which splits, and against how many the blend is at least level with this method."""
+    seeds = ", ".join(str(cell.seed) for cell in sorted(own, key=lambda cell: cell.seed))
+    note = f"splits {seeds}; {own[0].test_rows} test rows"
+    commits = sorted({cell.commit for cell in own})
+    note += f"; measured at {', '.join(commits)}"
+    if method == BLEND or not metric:
+        return note
+    sign = 1 if metric in ("rmse", "mae") else -1
+    level = sum(sign * cell.scores[BLEND][metric] <= sign * cell.scores[method][metric] for cell in own)
+    return f"{note}; the blend is at least level in {level} of {len(own)} splits"
+
+
+def _row(dataset: str, method: str, metric: str, values: Sequence[float], note: str) -> LedgerRow:
+    return LedgerRow(
+        table="chemist",
+        dataset=dataset,
+        method=method,
+        metric=metric,
+        mean=round(statistics.fmean(values), 4),
+        std=round(statistics.stdev(values), 4) if len(values) > 1 else None,
+        runs=len(values),
+        config="defaults",
+        note=note,
+    )
+
+
+def check_sets(names: Sequence[str]) -> None:
+    """Complain about a name that no practice set has."""
+    for name in names:
+        if name not in SETS:
+            raise InputError(f"no practice set {name!r}: there are {', '.join(SETS)}")

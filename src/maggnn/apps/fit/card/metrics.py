@@ -1,0 +1,269 @@
+"""The metrics that people report of one target, by scikit-learn's functions.
+
+    numbers          RMSE, MAE, R² and Spearman's rank correlation
+    two classes      ROC-AUC and PR-AUC (average precision) of the second class; MCC and balanced accuracy at a
+                     threshold
+    several classes  accuracy, balanced accuracy and MCC of the likeliest class; ROC-AUC and PR-AUC of each class
+                     against all others, and their means
+    each class       its precision, recall, F1, ROC-AUC and PR-AUC
+
+A target may be missing in some rows: `known` says where it is known, and the others do not count. A metric that the
+rows do not define (ROC-AUC of a single class, a correlation with a constant) is NaN.
+
+Shapes: n rows, C classes, R draws.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+WORDS = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "spearman": "Spearman's ρ",
+    "roc_auc": "ROC-AUC",
+    "pr_auc": "PR-AUC",
+    "mcc": "MCC",
+    "balanced_accuracy": "balanced accuracy",
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+}
+"""What people call each metric; the first two have the target's unit."""
+
+WITH_UNIT = ("rmse", "mae")
+USUAL_THRESHOLD = 0.5
+DRAWS = 200
+"""Bootstrap samples for the intervals of all metrics: scikit-learn takes about a millisecond for each of them."""
+
+LIMITS = (2.5, 97.5)
+
+Values = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What the answers for one target are worth.
+
+    Attributes:
+        count: rows that were compared.
+        values: by name (`WORDS`); NaN where the rows do not define a metric.
+        intervals: 95 % intervals of some of them (bootstrap).
+        classes: of each class: count, precision, recall, F1, ROC-AUC and PR-AUC.
+        threshold: of the second of two classes; None for numbers and for several classes.
+    """
+
+    count: int
+    values: Values
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    classes: Mapping[str, Values] = field(default_factory=dict)
+    threshold: float | None = None
+
+
+def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | None = None) -> Values:
+    """RMSE, MAE, R² and Spearman's rank correlation.
+
+    Args:
+        true: The measured values.
+        predicted: The model's answers, in the same unit.
+        known: Where a value was measured; all rows if None.
+
+    Returns:
+        A number for each metric.
+
+    Shapes:
+        true, predicted, known: [n]
+
+    Example:
+        >>> number_metrics(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 5.0]))["mae"]
+        0.6666666666666666
+    """
+    from scipy.stats import spearmanr
+    from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+    true, predicted = _where_known(known, true, predicted)
+    if not len(true) or not np.isfinite(predicted).all():
+        return dict.fromkeys(("rmse", "mae", "r2", "spearman"), np.nan)
+    values = {"rmse": root_mean_squared_error(true, predicted), "mae": mean_absolute_error(true, predicted)}
+    varied = len(true) > 1 and np.ptp(true) > 0
+    values["r2"] = r2_score(true, predicted) if varied else np.nan
+    both = varied and np.ptp(predicted) > 0
+    values["spearman"] = spearmanr(true, predicted)[0] if both else np.nan  # pyright: ignore[reportArgumentType]
+    return {name: float(value) for name, value in values.items()}
+
+
+def two_class_metrics(
+    true: np.ndarray, probability: np.ndarray, threshold: float = USUAL_THRESHOLD, known: np.ndarray | None = None
+) -> Values:
+    """ROC-AUC, PR-AUC, MCC and balanced accuracy.
+
+    Args:
+        true: 0 or 1.
+        probability: Of class 1.
+        threshold: From which probability on a row is taken for class 1; never chosen on these rows.
+        known: Where the class is known; all rows if None.
+
+    Shapes:
+        true, probability, known: [n]
+    """
+    from sklearn.metrics import balanced_accuracy_score, matthews_corrcoef
+
+    true, probability = _where_known(known, true, probability)
+    if not len(true) or not np.isfinite(probability).all():
+        return dict.fromkeys(("roc_auc", "pr_auc", "mcc", "balanced_accuracy"), np.nan)
+    taken = probability >= threshold
+    both = 0 < true.sum() < len(true)
+    return {
+        **_areas(true == 1, probability),
+        "mcc": float(matthews_corrcoef(true, taken)) if both else np.nan,
+        "balanced_accuracy": float(balanced_accuracy_score(true, taken)) if both else np.nan,
+    }
+
+
+def class_metrics(true: np.ndarray, probabilities: np.ndarray, known: np.ndarray | None = None) -> Values:
+    """Accuracy, balanced accuracy and MCC of the likeliest class, and the mean ROC-AUC and PR-AUC over classes.
+
+    Shapes:
+        true, known: [n]
+        probabilities: [n, C]
+    """
+    from sklearn.metrics import balanced_accuracy_score, matthews_corrcoef
+
+    true, probabilities = _where_known(known, true, probabilities)
+    if not len(true) or not np.isfinite(probabilities).all():
+        return dict.fromkeys(("accuracy", "balanced_accuracy", "mcc", "roc_auc", "pr_auc"), np.nan)
+    likeliest = probabilities.argmax(axis=1)
+    areas = [_areas(true == place, column) for place, column in enumerate(probabilities.T)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # classes that no row has do not count, which scikit-learn warns of
+        balanced = float(balanced_accuracy_score(true, likeliest))
+        means = {name: float(np.nanmean([area[name] for area in areas])) for name in ("roc_auc", "pr_auc")}
+    return {
+        "accuracy": float((true == likeliest).mean()),
+        "balanced_accuracy": balanced,
+        "mcc": float(matthews_corrcoef(true, likeliest)) if len(np.unique(true)) > 1 else np.nan,
+        **means,
+    }
+
+
+def chosen_classes(probabilities: np.ndarray, threshold: float | None) -> np.ndarray:
+    """The class that each row is taken for: the second of two from a threshold on, else the likeliest.
+
+    Shapes:
+        probabilities: [n, C]
+        returns: [n]
+    """
+    return probabilities.argmax(axis=1) if threshold is None else (probabilities[:, 1] >= threshold).astype(int)
+
+
+def per_class(
+    true: np.ndarray, probabilities: np.ndarray, threshold: float | None = None, known: np.ndarray | None = None
+) -> list[Values]:
+    """The count, precision, recall, F1, ROC-AUC and PR-AUC of each class against all others.
+
+    Args:
+        threshold: Of the second of two classes; None takes the likeliest class.
+
+    Shapes:
+        true, known: [n]
+        probabilities: [n, C]
+    """
+    from sklearn.metrics import precision_recall_fscore_support
+
+    true, probabilities = _where_known(known, true, probabilities)
+    places = range(probabilities.shape[1])
+    taken = chosen_classes(probabilities, threshold)
+    found = precision_recall_fscore_support(true, taken, labels=list(places), zero_division=np.nan)  # pyright: ignore[reportArgumentType]
+    scores = dict(zip(("precision", "recall", "f1"), found, strict=False))
+    return [
+        {"count": float((true == place).sum())}
+        | {name: float(values[place]) for name, values in scores.items()}  # pyright: ignore[reportIndexIssue, reportOptionalSubscript]
+        | _areas(true == place, probabilities[:, place])
+        for place in places
+    ]
+
+
+def best_threshold(true: np.ndarray, probability: np.ndarray, known: np.ndarray | None = None) -> float:
+    """The threshold with the best balanced accuracy (Youden's J), for rows that a model did not learn from.
+
+    Returns:
+        The probability from which on a row is taken for class 1; one half where the rows have a single class.
+
+    Shapes:
+        true, probability, known: [n]
+    """
+    from sklearn.metrics import roc_curve
+
+    true, probability = _where_known(known, true, probability)
+    if not 0 < true.sum() < len(true):
+        return USUAL_THRESHOLD
+    false_rate, true_rate, thresholds = roc_curve(true, probability)
+    return float(np.clip(thresholds[int(np.argmax(true_rate - false_rate))], 0.0, 1.0))
+
+
+def best_thresholds(true: np.ndarray, probabilities: np.ndarray) -> tuple[float, ...]:
+    """The threshold of the one target of two classes; none for more classes, or where scikit-learn is not installed.
+
+    Shapes:
+        true: [n]
+        probabilities: [n, C]
+    """
+    if probabilities.shape[1] != 2:
+        return ()
+    try:
+        return (best_threshold(true, probabilities[:, 1]),)
+    except ImportError:
+        return ()
+
+
+def with_intervals(
+    true: np.ndarray,
+    answers: np.ndarray,
+    metrics: Callable[[np.ndarray, np.ndarray], Values],
+    known: np.ndarray | None = None,
+    seed: int = 0,
+) -> tuple[Values, dict[str, tuple[float, float]]]:
+    """Metrics, and between what they lie in 95 % of bootstrap samples of the rows.
+
+    Args:
+        metrics: One of the functions above, of true values and answers alone.
+
+    Shapes:
+        true, known: [n]
+        answers: [n] or [n, C]
+    """
+    true, answers = _where_known(known, true, answers)
+    values, rng = metrics(true, answers), np.random.default_rng(seed)
+    draws = [metrics(true[rows], answers[rows]) for rows in rng.integers(len(true), size=(DRAWS, len(true)))]
+    return values, {name: limits(np.array([draw[name] for draw in draws])) for name in values}
+
+
+def limits(draws: np.ndarray) -> tuple[float, float]:
+    """Where 95 % of the draws [R] lie; those that could not be judged do not count."""
+    finite = draws[np.isfinite(draws)]
+    if not len(finite):
+        return float("nan"), float("nan")
+    low, high = np.percentile(finite, LIMITS)
+    return float(low), float(high)
+
+
+def _areas(positive: np.ndarray, scores: np.ndarray) -> Values:
+    """The areas under the ROC and the precision-recall curve; NaN where rows are all of one kind."""
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    if not 0 < positive.sum() < len(positive):
+        return {"roc_auc": np.nan, "pr_auc": np.nan}
+    return {
+        "roc_auc": float(roc_auc_score(positive, scores)),
+        "pr_auc": float(average_precision_score(positive, scores)),
+    }
+
+
+def _where_known(known: np.ndarray | None, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
+    return columns if known is None else tuple(column[known] for column in columns)

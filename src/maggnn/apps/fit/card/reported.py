@@ -1,0 +1,232 @@
+"""All metrics of every method and target, computed once: tables of the card, `metrics.json`, and what commands print.
+
+Shapes: n rows, O outputs (targets of a regression, classes of a classifier).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maggnn.apps.fit.card.metrics import (
+    USUAL_THRESHOLD,
+    WITH_UNIT,
+    WORDS,
+    Metrics,
+    class_metrics,
+    number_metrics,
+    per_class,
+    two_class_metrics,
+    with_intervals,
+)
+from maggnn.apps.fit.fitted import Facts
+from maggnn.data.files import whole_file
+
+FILE = "metrics.json"
+
+
+@dataclass(frozen=True)
+class TargetReport:
+    """What every method's answers for one target are worth.
+
+    Attributes:
+        label: the target's name with its unit.
+        unit: of the target; empty where nobody gave one.
+        positive: the second of two classes, which probabilities and thresholds are about; empty otherwise.
+        share: of rows that have the positive class; NaN otherwise.
+        methods: the model itself first, with intervals.
+    """
+
+    label: str
+    unit: str
+    positive: str
+    share: float
+    methods: Mapping[str, Metrics]
+
+    @property
+    def own(self) -> Metrics:
+        """Of the model itself."""
+        return next(iter(self.methods.values()))
+
+
+def label_of(name: str, unit: str = "") -> str:
+    """A target's name as axes and tables show it: with its unit, unless the name says it already.
+
+    Example:
+        >>> label_of("logS", "log mol/L"), label_of("logS (mol/L)")
+        ('logS (log mol/L)', 'logS (mol/L)')
+    """
+    return name if not unit or name.endswith((f"({unit})", f"[{unit}]")) else f"{name} ({unit})"
+
+
+def labels(facts: Facts) -> list[str]:
+    """The label of each target."""
+    units = facts.units or ("",) * len(facts.targets)
+    return [label_of(name, unit) for name, unit in zip(facts.targets, units, strict=True)]
+
+
+def reports(
+    facts: Facts, true: np.ndarray, answers: Mapping[str, np.ndarray], known: np.ndarray | None = None
+) -> dict[str, TargetReport]:
+    """The metrics of all targets; none where scikit-learn is not installed.
+
+    Args:
+        facts: Of the model: its task, targets, units, classes and threshold.
+        true: Numbers [n, targets] or classes [n].
+        answers: Values or probabilities of each method, [n, O]; the model itself first.
+        known: [n, targets], where targets are known; all if None.
+
+    Returns:
+        A report for each target, by its name.
+    """
+    try:
+        import sklearn  # noqa: F401 (whether it is there)
+    except ImportError:
+        return {}
+    units = facts.units or ("",) * len(facts.targets)
+    found = {}
+    for place, (name, unit) in enumerate(zip(facts.targets, units, strict=True)):
+        own_known = None if known is None else known[:, place]
+        if facts.task == "classification":
+            found[name] = _of_classes(facts, name, true.astype(int), answers, own_known)
+            continue
+        own = {method: values[:, place] for method, values in answers.items()}
+        metrics = _of_methods(true[:, place], own, number_metrics, own_known)
+        found[name] = TargetReport(label_of(name, unit), unit, "", math.nan, metrics)
+    return found
+
+
+def _of_classes(
+    facts: Facts, name: str, true: np.ndarray, answers: Mapping[str, np.ndarray], known: np.ndarray | None
+) -> TargetReport:
+    two = len(facts.classes) == 2
+    threshold = threshold_of(facts) if two else None
+    judge = partial(two_class_metrics, threshold=threshold_of(facts)) if two else class_metrics
+    columns = {method: values[:, 1] for method, values in answers.items()} if two else answers
+    metrics = _of_methods(true, columns, judge, known, threshold)
+    own, said = next(iter(answers.items()))
+    if np.isfinite(said).all():
+        each = per_class(true, said, threshold, known)
+        metrics[own] = replace(metrics[own], classes=dict(zip(facts.classes, each, strict=True)))
+    share = float((true if known is None else true[known]).mean()) if two else math.nan
+    return TargetReport(name, "", facts.classes[1] if two else "", share, metrics)
+
+
+def threshold_of(facts: Facts) -> float:
+    """From which probability of the second of two classes on metrics take a row for it."""
+    return facts.blend.thresholds[0] if facts.blend.thresholds else USUAL_THRESHOLD
+
+
+def _of_methods(
+    true: np.ndarray,
+    answers: Mapping[str, np.ndarray],
+    metrics: Any,
+    known: np.ndarray | None,
+    threshold: float | None = None,
+) -> dict[str, Metrics]:
+    """Of each method; the first has intervals."""
+    count = len(true) if known is None else int(known.sum())
+    found: dict[str, Metrics] = {}
+    for method, values in answers.items():
+        if found or not count:
+            found[method] = Metrics(count, metrics(true, values, known=known), threshold=threshold)
+            continue
+        said, intervals = with_intervals(true, values, metrics, known)
+        found[method] = Metrics(count, said, intervals, threshold=threshold)
+    return found
+
+
+def to_json(found: Mapping[str, TargetReport]) -> dict[str, Any]:
+    """Plain values that `json.dumps` takes; a metric that is not defined is None."""
+    return {
+        name: {
+            "rows": report.own.count,
+            "unit": report.unit or None,
+            **({"positive": report.positive, "threshold": report.own.threshold} if report.positive else {}),
+            "methods": {
+                method: {
+                    key: {"value": _finite(value), **_interval(metrics, key)} for key, value in metrics.values.items()
+                }
+                for method, metrics in report.methods.items()
+            },
+            **({"classes": _each_class(report.own)} if report.own.classes else {}),
+        }
+        for name, report in found.items()
+    }
+
+
+def _each_class(metrics: Metrics) -> dict[str, dict[str, float | None]]:
+    return {label: {key: _finite(value) for key, value in values.items()} for label, values in metrics.classes.items()}
+
+
+def _interval(metrics: Metrics, key: str) -> dict[str, list[float | None]]:
+    return {"interval": [_finite(limit) for limit in metrics.intervals[key]]} if key in metrics.intervals else {}
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def write_metrics(folder: Path, found: Mapping[str, TargetReport]) -> None:
+    """Write `metrics.json`, all or nothing."""
+    with whole_file(folder / FILE) as waiting:
+        waiting.write_text(json.dumps({"part": "test", "targets": to_json(found)}, indent=1) + "\n", encoding="utf-8")
+
+
+def metric_rows(report: TargetReport) -> list[list[str]]:
+    """A row for each metric: its name with the unit, then the value of each method, the first with its interval."""
+    return [
+        [metric_name(key, report.unit, report.positive), *(shown(metrics, key) for metrics in report.methods.values())]
+        for key in report.own.values
+    ]
+
+
+def class_rows(report: TargetReport) -> tuple[list[str], list[list[str]]]:
+    """The header, and a row for each class; no rows for numbers."""
+    keys = ("precision", "recall", "f1", "roc_auc", "pr_auc")
+    rows = [
+        [label, f"{values['count']:.0f}", *(number(values[key], key) for key in keys)]
+        for label, values in report.own.classes.items()
+    ]
+    return ["class", "rows", *(WORDS[key] for key in keys)], rows
+
+
+def metric_name(key: str, unit: str = "", positive: str = "") -> str:
+    """As "RMSE (mg/L)", or "PR-AUC (toxic)", which is another number for the other class."""
+    of = unit if key in WITH_UNIT else positive if key == "pr_auc" else ""
+    return f"{WORDS[key]} ({of})" if of else WORDS[key]
+
+
+def shown(metrics: Metrics, key: str) -> str:
+    """A value, and its interval where it has one."""
+    value = number(metrics.values[key], key)
+    if key not in metrics.intervals or not math.isfinite(metrics.values[key]):
+        return value
+    low, high = (number(limit, key) for limit in metrics.intervals[key])
+    return f"{value} ({low} to {high})"
+
+
+def number(value: float, key: str) -> str:
+    """Errors with four digits, all others with three places; a dash where the rows do not define it."""
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:.4g}" if key in WITH_UNIT else f"{value:.3f}"
+
+
+def threshold_words(report: TargetReport, chosen: bool) -> str:
+    """What the threshold is, and how it came about."""
+    if report.own.threshold is None:
+        return ""
+    how = "chosen out of fold for the best balanced accuracy" if chosen else "the usual one"
+    return (
+        f"MCC and balanced accuracy take rows with a probability of at least {report.own.threshold:.3f} for "
+        f"{report.positive} ({how}). {100 * report.share:.1f} % of the rows are {report.positive}, which is the PR-AUC "
+        "of guessing."
+    )

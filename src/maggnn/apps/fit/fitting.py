@@ -24,7 +24,7 @@ from maggnn.apps.fit.descriptors import Described
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
-from maggnn.apps.fit.intervals import Judged, judge
+from maggnn.apps.fit.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.members import member_folder
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
@@ -81,7 +81,7 @@ def fit_table(
     with _only_here(out):
         training = out / f"{TRAINING}{data_digest(own.table.arrays | {'fold': folds.fold}, config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        facts = _facts(own, smiles, targets)
+        facts = _facts(own, smiles)
         return _fitted_folder(own, facts, config, folds, table, out, training, workers, began)
 
 
@@ -91,7 +91,7 @@ def _folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, bool(own.classes), count, seed, own.table.canonical, own.whole_scaffolds)
+        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.whole_scaffolds)
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
@@ -119,7 +119,7 @@ def _fitted_folder(
     fitted.save(out)
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
-        time.monotonic() - began, own.table.target.why, own.balance,
+        time.monotonic() - began, own.table.target.why, own.balance, own.known,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
     _finish(out, training)
@@ -175,14 +175,15 @@ def data_digest(arrays: Arrays, config: Config) -> str:
     return digest.hexdigest()[:12]
 
 
-def _facts(own: OwnTable, smiles: str, targets: Sequence[str]) -> Facts:
+def _facts(own: OwnTable, smiles: str) -> Facts:
     return Facts(
         source="smiles",
         task=own.dataset.task,
         features=FEATURES,
         smiles_column=smiles,
-        targets=tuple(targets),
+        targets=own.dataset.target_names or (),
         classes=own.classes,
+        labels=own.table.target.labels,
         metric=own.dataset.metric,
         rows={part: len(own.table.arrays[part]) for part in PARTS},
     )
@@ -208,10 +209,10 @@ def tested(
              for part in answers if blend.folds > 1}  # fmt: skip
     if parts:
         parts = {model_card.OWN: model_card.Part(None, _score(held_out.answers, known, dataset.metric))} | parts
-    singly: dict[str, Judged] = {}
-    if dataset.task == "regression":
-        columns = enumerate(dataset.target_names or ())
-        singly = {name: judge(answer.values[:, [k]], y[:, [k]], "mae") for k, name in columns}
+    singly: dict[str, dict[str, Judged]] = {}
+    if dataset.task != "classification":
+        methods = {model_card.OWN: answer.values} | {names[part]: values for part, values in answers.items()}
+        singly = judged_singly(methods, y, dataset.target_names or (), dataset.metric)
     return model_card.Test(answer, y, judged, singly, parts), seconds
 
 
@@ -240,6 +241,15 @@ def _result(
         "target": origin.target,
         **facts.rows,
         "balance": origin.balance,
+        "known": {
+            target: {part: count._asdict() for part, count in parts.items()} for target, parts in origin.known.items()
+        },
+        "targets": {
+            target: {
+                name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in methods.items()
+            }
+            for target, methods in test.judged_targets.items()
+        },
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },

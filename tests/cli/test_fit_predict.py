@@ -255,8 +255,11 @@ MISTAKES = {
     "only one class": (("fit", "mine.csv", *TO[:3], "one", *TO[4:]), ["'one'", "only one class", "'same'"]),
     "too many classes": (
         ("fit", "mine.csv", *TO[:3], "id", "--task", "classification", *TO[4:]), ["'id'", "102 classes"]),
-    "two columns of classes": (
-        ("fit", "mine.csv", *TO, "--target", "kind", "--task", "classification"), ["2 target columns"]),
+    "several targets of three classes": (
+        ("fit", "mine.csv", *TO, "--target", "kind", "--task", "classification"), ["classes", "two each"]),
+    "several kinds of targets": (
+        ("fit", "mine.csv", *TO, "--target", "ring"), ["'ring' looks like classes", "'y' like numbers"]),
+    "a pattern of no column": (("fit", "mine.csv", *TO[:3], "nothing*", *TO[4:]), ["no column fits", "'nothing*'"]),
     "a target twice": (("fit", "mine.csv", *TO, "--target", "y"), ["'y' is given twice"]),
     "unknown task": (("fit", "mine.csv", *TO, "--task", "guess"), ["--task", "'guess'", "regression"]),
     "no steps": (("fit", "mine.csv", *TO, "--steps", "0"), ["--steps"]),

@@ -99,7 +99,10 @@ def evaluate(
 def fit(
     table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
-    target: Annotated[list[str], typer.Option(help="a column to predict; numbers may have several", metavar="COL")],
+    target: Annotated[
+        list[str],
+        typer.Option(help="a column to predict, or a pattern such as NR-*; may be given again", metavar="COL"),
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",

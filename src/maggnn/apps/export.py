@@ -48,6 +48,11 @@ WHAT = {
     "tuples": "the nodes that are marked before the first move, ids within each graph",
     "roots": "the nodes that each graph is about, ids within it",
 }
+MEANING = {
+    "classification": "probabilities of the classes",
+    "multilabel": "probability of the second class of each target",
+    "regression": "values in the targets' own units",
+}
 TIES = "of moves whose Q-values differ by less than 1e-5, the node of the smallest id, then the first slot"
 CLOSE = 1e-4
 """How far a written program may be from the module it was made of, relative to the largest answer."""
@@ -116,7 +121,7 @@ def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
         if name in spec and spec[name].categories:
             inputs[name]["categories"] = list(spec[name].categories)
     rows = "graphs" if model.predictor.level == "graph" else "nodes"
-    meaning = "probabilities of the classes" if model.task == "classification" else "values in the targets' own units"
+    meaning = MEANING[model.task]
     answers = "float32" if model.targets is None else str(model.targets.mean.dtype).removeprefix("torch.")
     return {
         "inputs": inputs,

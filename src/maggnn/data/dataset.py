@@ -29,14 +29,15 @@ class Dataset:
     """Graphs with their task.
 
     Attributes:
-        num_outputs: width of the predictor's answer: classes, or regression targets.
+        num_outputs: width of the predictor's answer: classes, two-class targets, or regression targets.
         class_names: what each class stands for, where that is more than a number.
         protocol: how the set is split, given the set and a random generator.
         metric: what answers are judged by.
-        target_names: of regression, one an output.
+        target_names: of regression and of several two-class targets, one an output.
         max_parameters: how large a model the benchmark allows.
         extra: further arrays. Those called `pair_category` and `category_names` say that graphs 2i and 2i + 1 are a
             pair, and of which category, as in BREC.
+        weights: how much each target counts in training, in the shape of y; None for all alike.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Dataset:
     target_names: tuple[str, ...] | None = None
     max_parameters: int | None = None
     extra: Mapping[str, np.ndarray] = field(default_factory=dict)
+    weights: Tensor | None = None
 
     @property
     def y(self) -> Tensor:

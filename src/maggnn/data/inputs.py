@@ -132,7 +132,7 @@ def pack_smiles(smiles: Iterable[str], features: str, named: Callable[[RowError]
             yield result
 
     arrays = {name: torch.from_numpy(array) for name, array in pack(sound()).items()}
-    return PackedGraphs.build(**arrays, level="graph", undirected_once=True)
+    return PackedGraphs.build(**arrays, level="graph", undirected_once=True, missing_targets=False)
 
 
 def _pack_graph6(lines: list[str]) -> PackedGraphs:

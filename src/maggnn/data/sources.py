@@ -45,7 +45,7 @@ def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
         raise InputError(f"{path} has no array {missing[0]!r}: it is not a packed graph file")
     graph = {key: torch.from_numpy(arrays.pop(key)) for key in GRAPH_ARRAYS if key in arrays}
     try:
-        packed = PackedGraphs.build(**graph, level=_level(graph), undirected_once=True)
+        packed = PackedGraphs.build(**graph, level=_level(graph), undirected_once=True, missing_targets=False)
     except (InputError, RuntimeError, IndexError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path} is damaged ({reason}): copy it again") from error

@@ -16,7 +16,7 @@ from torch import Tensor
 Level = Literal["graph", "node"]
 """Whether there is one target a graph (P = G in Eq. 3) or one a node (P = N)."""
 
-Task = Literal["classification", "regression"]
+Task = Literal["classification", "multilabel", "regression"]
 """What a target is: a class, or numbers."""
 
 

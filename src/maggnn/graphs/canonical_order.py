@@ -65,7 +65,8 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
         edge_index, edge_attr = edge_index[:, order], edge_attr[order]
     y = on_cpu.y[rows] if on_cpu.y is not None and on_cpu.level == "node" else on_cpu.y
     x = None if on_cpu.x is None else on_cpu.x[rows]
-    made = PackedGraphs.build(on_cpu.num_nodes, on_cpu.num_edges, edge_index, x, edge_attr, y, on_cpu.level)
+    sizes = on_cpu.num_nodes, on_cpu.num_edges  # targets were checked when the set was made
+    made = PackedGraphs.build(*sizes, edge_index, x, edge_attr, y, on_cpu.level, missing_targets=True)
     if on_cpu.roots is not None:
         made = replace(made, roots=place[on_cpu.roots + on_cpu.node_offsets[:-1, None]])
     return made.to(packed.device)

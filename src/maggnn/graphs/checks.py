@@ -33,6 +33,7 @@ def check_sizes(
     edge_attr: Tensor | None,
     y: Tensor | None,
     level: str,
+    missing_targets: bool = False,
 ) -> None:
     """Counts and rows that fit together, and finite numbers; shapes as in `PackedGraphs.build`."""
     _check_nodes(num_nodes)
@@ -46,7 +47,8 @@ def check_sizes(
     _check_rows("y", y, total_nodes if level == "node" else len(num_nodes))
     _check_values("x", x, lambda row: _owner(num_nodes, row))
     _check_values("edge_attr", edge_attr, lambda row: _owner(num_edges, row))
-    _check_values("y", y, lambda row: _owner(num_nodes, row) if level == "node" else row)
+    known = y.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf) if missing_targets and y is not None else y
+    _check_values("y", known, lambda row: _owner(num_nodes, row) if level == "node" else row)
 
 
 def check_tensor(name: str, value: object) -> None:
@@ -135,12 +137,16 @@ def level_of(targets: Sequence[Tensor], num_nodes: Sequence[int]) -> Level:
 
 
 def short_floats(values: Tensor) -> Tensor:
-    """Floats [rows, ...] as float32 where this keeps what distinguishes the rows of every column, else in double."""
+    """Floats [rows, ...] as float32 where this keeps what distinguishes the rows of every column, else in double.
+
+    A missing value is NaN and stays one.
+    """
     rounded, exact = values.float(), values.double()
     if values.dtype != torch.float64 or len(values) < 2:
         return rounded
-    spread = exact.std(dim=0, correction=0)
-    moved = (exact - rounded.double()).abs().amax(dim=0)
+    centred = exact - exact.nanmean(dim=0)
+    spread = (centred**2).nanmean(dim=0).sqrt()
+    moved = (exact - rounded.double()).abs().nan_to_num().amax(dim=0)
     return values if bool((moved > MOST_MOVED * spread).any()) else rounded
 
 

@@ -94,6 +94,7 @@ class PackedGraphs:
         y: Tensor | None = None,
         level: Level = "graph",
         undirected_once: bool = False,
+        missing_targets: bool = False,
     ) -> Self:
         """Pack graphs stored back to back, after checking them.
 
@@ -101,12 +102,13 @@ class PackedGraphs:
             num_nodes, num_edges: sizes of each graph, [G].
             edge_index: local ids, [2, total edges].
             undirected_once: each undirected edge is stored once and is to be mirrored.
+            missing_targets: NaN in y is a value that is missing, not a mistake.
         """
         for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("edge_index", edge_index)):
             check_whole(name, value)
         num_nodes, num_edges, edge_index = num_nodes.long(), num_edges.long(), edge_index.long()
         x, edge_attr = (v.long() if v is not None and v.dtype == torch.bool else v for v in (x, edge_attr))
-        check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level)
+        check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level, missing_targets)
         edge_graph = torch.repeat_interleave(torch.arange(len(num_edges)), num_edges)
         check_edges(edge_index, edge_graph, num_nodes)
         if undirected_once:

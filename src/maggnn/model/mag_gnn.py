@@ -57,9 +57,9 @@ class DataShape:
     """What a model must know of its data.
 
     Attributes:
-        num_outputs: classes or regression targets.
+        num_outputs: classes, two-class targets or regression targets.
         node_features, edge_features: what `x` and `edge_attr` hold.
-        task: classification or regression.
+        task: classification (one of several classes), multilabel (several two-class targets) or regression.
         level: one answer for each graph or for each node.
         num_roots: roots of each graph, for rooted graphs.
     """
@@ -116,7 +116,7 @@ class MagGNN(nn.Module):
         for section in (encoder, predictor, agent):
             check_section(section)
         if agent.keep == "confident" and task != "classification":
-            raise InputError("agent.keep = confident needs a classifier; use last for regression")
+            raise InputError("agent.keep = confident needs a classifier; use last for other tasks")
         if agent.start == "finest" and agent.tuple_order and level == "node":
             raise InputError(
                 "agent.start = finest marks one of several places that look alike, which only answers for whole graphs "
@@ -254,6 +254,17 @@ class MagGNN(nn.Module):
             return STARTS[self.agent.start](graphs, m, k).repeat(1, count, 1)
         return sample_tuples(graphs, count * m, k, generator)
 
+    def answers(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
+        """What the predictor says [rows, out] as people read it.
+
+        Returns:
+            Probabilities of the classes (classification) or of the second class of each target (multilabel), in
+            double precision; values in the targets' own units (regression). [rows, out]
+        """
+        if self.task == "classification":
+            return outputs.double().softmax(dim=-1)
+        return outputs.double().sigmoid() if self.task == "multilabel" else self.restored(outputs, graphs)
+
     def restored(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
         """What the predictor says [rows, out] in the targets' own units."""
         return outputs if self.targets is None else self.targets(outputs, graphs)
@@ -316,7 +327,7 @@ def _target_scale(
     num_outputs: int, node_features: FeatureSpec, predictor: PredictorConfig, task: Task, level: Level
 ) -> TargetScale | None:
     """None for classes, which have no unit."""
-    if task == "classification":
+    if task != "regression":
         if predictor.composition:
             raise InputError("predictor.composition is for regression; leave it out for classes")
         return None

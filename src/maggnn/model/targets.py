@@ -54,20 +54,20 @@ class TargetScale(nn.Module):
         return restored + total(added, graphs)[:, 0]
 
     def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
-        """Mean, spread and the nodes' shares from the targets of graphs `ids`, in double precision."""
+        """Mean, spread and the nodes' shares from the known targets of graphs `ids`, in double precision."""
         part = packed[ids]
         assert part.y is not None, "only graphs with targets can be fitted"
         dtype = short_floats(part.y.reshape(len(part.y), -1)).dtype
         self._become(dtype)
         y = part.y.reshape(len(part.y), -1).double()
-        largest = y.abs().amax(dim=0)
+        largest = y.abs().nan_to_num().amax(dim=0)
         if self.per_node is not None:
             counts = _counts(part, len(self.per_node))
-            shares = torch.linalg.lstsq(counts.cpu(), y.cpu(), driver="gelsd").solution  # categories may be absent
-            self.per_node.copy_(shares)
+            self.per_node.copy_(_shares(counts.cpu(), y.cpu()))
             y = y - counts @ self.per_node.double()
-        std = y.std(dim=0, correction=0)
-        self.mean.copy_(y.mean(dim=0))
+        mean = y.nanmean(dim=0)
+        std = ((y - mean) ** 2).nanmean(dim=0).sqrt()
+        self.mean.copy_(mean)
         self.std.copy_(torch.where(std > SMALLEST_STD[dtype] * largest, std, torch.ones_like(std)))
 
     def _become(self, dtype: torch.dtype) -> None:
@@ -84,12 +84,21 @@ class TargetScale(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def standardised(self, packed: PackedGraphs) -> Tensor:
-        """The targets of a whole set as the networks learn them, [rows, out]."""
+        """The targets of a whole set as the networks learn them, [rows, out]; missing ones stay NaN."""
         assert packed.y is not None, "only targets can be standardised"
         y = packed.y.reshape(len(packed.y), -1).double()
         if self.per_node is not None:
             y = y - _counts(packed[torch.arange(len(packed))], len(self.per_node)) @ self.per_node.double()
         return ((y - self.mean.double()) / self.std.double()).float()
+
+
+def _shares(counts: Tensor, y: Tensor) -> Tensor:
+    """What a node of each category adds to each target, by least squares over the known targets, [categories, out]."""
+    columns = []
+    for target in y.T:
+        known = ~target.isnan()  # categories may be absent, hence the driver
+        columns.append(torch.linalg.lstsq(counts[known], target[known, None], driver="gelsd").solution)
+    return torch.cat(columns, dim=1)
 
 
 def _counts(graphs: GraphBatch, num_categories: int) -> Tensor:

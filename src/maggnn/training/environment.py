@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from maggnn.graphs.batch import GraphBatch, Level, Task
 from maggnn.graphs.packed import PackedGraphs
@@ -17,19 +18,35 @@ from maggnn.model.state import State
 from maggnn.model.tuples import all_tuples, one_move_away
 
 
-def individual_loss(outputs: Tensor, y: Tensor, task: Task, reward: str = "loss") -> Tensor:
+def individual_loss(
+    outputs: Tensor, y: Tensor, task: Task, reward: str = "loss", weights: Tensor | None = None
+) -> Tensor:
     """L of Eq. 5 for each row: cross-entropy or L1; with reward = `error` the bounded 1 - p(y) of a classifier.
 
+    Of several targets, L1 or the cross-entropy of two classes is averaged over the targets. One that is missing (NaN)
+    adds nothing, so a row counts by how many of its targets are known.
+
+    Args:
+        weights: how much each value counts in training; None for all alike.
+
     Shapes:
-        outputs: [rows, ..., num_outputs]; y: [rows] classes or [rows, num_outputs] values; result: [rows, ...].
+        outputs: [rows, ..., num_outputs]; y: [rows] classes or [rows, num_outputs] values; weights: as y;
+        result: [rows, ...].
     """
+    if task == "classification":
+        log_p = outputs.log_softmax(dim=-1)
+        y = y.reshape(len(y), *[1] * (outputs.ndim - 1)).expand(*outputs.shape[:-1], 1)
+        log_p_y = log_p.gather(-1, y)[..., 0]
+        loss = 1 - log_p_y.exp() if reward == "error" else -log_p_y
+        return loss if weights is None else loss * weights.reshape(len(weights), *[1] * (loss.ndim - 1))
+    y = y.reshape(len(y), *[1] * (outputs.ndim - 2), outputs.shape[-1])
+    counts = (~y.isnan()).to(outputs.dtype)
+    counts = counts if weights is None else counts * weights.reshape(y.shape)
+    y = y.nan_to_num()  # before the difference: the gradient of a NaN times 0 is NaN
     if task == "regression":
-        y = y.reshape(len(y), *[1] * (outputs.ndim - 2), outputs.shape[-1])
-        return (outputs - y).abs().mean(dim=-1)
-    log_p = outputs.log_softmax(dim=-1)
-    y = y.reshape(len(y), *[1] * (outputs.ndim - 1)).expand(*outputs.shape[:-1], 1)
-    log_p_y = log_p.gather(-1, y)[..., 0]
-    return 1 - log_p_y.exp() if reward == "error" else -log_p_y
+        return ((outputs - y).abs() * counts).mean(dim=-1)
+    log_p_y = functional.logsigmoid(torch.where(y > 0.5, outputs, -outputs))
+    return ((1 - log_p_y.exp() if reward == "error" else -log_p_y) * counts).mean(dim=-1)
 
 
 def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level) -> Tensor:

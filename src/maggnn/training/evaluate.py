@@ -24,14 +24,21 @@ TEST_SEED = 1_000_003
 """Tests draw their tuples from another stream than training."""
 
 
+USUAL_METRIC: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
+
+LEAST_PROBABILITY = 1e-12
+"""In the cross-entropy of several targets: a sigmoid may round to 0."""
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """What a test set gave: the metric, [tests, t + 1] for each keep rule.
 
     Attributes:
         last: answering from the last of the first t + 1 states.
-        confident: answering from the surest of them; None for regression.
-        loss: cross-entropy, or the absolute error in units of the targets' spread, [tests, t + 1], last state.
+        confident: answering from the surest of them; None for regression and for several two-class targets.
+        loss: cross-entropy, or the absolute error in units of the targets' spread, [tests, t + 1], last state; of
+            several targets the mean over those that are known.
         errors: regression: the mean absolute error of each output, [tests, t + 1, out], last state; else None.
         trimmed: regression: the mean absolute error without the worst hundredth of the rows, [tests, t + 1], last
             state; else None.
@@ -80,14 +87,21 @@ def evaluate(
     ]
     last, confident = (torch.cat(answers, dim=1) for answers in zip(*parts, strict=True))
     y = _y(packed[ids])
-    metric = metric or ("accuracy" if task == "classification" else "mae")
+    metric = metric or USUAL_METRIC[task]
     last = _mean_over_starts(last, tests, starts)  # [t + 1, tests, rows, out]
     per_test = score(last, y, metric).T.cpu()
     if task == "regression":
         errors = absolute_errors(last, y).transpose(0, 1)  # [tests, t + 1, out]
         spread = model.targets.std if model.targets is not None else torch.ones_like(errors)
         trimmed = trimmed_error(last, y).T.cpu()
-        return Evaluation(per_test, None, (errors / spread).mean(dim=-1).cpu(), errors.cpu(), trimmed)
+        scaled = errors / spread
+        has_rows = ~y.reshape(len(y), -1).isnan().all(dim=0)
+        return Evaluation(per_test, None, scaled[..., has_rows].mean(dim=-1).cpu(), errors.cpu(), trimmed)
+    if task == "multilabel":
+        likely = torch.where(y > 0.5, last, 1 - last).clamp(min=LEAST_PROBABILITY).log()
+        known = ~y.isnan()
+        loss = -(torch.where(known, likely, 0.0).sum(dim=(-1, -2)) / known.sum())
+        return Evaluation(per_test, None, loss.T.cpu(), None)
     sure = score(_mean_over_starts(confident, tests, starts), y, metric).T.cpu()
     right = last.gather(-1, y[:, None].expand(*last.shape[:-1], 1))[..., 0]
     return Evaluation(per_test, sure, -right.log().mean(dim=-1).T.cpu(), None)
@@ -108,10 +122,9 @@ def _walk_answers(
     """
     states = model.walk(graphs, start, num_moves, epsilon, generator)
     outputs = torch.stack([model.predictor(graphs, state.tuples) for state in states])  # [t + 1, rows, out]
-    if task == "regression":
-        values = torch.stack([model.restored(output, graphs) for output in outputs])
-        return values, values
-    answers = outputs.double().softmax(dim=-1)
+    answers = torch.stack([model.answers(output, graphs) for output in outputs])
+    if task != "classification":
+        return answers, answers
     sure = torch.stack([_per_graph(p.amax(dim=-1), graphs) for p in answers])  # [t + 1, B]
     kept = torch.stack([kept_state(sure[: t + 1], "confident") for t in range(num_moves + 1)])  # [t + 1, B]
     kept = kept if answers.shape[1] == graphs.num_graphs else kept[:, graphs.node_graph]

@@ -1,5 +1,7 @@
 """What a set of answers is worth: accuracy and area under the ROC curve in percent, mean absolute error.
 
+Of several targets a score is the mean over targets, each on the rows where it is known (not NaN).
+
 Shapes: answers [..., rows, out], y [rows, ...]; a score for each leading index.
 """
 
@@ -18,14 +20,34 @@ def score(answers: Tensor, y: Tensor, metric: Metric) -> Tensor:
     NaN where an answer is no finite number: the likeliest class of such a row would be the first one.
     """
     if metric == "mae":
-        return absolute_errors(answers, y).mean(dim=-1)
-    right = (answers.argmax(dim=-1) == y).double().mean(dim=-1) if metric == "accuracy" else auroc(answers[..., 1], y)
+        known = ~y.reshape(len(y), -1).isnan()
+        return absolute_errors(answers, y)[..., known.any(dim=0)].mean(dim=-1)
+    if y.is_floating_point():
+        right = aurocs(answers, y).nanmean(dim=-1)
+    elif metric == "accuracy":
+        right = (answers.argmax(dim=-1) == y).double().mean(dim=-1)
+    else:
+        right = auroc(answers[..., 1], y)
     return torch.where(answers.isfinite().all(dim=-1).all(dim=-1), 100 * right, torch.nan)
 
 
 def absolute_errors(answers: Tensor, y: Tensor) -> Tensor:
-    """Mean absolute error of each output, [..., out]."""
-    return (answers.double() - y.reshape(len(y), -1).double()).abs().mean(dim=-2)
+    """Mean absolute error of each output over the rows where it is known, [..., out]; NaN where there is none."""
+    y = y.reshape(len(y), -1).double()
+    known = ~y.isnan()
+    return torch.where(known, (answers.double() - y).abs(), 0.0).sum(dim=-2) / known.sum(dim=0)
+
+
+def aurocs(answers: Tensor, y: Tensor) -> Tensor:
+    """The area under the ROC curve of each two-class target [rows, out], [..., out]; NaN without both classes."""
+    areas = []
+    for column, target in enumerate(y.T):
+        known = ~target.isnan()
+        found = target[known]
+        both = bool((found == 1).any()) and bool((found == 0).any())
+        lacking = answers.new_full(answers.shape[:-2], torch.nan, dtype=torch.float64)
+        areas.append(auroc(answers[..., known, column], found).double() if both else lacking)
+    return torch.stack(areas, dim=-1)
 
 
 def trimmed_error(answers: Tensor, y: Tensor, worst: float = 0.01) -> Tensor:
@@ -34,7 +56,9 @@ def trimmed_error(answers: Tensor, y: Tensor, worst: float = 0.01) -> Tensor:
     One molecule of ZINC's validation part is ten spreads away from all others: whether a network happens to come near
     it moves the plain mean more than most settings do.
     """
-    errors = (answers.double() - y.reshape(len(y), -1).double()).abs().mean(dim=-1)  # [..., rows]
+    y = y.reshape(len(y), -1).double()
+    known = ~y.isnan()
+    errors = torch.where(known, (answers.double() - y).abs(), 0.0).sum(dim=-1) / known.sum(dim=-1)  # [..., rows]
     kept = max(1, errors.shape[-1] - round(worst * errors.shape[-1]))
     return errors.sort(dim=-1).values[..., :kept].mean(dim=-1)
 

@@ -111,6 +111,7 @@ class Paradigm(ABC):
         draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
         self.random = Randomness(config.runtime.seed, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
+        self.weights = None if dataset.weights is None else dataset.weights.to(device)
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
@@ -172,7 +173,8 @@ class Paradigm(ABC):
         """
         size, self.norms_fixed = shape
         graphs = self.packed.gather(ids, size)
-        return self.train_predictor(graphs, *self.sets_to_learn(graphs))
+        weights = None if self.weights is None else self.weights[ids]
+        return self.train_predictor(graphs, *self.sets_to_learn(graphs), weights)
 
     @abstractmethod
     def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
@@ -189,14 +191,18 @@ class Paradigm(ABC):
         with whitening.settling():  # the rest of the predictor is in evaluation mode
             self.predictor(graphs, *self.sets_to_learn(graphs))
 
-    def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int) -> Tensor:
-        """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss."""
+    def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int, weights: Tensor | None = None) -> Tensor:
+        """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss.
+
+        Args:
+            weights: how much each target counts, in the shape of y; None for all alike.
+        """
         self.predictor.train()
         if self.norms_fixed:
             fix_statistics(self.predictor)
         outputs = self.predictor(graphs, tuples, starts)  # [rows, starts, out]
         assert graphs.y is not None
-        loss = mean_loss(individual_loss(outputs, graphs.y, self.task), graphs, self.predictor.level)
+        loss = mean_loss(individual_loss(outputs, graphs.y, self.task, weights=weights), graphs, self.predictor.level)
         self.predictor_optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.predictor_optimiser.step()

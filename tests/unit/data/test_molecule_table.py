@@ -46,7 +46,7 @@ def test_the_random_split_is_80_10_10_and_follows_the_seed(alkanes):
 
 def test_a_split_column_and_several_targets(tmp_path):
     text = "id,mol,a,b,set\n1,C,1,0,train\n2,CC,0,1,Valid\n3,CCC,3,1,test\n4,N,4,0,val\n5,O,5,0,elsewhere\n"
-    packed = read_table(write(tmp_path / "t.csv", text), "mol", ["b", "a"], split_column="set")
+    packed = read_table(write(tmp_path / "t.csv", text), "mol", ["b", "a"], split_column="set", task="regression")
     assert [packed.arrays[part].tolist() for part in ("train", "val", "test")] == [[0], [1, 3], [2]]
     assert packed.arrays["y"].dtype == np.float32 and packed.arrays["y"].tolist() == [[0, 1], [1, 0], [1, 3], [0, 4]]
     assert packed.errors == [RowError(6, "O", "split 'elsewhere' is none of train, val, valid, test")]

@@ -85,9 +85,10 @@ def test_only_the_predictor_learns_and_on_moved_tuples(agent_file, start):
     agent_before = {name: value.clone() for name, value in pre.model.q_network.state_dict().items()}
     seen = []
     learn = pre.train_predictor
-    pre.train_predictor = lambda graphs, tuples, starts: (seen.append((graphs, tuples)), learn(graphs, tuples, starts))[
-        1
-    ]
+    pre.train_predictor = lambda graphs, tuples, starts, weights=None: (
+        seen.append((graphs, tuples)),
+        learn(graphs, tuples, starts),
+    )[1]
     before = {name: value.clone() for name, value in pre.predictor.named_parameters()}
     walk_from = pre.random.device.get_state()
     pre.predictor_step(0)

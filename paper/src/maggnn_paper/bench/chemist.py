@@ -142,8 +142,8 @@ def _baselines(path: Path, one: PracticeSet, split: str, seed: int) -> dict[str,
     molecules = described(own.table.canonical)
     found = {}
     for kind, name in ALONE.items():
-        trees = fit_trees(tree_task(kind, molecules, y, learned, len(own.classes), seed, folds=1))
-        answers = tree_answers(kind, trees, table(kind, molecules.select(test)), 1, classify)[0]
+        trees = fit_trees(tree_task(kind, molecules, own.dataset, learned, seed, folds=1))
+        answers = tree_answers(kind, trees, table(kind, molecules.select(test)), 1, own.dataset.task)[0]
         judged = two_class_metrics(y[test], answers[:, 1]) if classify else number_metrics(y[test, 0], answers[:, 0])
         found[name] = _ledger_metrics(judged)
     return found

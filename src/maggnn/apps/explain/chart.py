@@ -61,7 +61,7 @@ def _curves(explanation: Explanation) -> list[Curves]:
 
 def _shown_outputs(explanation: Explanation) -> list[int]:
     """The first targets; of classes the true one, else the one that the agent ends with."""
-    if explanation.task == "regression":
+    if explanation.task != "classification":
         return list(range(len(explanation.outputs)))[:SHOWN_OUTPUTS]
     last = explanation.agent.steps[explanation.answer_step].answer
     return [int(explanation.target[0]) if explanation.target else last.index(max(last))]

@@ -143,9 +143,7 @@ def _as_tensor(tuples: list[list[int]]) -> Tensor:
 
 def _step(model: MagGNN, state: State, moved: list[tuple[int, int, int]], reward: str) -> Step:
     outputs = model.predictor(state.graphs, state.tuples)
-    answer = (
-        outputs.double().softmax(dim=-1) if model.task == "classification" else model.restored(outputs, state.graphs)
-    )
+    answer = model.answers(outputs, state.graphs)
     if not bool(answer.isfinite().all()):
         raise InputError("no prediction for this graph: the model's answer is not a finite number")
     return Step(

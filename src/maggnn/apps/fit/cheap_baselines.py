@@ -18,6 +18,8 @@ import numpy as np
 
 from maggnn.apps.fit.descriptors import BITS, NUMBERS, Described
 from maggnn.apps.fit.trees import LEAF, Trees
+from maggnn.data.dataset import Dataset
+from maggnn.graphs.batch import Task
 
 FOREST, BOOSTING = "forest", "boosting"
 NAMES = {FOREST: "random forest, Morgan fingerprints", BOOSTING: "gradient boosting, RDKit descriptors"}
@@ -26,6 +28,9 @@ COLUMNS = {FOREST: BITS, BOOSTING: NUMBERS}
 TREES, ROUNDS = 100, 100
 TREES_A_FOLD = 40
 """Of a forest that is one of several."""
+
+FEWEST_TREES = 12
+"""Of a forest for one of several targets that are not known for the same rows, in one of several folds."""
 
 MOST_ROWS = 10_000
 """Training molecules that one of them sees; more would cost minutes and change little."""
@@ -36,14 +41,31 @@ ABSENT = -30.0
 
 
 class TreeTask(NamedTuple):
-    """One baseline of one fold: y is [rows] for classes, [rows, targets] for numbers; `classes` is 0 for numbers."""
+    """One baseline of one fold.
+
+    Attributes:
+        x: [rows, columns].
+        y: classes [rows] of a classification; else [rows, targets], NaN where a value is missing.
+        outputs: classes, or targets.
+        trees: of a forest.
+        weights: how much each target counts, in the shape of y; None for all alike.
+        together: whether one forest serves all targets, which it can where all rows know all of them.
+    """
 
     kind: str
     x: np.ndarray
     y: np.ndarray
-    classes: int
+    task: Task
+    outputs: int
     seed: int
     trees: int
+    weights: np.ndarray | None = None
+    together: bool = True
+
+    def of_target(self, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Rows, values and weights where one of the targets is known."""
+        known = ~np.isnan(self.y[:, place])
+        return self.x[known], self.y[known, place], None if self.weights is None else self.weights[known, place]
 
 
 def table(kind: str, molecules: Described) -> np.ndarray:
@@ -51,14 +73,22 @@ def table(kind: str, molecules: Described) -> np.ndarray:
     return molecules.fingerprints if kind == FOREST else molecules.numbers
 
 
-def tree_task(
-    kind: str, molecules: Described, y: np.ndarray, train: np.ndarray, classes: int, seed: int, folds: int
-) -> TreeTask:
+def tree_task(kind: str, molecules: Described, dataset: Dataset, train: np.ndarray, seed: int, folds: int) -> TreeTask:
     """What there is to fit on the rows `train`."""
     seed %= 2**32  # scikit-learn takes no more
     train = np.random.default_rng(seed).permutation(train)[:MOST_ROWS]
+    y, weights = dataset.y.numpy()[train], dataset.weights
+    x = table(kind, molecules.select(train))
+    weights = None if weights is None else weights.numpy()[train].astype(np.float64)
     trees = TREES if folds == 1 else TREES_A_FOLD
-    return TreeTask(kind, table(kind, molecules.select(train)), y[train], classes, seed, trees)
+    return TreeTask(kind, x, y, dataset.task, dataset.num_outputs, seed, trees, weights, _together(dataset))
+
+
+def _together(dataset: Dataset) -> bool:
+    """The same in all folds, whose trees are kept side by side."""
+    weights = dataset.weights
+    alike = weights is None or weights.ndim == 1 or bool((weights == weights[:, :1]).all())
+    return alike and not bool(dataset.y.isnan().any())
 
 
 def fit_trees(task: TreeTask) -> Trees:
@@ -85,56 +115,144 @@ def joined(folds: Sequence[Trees]) -> Trees:
     return Trees(**trees.arrays())
 
 
-def tree_answers(kind: str, trees: Trees, x: np.ndarray, folds: int, classify: bool) -> np.ndarray:
+def tree_answers(kind: str, trees: Trees, x: np.ndarray, folds: int, task: Task) -> np.ndarray:
     """Probabilities or values by each fold's trees, [F, rows, O]."""
     sums = trees.sums(x).reshape(len(x), folds, -1).transpose(1, 0, 2)
-    if not classify or kind == FOREST:
+    if task == "multilabel":  # float32 adds shares up to 1 but for its rounding
+        return sums.clip(0.0, 1.0) if kind == FOREST else 1.0 / (1.0 + np.exp(-sums))
+    if task == "regression" or kind == FOREST:
         return sums
     likely = np.exp(sums - sums.max(axis=-1, keepdims=True))
     return likely / likely.sum(axis=-1, keepdims=True)
 
 
-def _forest(task: TreeTask) -> Trees:
-    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+# ---- forests --------------------------------------------------------------------------------------------
 
-    if task.classes:
-        fitted = RandomForestClassifier(task.trees, random_state=task.seed).fit(task.x, task.y)
-        base, scale = np.zeros(task.classes), np.ones(1)
-    else:
-        base, scale = task.y.mean(axis=0, dtype=np.float64), _spread(task.y)
-        fitted = RandomForestRegressor(task.trees, max_features=0.1, min_samples_leaf=2, random_state=task.seed)
-        fitted.fit(task.x, ((task.y - base) / scale).reshape(len(task.y), -1).squeeze())
+
+def _forest(task: TreeTask) -> Trees:
+    if task.task == "classification":
+        return _class_forest(task)
+    if task.together:  # costs as much as a forest for one of the targets
+        return _joint_forest(task)
+    nodes: list[Any] = []
+    columns: list[int] = []
+    base, trees = np.zeros(task.outputs), max(FEWEST_TREES, task.trees // task.outputs)
+    for place in range(task.outputs):
+        x, y, weights = task.of_target(place)
+        fitted, base[place], scale = _target_forest(task, x, y[:, None], weights, trees)
+        found = [] if fitted is None else [_forest_nodes(tree, fitted, 1, scale / trees) for tree in _trees_of(fitted)]
+        nodes += found
+        columns += [place] * len(found)
+    return _trees(nodes, columns, base)
+
+
+def _class_forest(task: TreeTask) -> Trees:
+    from sklearn.ensemble import RandomForestClassifier
+
+    fitted = RandomForestClassifier(task.trees, random_state=task.seed).fit(task.x, task.y, task.weights)
     nodes = []
-    for tree in (estimator.tree_ for estimator in fitted.estimators_):
+    for tree in _trees_of(fitted):
         value = tree.value.reshape(tree.node_count, -1)
-        if task.classes:
-            wide = np.zeros((len(value), task.classes))
-            wide[:, fitted.classes_.astype(int)] = value / value.sum(axis=1, keepdims=True)
-            value = wide
-        nodes.append((tree.children_right, tree.feature, tree.threshold, None, value * scale / task.trees))
+        wide = np.zeros((len(value), task.outputs))
+        wide[:, fitted.classes_.astype(int)] = value / value.sum(axis=1, keepdims=True)
+        nodes.append((tree.children_right, tree.feature, tree.threshold, None, wide / task.trees))
+    return _trees(nodes, [0] * len(nodes), np.zeros(task.outputs))
+
+
+def _joint_forest(task: TreeTask) -> Trees:
+    """One forest whose leaves have a value for each target."""
+    weights = None if task.weights is None else task.weights[:, 0]
+    fitted, base, scale = _target_forest(task, task.x, task.y, weights, task.trees)
+    assert fitted is not None
+    nodes = [_forest_nodes(tree, fitted, task.outputs, scale / task.trees) for tree in _trees_of(fitted)]
     return _trees(nodes, [0] * len(nodes), base)
 
 
+def _target_forest(
+    task: TreeTask, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, trees: int
+) -> tuple[Any, Any, Any]:
+    """A forest for the known values y [rows, targets], what its sums start from, and the unit of its values.
+
+    Without two different values of a single target there is no forest: the value itself is the answer.
+    """
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    if y.shape[1] == 1 and len(np.unique(y)) < 2:
+        return None, float(y[0, 0]) if len(y) else 0.0, 1.0
+    if task.task == "multilabel":
+        fitted = RandomForestClassifier(trees, random_state=task.seed)
+        return fitted.fit(x, y.astype(int).squeeze(), weights), np.zeros(y.shape[1]).squeeze(), 1.0
+    base, scale = y.mean(axis=0, dtype=np.float64), _spread(y)
+    fitted = RandomForestRegressor(trees, max_features=0.1, min_samples_leaf=2, random_state=task.seed)
+    fitted.fit(x, ((y - base) / scale).reshape(len(y), -1).squeeze(), weights)
+    return (fitted, base, scale) if y.shape[1] > 1 or task.outputs == 1 else (fitted, base[0], scale[0])
+
+
+def _trees_of(forest: Any) -> list[Any]:
+    return [estimator.tree_ for estimator in forest.estimators_]
+
+
+def _forest_nodes(tree: Any, forest: Any, targets: int, unit: Any) -> tuple[Any, ...]:
+    """The nodes of a tree, whose values are numbers, or shares of the second class, of each target."""
+    value = tree.value  # [nodes, targets, 1 or classes]
+    if hasattr(forest, "classes_"):
+        classes = forest.classes_ if targets > 1 else [forest.classes_]
+        total = value.sum(axis=2)
+        shares = []
+        for place, known in enumerate(classes):
+            column = list(known).index(1) if 1 in known else None
+            shares.append(np.zeros(len(value)) if column is None else value[:, place, column] / total[:, place])
+        value = np.stack(shares, axis=1)
+    value = value.reshape(tree.node_count, targets) * unit
+    return tree.children_right, tree.feature, tree.threshold, None, value
+
+
+# ---- boosting -------------------------------------------------------------------------------------------
+
+
 def _boosting(task: TreeTask) -> Trees:
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    if task.task == "classification":
+        return _class_boosting(task)
+    nodes: list[Any] = []
+    columns: list[int] = []
+    base = np.zeros(task.outputs)
+    for place in range(task.outputs):
+        base[place] = _add_target_boosting(task, place, nodes, columns)
+    return _trees(nodes, columns, base)
+
+
+def _class_boosting(task: TreeTask) -> Trees:
+    from sklearn.ensemble import HistGradientBoostingClassifier
 
     nodes: list[Any] = []
     columns: list[int] = []
-    if task.classes:
-        fitted = HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=task.seed).fit(task.x, task.y)
-        known = fitted.classes_.astype(int)
-        base = np.full(task.classes, ABSENT)
-        base[known] = 0.0
-        own = known[-fitted._baseline_prediction.shape[1] :]  # of two classes the second has the trees
-        base[own] = fitted._baseline_prediction[0]
-        _add_rounds(fitted, own, 1.0, nodes, columns)
-        return _trees(nodes, columns, base)
-    base, scale = task.y.mean(axis=0, dtype=np.float64), _spread(task.y)
-    for column, values in enumerate(((task.y - base) / scale).T):
-        fitted = HistGradientBoostingRegressor(max_iter=ROUNDS, random_state=task.seed).fit(task.x, values)
-        base[column] += scale[column] * float(fitted._baseline_prediction[0, 0])
-        _add_rounds(fitted, [column], scale[column], nodes, columns)
+    fitted: Any = HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=task.seed)
+    fitted.fit(task.x, task.y, task.weights)
+    known = fitted.classes_.astype(int)
+    base = np.full(task.outputs, ABSENT)
+    base[known] = 0.0
+    own = known[-fitted._baseline_prediction.shape[1] :]  # of two classes the second has the trees
+    base[own] = fitted._baseline_prediction[0]
+    _add_rounds(fitted, own, 1.0, nodes, columns)
     return _trees(nodes, columns, base)
+
+
+def _add_target_boosting(task: TreeTask, place: int, nodes: list[Any], columns: list[int]) -> float:
+    """Append the trees of one target; what its sums start from, which for two classes is a logarithm of odds."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    x, y, weights = task.of_target(place)
+    if task.task == "multilabel":
+        if len(np.unique(y)) < 2:  # training has one class of it alone
+            return -ABSENT if len(y) and y[0] else ABSENT
+        fitted = HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=task.seed).fit(x, y.astype(int), weights)
+        _add_rounds(fitted, [place], 1.0, nodes, columns)
+        return float(fitted._baseline_prediction[0, 0])
+    mean, scale = (float(values) for values in (y.mean(dtype=np.float64), _spread(y[:, None])[0]))
+    fitted = HistGradientBoostingRegressor(max_iter=ROUNDS, random_state=task.seed)
+    fitted.fit(x, (y - mean) / scale, weights)
+    _add_rounds(fitted, [place], scale, nodes, columns)
+    return mean + scale * float(fitted._baseline_prediction[0, 0])
 
 
 def _spread(y: np.ndarray) -> np.ndarray:
@@ -157,6 +275,8 @@ def _add_rounds(fitted: Any, own: Sequence[int], scale: float, nodes: list[Any],
 
 def _trees(nodes: Sequence[Any], columns: Sequence[int], base: np.ndarray) -> Trees:
     """Trees of which `nodes` has the right children, features, thresholds, ways of missing values, and values."""
+    if not nodes:  # every answer is the base: a single leaf that adds nothing
+        nodes, columns = [(np.zeros(1, int), np.full(1, LEAF), np.zeros(1), None, np.zeros((1, 1)))], [0]
     first = np.cumsum([0, *(len(right) for right, *_ in nodes)])
     feature = np.concatenate([np.maximum(feature, LEAF) for _, feature, *_ in nodes])
     right = np.concatenate([right + start for (right, *_), start in zip(nodes, first, strict=False)])

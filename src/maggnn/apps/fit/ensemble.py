@@ -13,22 +13,23 @@ Shapes: G graphs, R rows out of fold, O outputs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from maggnn.apps.fit.blend import BLEND, NETWORK, blend_weights, blended
-from maggnn.apps.fit.card.metrics import best_thresholds
+from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
+from maggnn.apps.fit.answers.target_weights import weighed
+from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
 from maggnn.apps.fit.descriptors import Described, described
-from maggnn.apps.fit.fitted import Blend, Facts, FittedModel, Seen, UnseenWarning, seen_categories
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, seen_categories
 from maggnn.apps.fit.folds import Folds
 from maggnn.apps.fit.members import train_members
 from maggnn.apps.fit.trees import Trees
-from maggnn.apps.fit.uncertainty import best_temperature, disagreement, fitted_spread, nearest_similarity, tempered
+from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.own_file import official_split
@@ -37,9 +38,6 @@ from maggnn.model.mag_gnn import MagGNN
 
 MOST_KNOWN = 10_000
 """Fingerprints of training that a folder keeps."""
-
-FEWEST_HELD_OUT = 10
-"""Rows from which something can be learned about errors."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +98,16 @@ def trimmed(fitted: FittedModel) -> FittedModel:
     if not weights[NETWORK]:
         fitted, blend = replace(fitted, others=()), replace(blend, seen=())
     heat = {name: value for name, value in blend.temperatures.items() if name in {*weights, BLEND}}
-    blend = replace(blend, temperatures=heat)
+    blend = replace(blend, temperatures=heat, targets=tuple(_kept(target, weights) for target in blend.targets))
     trees = {name: trees for name, trees in fitted.trees.items() if name in weights}
     return replace(fitted, facts=replace(fitted.facts, blend=blend), trees=trees)
+
+
+def _kept(target: TargetBlend, parts: Collection[str]) -> TargetBlend:
+    """Of one of several targets, what is said of the parts that stay."""
+    weights = {name: weight for name, weight in target.weights.items() if name in parts}
+    heat = {name: value for name, value in target.temperatures.items() if name in {*parts, BLEND}}
+    return TargetBlend(weights, heat)
 
 
 def fold_set(dataset: Dataset, folds: Folds, number: int) -> Dataset:
@@ -134,12 +139,10 @@ def _unblended(
 
 def _trees(molecules: Described, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees]:
     """Both baselines on every fold; none where scikit-learn is not installed, which the card says."""
-    classes = dataset.num_outputs if dataset.task == "classification" else 0
-    y = dataset.y.numpy()
     try:
         return {
             kind: joined([
-                fit_trees(tree_task(kind, molecules, y, folds.train(number), classes, seed + number, folds.count))
+                fit_trees(tree_task(kind, molecules, dataset, folds.train(number), seed + number, folds.count))
                 for number in range(folds.count)
             ])
             for kind in (BOOSTING, FOREST)
@@ -159,8 +162,7 @@ def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Described | N
             parts[NETWORK].append(answers.double().numpy())
         for name, trees in fitted.trees.items():
             assert molecules is not None
-            classify = dataset.task == "classification"
-            said = tree_answers(name, trees, table(name, molecules.select(own)), folds.count, classify)
+            said = tree_answers(name, trees, table(name, molecules.select(own)), folds.count, dataset.task)
             parts[name].append(said[number])
     empty = np.empty((0, dataset.num_outputs))
     whole = {name: np.concatenate([empty, *answers]) for name, answers in parts.items()}
@@ -170,31 +172,13 @@ def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Described | N
 def _blended(
     fitted: FittedModel, dataset: Dataset, molecules: Described | None, folds: Folds, found: OutOfFold
 ) -> tuple[FittedModel, OutOfFold, Described | None]:
-    """The model with weights, temperature and spreads."""
-    classify = dataset.task == "classification"
-    counted = folds.counted[found.rows]
-    y = dataset.y.numpy()[found.rows][counted]
-    y = y if classify else y.astype(np.float64)
-    enough = len(y) >= FEWEST_HELD_OUT
-    heat = (
-        {name: best_temperature(part[counted], y) for name, part in found.parts.items()} if classify and enough else {}
-    )
-    parts = {name: tempered(part, heat.get(name, 1.0)) for name, part in found.parts.items()}
-    judged = {name: part[counted] for name, part in parts.items()}
-    weights = blend_weights(judged, y, classify) if folds.count > 1 else fitted.facts.blend.weights
-    blend, answers = replace(fitted.facts.blend, weights=weights), blended(parts, weights)
-    if classify and enough:
-        heat[BLEND] = best_temperature(answers[counted], y)
-        answers = tempered(answers, heat[BLEND])
-        blend = replace(blend, temperatures=heat, thresholds=best_thresholds(y, answers[counted]))
-    elif enough:
-        apart = disagreement({name: part[None] for name, part in judged.items()}, weights)
-        near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)[counted]
-        errors = answers[counted] - y
-        spreads = tuple(fitted_spread(errors[:, k], apart[:, k], near) for k in range(errors.shape[1]))
-        blend = replace(blend, spreads=spreads)
+    """The model with weights, temperatures and spreads."""
+    near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)
+    y = dataset.y.numpy()[found.rows]
+    blend = weighed(fitted.facts.blend, found.parts, y, dataset.task, folds.counted[found.rows], near)
+    heated = {name: blend.heated(part, name, dataset.task) for name, part in found.parts.items()}
     fitted = replace(fitted, facts=replace(fitted.facts, blend=blend))
-    return fitted, replace(found, answers=answers), molecules
+    return fitted, replace(found, answers=blend.mixed(heated, dataset.task)), molecules
 
 
 def _near_out_of_fold(molecules: Described, folds: Folds, rows: np.ndarray) -> np.ndarray:

@@ -27,19 +27,20 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import Tags, check_random_state, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import Answer, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.config import Config
-from maggnn.data.dataset import Dataset
+from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.inputs import packed_inputs
+from maggnn.data.molecules.several_targets import strata
 from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
@@ -49,7 +50,7 @@ from maggnn.graphs.checks import short_floats
 FEWEST_HELD_OUT = 20
 """Graphs that a validation part needs: fewer would choose among weights by chance."""
 
-LARGEST = float(np.finfo(np.float32).max)
+METRICS: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
 
 
 class _MagEstimator(BaseEstimator):
@@ -97,15 +98,22 @@ class _MagEstimator(BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _fit(self, X: Any, y: Tensor, task: Task, classes: tuple[str, ...] = ()) -> None:
-        """Train on targets y: classes [n] numbered from 0, or numbers [n, targets]."""
+    def _fit(
+        self,
+        X: Any,
+        y: Tensor,
+        task: Task,
+        classes: tuple[str, ...] = (),
+        labels: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
+        """Train on targets y: classes [n] numbered from 0, or numbers or two classes each [n, targets]."""
         _check_share(self.validation)
         changes, count = self._changes(), _whole("ensemble", self.ensemble, least=1) or 1
         packed, source = packed_inputs(X, self.inputs, self.features)
         if len(packed) != len(y):
             raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one a graph")
         seed = _seed(self.random_state)
-        outputs, metric = len(classes) or y.shape[1], "accuracy" if classes else "mae"
+        outputs, metric = len(classes) or y.shape[1], METRICS[task]
         dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
         smiles = _strings(X) if source == "smiles" and count > 1 else None
         folds = self._folds(y, task, count, seed, smiles)
@@ -115,6 +123,7 @@ class _MagEstimator(BaseEstimator):
             features=self.features if source == "smiles" else "",
             targets=("y",) if classes or y.shape[1] == 1 else tuple(f"y{column}" for column in range(y.shape[1])),
             classes=classes,
+            labels=labels,
             metric=dataset.metric,
             rows={"train": len(folds.train(0)), "val": len(folds.held_out(0))},
         )
@@ -129,8 +138,8 @@ class _MagEstimator(BaseEstimator):
         """As many as asked for, or as the graphs allow; a single one has the validation part."""
         dealt = None
         if count > 1:
-            dealt = deal_folds(np.arange(len(y)), y.numpy(), task == "classification", count, seed, smiles)
-        return single_fold(_held_out(y, task, self.validation, seed), len(y)) if dealt is None else dealt
+            dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, smiles)
+        return single_fold(_held_out(y, self.validation, seed), len(y)) if dealt is None else dealt
 
     def _changes(self) -> dict[str, dict[str, int]]:
         """Settings other than `own_config`'s, by section."""
@@ -191,7 +200,7 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         verbose: show progress.
 
     Attributes:
-        classes_: the labels in the order of `predict_proba`'s columns.
+        classes_: the labels in the order of `predict_proba`'s columns; of several targets a list of two labels each.
         fitted_: the model and what it was fitted to; `fitted_.save(folder)` keeps it.
         seed_: what `random_state` came to.
         is_fitted: whether `fit` has been called.
@@ -210,23 +219,42 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         (1, 2)
     """
 
-    classes_: np.ndarray
+    classes_: np.ndarray | list[np.ndarray]
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on graphs X and one label a graph, of any kind that can be sorted."""
-        classes, numbers = _labels(y, type(self).__name__)
+        """Train on graphs X and labels of any kind that can be sorted.
+
+        Args:
+            y: one label a graph, [n]; or two-class labels of several targets, [n, targets], with NaN or None where one
+                is missing.
+        """
+        who = type(self).__name__
+        if has_columns(y):
+            several, numbers = several_labels(y, who)
+            self._fit(X, numbers, "multilabel", labels=tuple(tuple(map(str, pair)) for pair in several))
+            self.classes_ = several
+            return self
+        classes, numbers = class_numbers(y, who)
         self._fit(X, numbers, "classification", tuple(map(str, classes)))
         self.classes_ = classes
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest label of each graph, [n]."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[likeliest]
+        """The likeliest label of each graph, [n], or of each target, [n, targets]."""
+        likely = self.predict_proba(X)
+        if not isinstance(self.classes_, list):
+            return self.classes_[likely.argmax(axis=1)]
+        columns = zip(self.classes_, likely.T, strict=True)
+        return np.stack([labels[(share > 0.5).astype(int)] for labels, share in columns], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels in the order of `classes_`, [n, classes]."""
+        """Probabilities of the labels in the order of `classes_`, [n, classes].
+
+        Of several targets the probability of the second label of each, [n, targets].
+        """
         answers = self._answers(X)
+        if isinstance(self.classes_, list):
+            return answers
         return answers / answers.sum(axis=1, keepdims=True)  # float32 adds up to 1 but for its rounding
 
 
@@ -250,8 +278,8 @@ class MagRegressor(RegressorMixin, _MagEstimator):
     one_dimensional_: bool
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on graphs X and numbers y, [n] or [n, targets]."""
-        numbers = _numbers(y, type(self).__name__)
+        """Train on graphs X and numbers y, [n] or [n, targets]; of several targets, NaN is a missing value."""
+        numbers = finite_numbers(y, type(self).__name__)
         self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression")
         self.one_dimensional_ = numbers.ndim == 1
         return self
@@ -294,58 +322,6 @@ def _strings(X: Any) -> list[str]:
     return [str(text) for text in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
 
 
-# ---- targets --------------------------------------------------------------------------------------------
-
-
-def _labels(y: Any, who: str) -> tuple[np.ndarray, Tensor]:
-    """The labels that occur, sorted, and the number of each graph's, [n]."""
-    _check_given(y, who)
-    try:
-        column = column_or_1d(np.asarray(y), warn=True)
-        _check_not_missing(column)
-        check_classification_targets(column)
-        classes, numbers = np.unique(column, return_inverse=True)
-    except (ValueError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"y cannot be used as labels: {str(error).splitlines()[0]}") from error
-    if len(classes) < 2:
-        what = f"the one class {classes.tolist()[0]!r}" if len(classes) else "no labels"
-        raise InputError(f"y has {what}: a classifier needs at least two classes")
-    return classes, torch.from_numpy(numbers.astype(np.int64))
-
-
-def _numbers(y: Any, who: str) -> np.ndarray:
-    """Finite numbers, [n] or [n, targets]."""
-    _check_given(y, who)
-    try:
-        numbers = np.asarray(y, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
-    if not numbers.size:
-        raise InputError("y is empty: there is nothing to learn from")
-    if numbers.ndim not in (1, 2):
-        raise InputError(f"y has shape {numbers.shape}, expected [graphs] or [graphs, targets]")
-    bad = ~(np.abs(numbers) <= LARGEST)  # neither is NaN
-    if bad.any():
-        place = np.argwhere(bad)[0].tolist()
-        where = ", ".join(map(str, place))
-        raise InputError(f"y[{where}] is {numbers[tuple(place)]}: drop or repair that row (NaN, infinite or too large)")
-    return numbers
-
-
-def _check_given(y: Any, who: str) -> None:
-    if y is None:
-        raise InputError(f"{who} requires y to be passed, but the target y is None")
-
-
-def _check_not_missing(labels: np.ndarray) -> None:
-    """NaN differs from itself; None cannot be sorted among strings."""
-    for index, label in enumerate(labels.tolist()):
-        if label is None or label != label:
-            raise InputError(f"y[{index}] is {label}: drop or repair that row")
-
-
 # ---- settings -------------------------------------------------------------------------------------------
 
 
@@ -353,13 +329,13 @@ def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]
     return own_config(dataset, seed, **changes["training"]).replaced(agent=changes["agent"])
 
 
-def _held_out(y: Tensor, task: Task, share: float, seed: int) -> Split:
+def _held_out(y: Tensor, share: float, seed: int) -> Split:
     """A random share to validate with, of each class its share; of every class one graph is left to learn from."""
     none = torch.empty(0, dtype=torch.long)
     if round(share * len(y)) < FEWEST_HELD_OUT:
         return Split(torch.arange(len(y)), none, none)
     order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    label = y[order] if task == "classification" else torch.zeros_like(order)
+    label = torch.from_numpy(strata(y.numpy()))[order]
     groups = [order[label == number] for number in label.unique()]
     held_out = torch.cat([group[: min(round(share * len(group)), len(group) - 1)] for group in groups])
     learned = torch.ones(len(y), dtype=torch.bool).index_fill(0, held_out, False)

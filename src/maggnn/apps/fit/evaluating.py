@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 from torch import Tensor
 
-from maggnn.apps.fit.card.intervals import judge
+from maggnn.apps.fit.card.intervals import judge, judge_targets
 from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.fitted import Answer, FittedModel
-from maggnn.apps.fit.own_table import graphs_of, packed_table
+from maggnn.apps.fit.own_table import graphs_of, metric_of, packed_table
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
-from maggnn.data.own_file import metric_of_classes
 from maggnn.errors import InputError
 from maggnn.training.metrics import Metric
 
@@ -33,13 +34,13 @@ def evaluate_table(
     targets = tuple(targets) or facts.targets
     if len(targets) != len(facts.targets):
         raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
-    kind = TargetKind(facts.classes) if facts.classes else known_numbers(table, targets)
+    classes = bool(facts.classes or facts.labels)
+    kind = TargetKind(facts.classes, labels=facts.labels) if classes else known_numbers(table, targets)
     packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers)
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
-    usual = metric_of_classes(len(facts.classes)) if facts.classes else "mae"
-    metric = cast("Metric", facts.metric or usual)  # a folder need not say by what its model was judged
-    if metric == "auroc" and len(graphs.y.unique()) < 2:
+    metric = cast("Metric", facts.metric or metric_of(kind))  # a folder need not say by what its model was judged
+    if metric == "auroc" and facts.classes and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
     wanted = bool(fitted.trees) or fitted.known is not None
     answer = fitted.answer(graphs, described(packed.canonical, workers) if wanted else None)
@@ -48,6 +49,8 @@ def evaluate_table(
     if bad:
         raise InputError(f"{table}: for {bad} rows the model's answer is not a finite number, so it has no {metric}")
     judged = judge(answers, graphs.y, metric)
+    if math.isnan(judged.value):
+        raise InputError(f"{table}: has both classes of none of the targets, and {metric} needs both")
     found = reports(replace(facts, targets=targets), graphs.y.double().numpy(), {OWN: answers.double().numpy()})
     return {
         "model": str(model),
@@ -58,12 +61,21 @@ def evaluate_table(
         metric: judged.value,
         "interval": list(judged.interval),
         "metrics": to_json(found),
+        **_each_target(answers, graphs.y, targets, metric),
         **({} if answer.errors is None else {"coverage": _covered(answer, graphs.y)}),
     }
+
+
+def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Metric) -> dict[str, Any]:
+    """Of several targets, the score of each; NaN, which JSON does not have, is None."""
+    if len(targets) < 2:
+        return {}
+    found = zip(targets, judge_targets(answers, y, metric), strict=True)
+    return {"targets": {name: judged.value if math.isfinite(judged.value) else None for name, judged in found}}
 
 
 def _covered(answer: Answer, y: Tensor) -> float:
     """The share of true values within the intervals of 90 %."""
     low, high = answer.interval(COVERAGE)
     true = y.reshape(len(y), -1).double().numpy()
-    return float(((low <= true) & (true <= high)).mean())
+    return float(((low <= true) & (true <= high))[~np.isnan(true)].mean())

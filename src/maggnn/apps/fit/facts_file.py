@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.cheap_baselines import COLUMNS
 from maggnn.apps.fit.uncertainty import COVERAGES, Spread
@@ -26,13 +27,13 @@ from maggnn.model.file_checks import one_line
 from maggnn.model.mag_gnn import MagGNN
 
 if TYPE_CHECKING:
-    from maggnn.apps.fit.fitted import Facts, Seen
+    from maggnn.apps.fit.fitted import Facts
 
 MOST_BYTES = 8 * 2**20
 """Of a file: beyond that it is none of ours."""
 
 MOST_FOLDS = 100
-METRICS = {"classification": ("", "accuracy", "auroc"), "regression": ("", "mae")}
+METRICS = {"classification": ("", "accuracy", "auroc"), "multilabel": ("", "auroc"), "regression": ("", "mae")}
 CHECKSUM, OF_MODEL = "checksum", "model_checksum"
 
 
@@ -81,6 +82,12 @@ def _task_apart(facts: Facts, model: MagGNN) -> str:
 
 def _outputs_apart(facts: Facts, model: MagGNN) -> str:
     classes, targets, outputs = len(facts.classes), len(facts.targets), model.num_outputs
+    if facts.task == "multilabel":
+        pairs = all(len(set(pair)) == 2 for pair in facts.labels)
+        right = len(facts.labels) == targets == outputs and pairs and not classes
+        return "" if right else f"labels of {len(facts.labels)} targets, the model has {outputs} outputs"
+    if facts.labels:
+        return "labels of several targets, which the model does not have"
     if facts.task == "classification":
         if classes != outputs or len(set(facts.classes)) != classes:
             return f"{len(set(facts.classes))} different classes, the model has {outputs} outputs"
@@ -113,21 +120,43 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
     blend, weights = facts.blend, list(facts.blend.weights.values())
     if NETWORK not in blend.weights or not set(blend.weights) <= {NETWORK, *COLUMNS}:
         return f"parts are {', '.join(blend.weights)}"
-    if not all(0 <= weight <= 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+    if not _are_shares(weights):
         return "weights of the parts are no shares"
     if facts.source == "graphs" and len(weights) > 1:
         return "parts that read molecules, of a model of graphs"
-    warm = all(0.01 <= value <= 100 for value in blend.temperatures.values())
-    if not 1 <= blend.folds <= MOST_FOLDS or not warm or not set(blend.temperatures) <= {BLEND, NETWORK, *COLUMNS}:
+    if not 1 <= blend.folds <= MOST_FOLDS or not _are_warm(blend.temperatures):
         return f"{blend.folds} folds, temperatures {blend.temperatures}"
     if len(blend.thresholds) > max(1, len(facts.targets)) or not all(0 <= value <= 1 for value in blend.thresholds):
         return f"thresholds {blend.thresholds}"
     for nodes, edges in blend.seen:
         if wrong := _seen_apart(model.node_features, nodes) or _seen_apart(model.edge_features, edges):
             return wrong
-    if blend.spreads and (facts.task == "classification" or len(blend.spreads) != model.num_outputs):
+    for target in blend.targets:
+        if wrong := _target_apart(target, blend):
+            return wrong
+    if blend.targets and (facts.task == "classification" or len(blend.targets) != model.num_outputs):
+        return f"weights of {len(blend.targets)} targets, the model has {model.num_outputs} outputs"
+    if blend.spreads and (facts.task != "regression" or len(blend.spreads) != model.num_outputs):
         return f"errors of {len(blend.spreads)} targets, the model has {model.num_outputs} outputs"
     return "" if all(map(_is_spread, blend.spreads)) else "the spread of errors is damaged"
+
+
+def _target_apart(target: TargetBlend, blend: Blend) -> str:
+    """What is wrong with the blend of one of several targets."""
+    if not _are_shares(target.weights.values()) or not _are_warm(target.temperatures):
+        return "weights or temperatures of a target are damaged"
+    used = {name for name, weight in target.weights.items() if weight}
+    return "" if all(blend.weights.get(name) for name in used) else "a target is made of a part that is not there"
+
+
+def _are_shares(weights: Iterable[float]) -> bool:
+    weights = list(weights)
+    return all(0 <= weight <= 1 for weight in weights) and abs(sum(weights) - 1) <= 1e-6
+
+
+def _are_warm(temperatures: dict[str, float]) -> bool:
+    warm = all(0.01 <= value <= 100 for value in temperatures.values())
+    return warm and set(temperatures) <= {BLEND, NETWORK, *COLUMNS}
 
 
 def _is_spread(spread: Spread) -> bool:

@@ -22,12 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.apps.fit.blend import BLEND, NETWORK, blended
+from maggnn.apps.fit.answers.blended import Blend, Seen
+from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.cheap_baselines import COLUMNS, table, tree_answers
 from maggnn.apps.fit.descriptors import BITS, Described
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
 from maggnn.apps.fit.trees import Trees
-from maggnn.apps.fit.uncertainty import Spread, disagreement, nearest_similarity, tempered
+from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -53,36 +54,9 @@ FEWEST_STEPS, MOST_STEPS = 300, 20_000
 LOOKS = 12
 """Looks at the validation part; the best one's weights are kept."""
 
-Seen = tuple[tuple[int, ...], ...]
-"""Categories of each integer column that training saw, the commonest first; empty for floats."""
-
 
 class UnseenWarning(UserWarning):
     """Graphs to answer for hold an element, a bond or another category that training never saw."""
-
-
-@dataclass(frozen=True)
-class Blend:
-    """Of which parts an answer is made, and how far off it is.
-
-    Attributes:
-        weights: how much each part says: "network", "boosting" and "forest", of which the first is always there.
-        folds: how many models each part has.
-        temperatures: of the probabilities of each part, and of the blend's under the name "blend".
-        spreads: of the errors, one a target; empty where nothing is known of them.
-        thresholds: probability of the second of two classes from which on metrics take a row for it, one a target;
-            chosen out of fold, and empty where there are no two classes or too few rows.
-        seen: categories of nodes and edges that each network after the first has seen.
-        files: checksums of the files beside the first model; `save` fills them in.
-    """
-
-    weights: dict[str, float] = field(default_factory=lambda: {NETWORK: 1.0})
-    folds: int = 1
-    temperatures: dict[str, float] = field(default_factory=dict)
-    spreads: tuple[Spread, ...] = ()
-    thresholds: tuple[float, ...] = ()
-    seen: tuple[tuple[Seen, Seen], ...] = field(default=(), repr=False)
-    files: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -92,8 +66,9 @@ class Facts:
     Attributes:
         source: SMILES, from which `features` ("mol") are made, or graphs as they are.
         smiles_column: of the table; empty where there was none.
-        targets: names of the columns to predict, one an output of a regression, one in all for classes.
-        classes: what the outputs of a classifier stand for, in their order; empty for numbers.
+        targets: names of the columns to predict, one an output; one in all for classes of a single target.
+        classes: what the outputs of a classifier of one target stand for, in their order; else empty.
+        labels: of several two-class targets, the two labels of each; an output is the probability of the second.
         metric: accuracy, auroc or mae.
         units: of the targets, as the user gave them; empty where none was given.
         rows: how many graphs each part has.
@@ -114,6 +89,7 @@ class Facts:
     seen_edges: Seen = field(default=(), repr=False)
     blend: Blend = field(default_factory=Blend)
     units: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,7 +97,8 @@ class Answer:
     """What a model says of some graphs.
 
     Attributes:
-        values: probabilities of the classes, or values in the targets' own units, [G, outputs].
+        values: probabilities of the classes, of the second class of each two-class target, or values in the targets'
+            own units, [G, outputs].
         errors: how far off each value is expected to be, [G, outputs]; None where nothing is known of that.
         similarity: to the nearest molecule of training (Tanimoto, 0 to 1), [G]; None where no fingerprints are kept.
         spreads: of the errors, one a target.
@@ -172,7 +149,7 @@ class FittedModel:
         done: Callable[[int], None] | None = None,
         molecules: Described | None = None,
     ) -> Tensor:
-        """Probabilities of the classes, or values in the targets' own units: [G, outputs].
+        """Probabilities of the classes (of several targets, of the second class of each), or values: [G, outputs].
 
         A category that training never saw has no weights; it is taken for the commonest one, with a warning. A graph
         has one answer, however its nodes are numbered and however a molecule was written.
@@ -199,13 +176,11 @@ class FittedModel:
     def blended(self, folds: dict[str, np.ndarray], molecules: Described | None) -> Answer:
         """The answer from what each model of each part says (`fold_answers`)."""
         blend = self.facts.blend
-        values = blended({name: answers.mean(axis=0) for name, answers in folds.items()}, blend.weights)
-        if self.facts.task == "classification":
-            values = tempered(values, blend.temperatures.get(BLEND, 1.0))
+        values = blend.mixed({name: answers.mean(axis=0) for name, answers in folds.items()}, self.facts.task)
         near = None if molecules is None or self.known is None else nearest_similarity(molecules.bits, self.known)
         errors = None
         if blend.spreads:
-            apart = disagreement(folds, blend.weights)
+            apart = blend.apart(folds)
             errors = np.stack([s.errors(column, near) for s, column in zip(blend.spreads, apart.T, strict=True)], 1)
         return Answer(torch.from_numpy(values).to(self.dtype), errors, near, blend.spreads)
 
@@ -225,7 +200,6 @@ class FittedModel:
         parts: Sequence[str] | None = None,
     ) -> dict[str, np.ndarray]:
         """What each model of each part says, [folds, G, outputs]; of all parts if none are named."""
-        temperatures = self.facts.blend.temperatures
         answers: dict[str, np.ndarray] = {}
         for part in (NETWORK, *self.trees) if parts is None else parts:
             if part == NETWORK:
@@ -233,9 +207,9 @@ class FittedModel:
                 continue
             if molecules is None:
                 raise InputError("a part of the model reads descriptors of molecules: give `molecules` too")
-            classify, folds = self.facts.task == "classification", self.facts.blend.folds
-            answers[part] = tree_answers(part, self.trees[part], table(part, molecules), folds, classify)
-        return {part: tempered(said, temperatures.get(part, 1.0)) for part, said in answers.items()}
+            folds = self.facts.blend.folds
+            answers[part] = tree_answers(part, self.trees[part], table(part, molecules), folds, self.facts.task)
+        return {part: self.facts.blend.heated(said, part, self.facts.task) for part, said in answers.items()}
 
     def _networks(
         self, packed: PackedGraphs, seed: int, memory_mb: float, done: Callable[[int], None] | None
@@ -253,7 +227,7 @@ class FittedModel:
             else:
                 own = in_canonical_order(own)
             said = engine.predict(own, done=None if place else done, seed=seed).cpu()
-            answers.append(said.double().softmax(-1).float() if self.facts.task == "classification" else said)
+            answers.append(said if self.facts.task == "regression" else _probabilities(said, self.facts.task))
         return torch.stack(answers).double().numpy()
 
     @property
@@ -348,6 +322,12 @@ class FittedModel:
         rows = ", ".join(f"{count:,} {name}" for name, count in facts.rows.items())
         scores = "".join(f"; {name} {facts.metric} {value:.4g}" for name, value in facts.scores.items())
         return f"FittedModel({what}; {rows}{scores};\n  MagGNN({self.model.extra_repr()}))"
+
+
+def _probabilities(outputs: Tensor, task: Task) -> Tensor:
+    """Of the classes, or of the second class of each target, [G, outputs]."""
+    exact = outputs.double()
+    return (exact.softmax(dim=-1) if task == "classification" else exact.sigmoid()).float()
 
 
 CACHES = ("_engines", "_networks_alone")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.apps.fit.card import model_card
-from maggnn.apps.fit.card.intervals import judge
+from maggnn.apps.fit.card.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.card.picture_of_test import draw_test
 from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
@@ -87,7 +87,7 @@ def fit_table(
     with _only_here(out):
         training = out / f"{TRAINING}{data_digest(own.table.arrays | {'fold': folds.fold}, config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        facts = replace(_facts(own, smiles, targets), units=tuple(units))
+        facts = replace(_facts(own, smiles), units=tuple(units))
         return _fitted_folder(own, facts, config, folds, table, out, training, workers, began)
 
 
@@ -104,7 +104,7 @@ def _folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, bool(own.classes), count, seed, own.table.canonical, own.whole_scaffolds)
+        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.whole_scaffolds)
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
@@ -132,7 +132,7 @@ def _fitted_folder(
     fitted.save(out)
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
-        time.monotonic() - began, own.table.target.why, own.balance,
+        time.monotonic() - began, own.table.target.why, own.balance, own.known,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
     _finish(out, training)
@@ -188,14 +188,15 @@ def data_digest(arrays: Arrays, config: Config) -> str:
     return digest.hexdigest()[:12]
 
 
-def _facts(own: OwnTable, smiles: str, targets: Sequence[str]) -> Facts:
+def _facts(own: OwnTable, smiles: str) -> Facts:
     return Facts(
         source="smiles",
         task=own.dataset.task,
         features=FEATURES,
         smiles_column=smiles,
-        targets=tuple(targets),
+        targets=own.dataset.target_names or (),
         classes=own.classes,
+        labels=own.table.target.labels,
         metric=own.dataset.metric,
         rows={part: len(own.table.arrays[part]) for part in PARTS},
     )
@@ -225,7 +226,10 @@ def tested(
     metrics = reports(
         fitted.facts, y.double().numpy(), {name: values.double().numpy() for name, values in by_method.items()}
     )
-    return model_card.Test(answer, y, judged, metrics, parts), seconds
+    singly: dict[str, dict[str, Judged]] = {}
+    if dataset.task != "classification":
+        singly = judged_singly(by_method, y, dataset.target_names or (), dataset.metric)
+    return model_card.Test(answer, y, judged, metrics, singly, parts), seconds
 
 
 def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
@@ -254,6 +258,15 @@ def _result(
         "target": origin.target,
         **facts.rows,
         "balance": origin.balance,
+        "known": {
+            target: {part: count._asdict() for part, count in parts.items()} for target, parts in origin.known.items()
+        },
+        "targets": {
+            target: {
+                name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in methods.items()
+            }
+            for target, methods in test.judged_targets.items()
+        },
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },

@@ -1,9 +1,9 @@
 """The folds of an ensemble: every row to train or validate on has one member that did not learn from it.
 
-Random folds hold as many molecules of each class as one another, and a molecule that a table has twice stays in one
-fold. After a scaffold split, whole scaffolds are dealt, so that answers out of fold are about scaffolds that are new,
-as the test's are. The few large scaffolds, which that split puts into training, are dealt molecule by molecule, and
-what is said about them out of fold is not counted.
+Random folds hold as many molecules of each class (of several targets, by the rarest label of a row) as one another,
+and a molecule that a table has twice stays in one fold. After a scaffold split, whole scaffolds are dealt, so
+that answers out of fold are about scaffolds that are new, as the test's are. The few large scaffolds, which that split
+puts into training, are dealt molecule by molecule, and what is said about them out of fold is not counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import numpy as np
 import torch
 
 from maggnn.data.molecules.scaffolds import LARGE, dealing_cost, scaffold
+from maggnn.data.molecules.several_targets import strata
 from maggnn.data.splits import Split, stratified_folds
+from maggnn.graphs.batch import Task
 
 FEWEST_IN_FOLD, FEWEST_TO_TRAIN = 4, 8
 FEWEST_COUNTED = 30
@@ -54,7 +56,7 @@ def single_fold(split: Split, count: int) -> Folds:
 def deal_folds(
     rows: np.ndarray,
     y: np.ndarray,
-    classify: bool,
+    task: Task,
     count: int,
     seed: int,
     names: Sequence[str] | None = None,
@@ -64,11 +66,11 @@ def deal_folds(
 
     Args:
         rows: those to train or validate on, ascending.
-        y: [G] or [G, targets], of all rows.
+        y: [G] or [G, targets], of all rows; NaN where a value is missing.
         names: canonical SMILES of all rows; equal ones stay together.
         whole_scaffolds: keep molecules of one scaffold together.
     """
-    labels = y[rows].reshape(-1) if classify else np.zeros(len(rows), dtype=int)
+    labels = strata(y[rows])
     alike = np.arange(len(rows))
     if names is not None:
         alike = np.unique([names[int(row)] for row in rows], return_inverse=True)[1].reshape(-1)
@@ -81,7 +83,7 @@ def deal_folds(
             dealt = _random(labels, alike, number, seed)
         else:
             dealt, counted = _by_scaffold(labels, alike, scaffolds, number, seed)
-        if _serves(dealt, number, y[rows], classify):
+        if _serves(dealt, number, y[rows], task):
             fold, all_counted = np.full(len(y), -1), np.zeros(len(y), dtype=bool)
             fold[rows], all_counted[rows] = dealt, counted
             return Folds(fold, all_counted, number)
@@ -125,13 +127,19 @@ def _by_scaffold(
     return fold, whole if enough else np.ones(len(labels), dtype=bool)
 
 
-def _serves(fold: np.ndarray, number: int, y: np.ndarray, classify: bool) -> bool:
-    """Whether there is something to learn and something to choose by in every fold."""
+def _serves(fold: np.ndarray, number: int, y: np.ndarray, task: Task) -> bool:
+    """Whether there is something to learn of every target and something to choose by in every fold."""
     for place in range(number):
-        learned, held_out = y[fold != place], y[fold == place]
-        if len(learned) < FEWEST_TO_TRAIN or not len(held_out):
+        learned, held_out = _varied(y[fold != place]), _varied(y[fold == place])
+        if (fold != place).sum() < FEWEST_TO_TRAIN or not (fold == place).any() or not learned.all():
             return False
-        differ = [learned, held_out] if classify else [learned]
-        if any((values == values[:1]).all(axis=0).any() for values in differ):
+        if (task == "classification" and not held_out.all()) or (task == "multilabel" and not held_out.any()):
             return False
     return True
+
+
+def _varied(y: np.ndarray) -> np.ndarray:
+    """Whether each target [rows, targets] has two different known values, [targets]."""
+    y = y.reshape(len(y), -1)
+    known = (column[~np.isnan(column)] for column in y.T)
+    return np.array([len(column) > 0 and bool((column != column[0]).any()) for column in known])

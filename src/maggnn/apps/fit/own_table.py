@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.packing import shown
-from maggnn.data.dataset import Dataset
+from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.molecules.scaffolds import scaffold_parts
+from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
 from maggnn.data.molecules.table import Deal, PackedTable, count_lines, read_table
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split
@@ -36,7 +37,8 @@ class OwnTable:
 
     Attributes:
         split: how it was split, in words.
-        balance: how many molecules of each class each part has; empty for numbers.
+        balance: how many molecules of each class each part has; empty for numbers and for several targets.
+        known: of several targets, how many values each part has; else empty.
         whole_scaffolds: whether no scaffold is in two parts.
     """
 
@@ -45,10 +47,11 @@ class OwnTable:
     split: str
     balance: dict[str, dict[str, int]]
     whole_scaffolds: bool = False
+    known: dict[str, dict[str, Known]] = field(default_factory=dict)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Labels in the order of their numbers; empty for numbers."""
+        """Of one target: labels in the order of their numbers; empty for numbers."""
         return self.table.target.classes
 
 
@@ -65,16 +68,21 @@ def read_own_table(
 ) -> OwnTable:
     """Read a table for training: `split` is random, scaffold or column:NAME."""
     choice = split_choice(split, seed)
+    targets = chosen_targets(path, targets, [smiles, *([] if choice.column is None else [choice.column])])
     kind = target_kind(path, targets, task)
     table = packed_table(path, smiles, targets, kind, workers, choice.column, seed, choice.deal)
     _check_parts(path, table.arrays, choice)
-    if not kind.classes:
-        _check_numbers(path, targets, table.arrays)
-        return OwnTable(_dataset(path, table.arrays, targets, kind), table, choice.words, {}, choice.deal is not None)
-    balance = class_balance(table.arrays, kind.classes)
-    _check_balance(path, targets[0], balance, choice)
+    balance: dict[str, dict[str, int]] = {}
+    known: dict[str, dict[str, Known]] = {}
+    if kind.classes:
+        balance = class_balance(table.arrays, kind.classes)
+        _check_balance(path, targets[0], balance, choice)
+    else:
+        _check_numbers(path, targets, table.arrays, kind)
+        if len(targets) > 1:
+            known = known_counts(table.arrays["y"], targets, {part: table.arrays[part] for part in PARTS})
     dataset = _dataset(path, table.arrays, targets, kind)
-    return OwnTable(dataset, table, choice.words, balance, choice.deal is not None)
+    return OwnTable(dataset, table, choice.words, balance, choice.deal is not None, known)
 
 
 def packed_table(
@@ -90,7 +98,9 @@ def packed_table(
     """The table as arrays, with progress on the terminal."""
     with warnings.catch_warnings(), shown(count_lines(path) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # said in the model card
-        return read_table(path, smiles, targets, FEATURES, split_column, seed, workers, on_row, kind, deal)
+        return read_table(
+            path, smiles, targets, FEATURES, split_column, seed, workers, on_row, kind, deal, partial=True
+        )
 
 
 def graphs_of(arrays: Arrays) -> PackedGraphs:
@@ -99,7 +109,7 @@ def graphs_of(arrays: Arrays) -> PackedGraphs:
     wide = {name: value if value.is_floating_point() else value.long() for name, value in tensors.items()}
     if "y" in wide and wide["y"].is_floating_point():
         wide["y"] = wide["y"].reshape(len(wide["y"]), -1)
-    return PackedGraphs.build(**wide, level="graph", undirected_once=True)  # pyright: ignore[reportArgumentType]
+    return PackedGraphs.build(**wide, level="graph", undirected_once=True, missing_targets=True)  # pyright: ignore[reportArgumentType]
 
 
 def split_choice(split: str, seed: int) -> SplitChoice:
@@ -113,6 +123,13 @@ def split_choice(split: str, seed: int) -> SplitChoice:
     if kind != "column" or not column:
         raise InputError(f"--split is {split!r}: give random, scaffold or column:NAME")
     return SplitChoice(f"as column {column!r} says", column, None)
+
+
+def metric_of(kind: TargetKind) -> Metric:
+    """What answers are judged by; of several targets its mean over them."""
+    if kind.task == "regression":
+        return "mae"
+    return "auroc" if kind.labels else metric_of_classes(len(kind.classes))
 
 
 def class_balance(arrays: Arrays, classes: Sequence[str]) -> dict[str, dict[str, int]]:
@@ -152,11 +169,23 @@ def _other_splits(choice: SplitChoice) -> str:
     return f"add rows of the other classes, which need three each, or give {column}"  # a seed deals the same numbers
 
 
-def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays) -> None:
-    values = arrays["y"][arrays["train"]].reshape(len(arrays["train"]), -1)
-    for target, column in zip(targets, values.T, strict=True):
+def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays, kind: TargetKind) -> None:
+    """Of every target, two different values to train on; of several two-class targets, both classes of one to test."""
+    values = {part: arrays["y"][arrays[part]].reshape(len(arrays[part]), -1) for part in PARTS}
+    for place, target in enumerate(targets):
+        column = values["train"][:, place]
+        column = column[~np.isnan(column)]
+        if not len(column):
+            raise InputError(f"{path}: column {target!r} has no value in the rows to train on: leave it out")
         if column.min() == column.max():
-            raise InputError(f"{path}: column {target!r} is {column[0]:g} in all rows to train on: nothing to learn")
+            value = kind.labels[place][int(column[0])] if kind.labels else f"{column[0]:g}"
+            raise InputError(f"{path}: column {target!r} is {value} in all rows to train on: nothing to learn")
+    for part in ("val", "test"):
+        both = [bool((column == 0).any() and (column == 1).any()) for column in values[part].T]
+        if kind.labels and not any(both):
+            raise InputError(
+                f"{path}: {part} has both classes of none of the targets: give more rows or another --seed"
+            )
 
 
 def _dataset(path: Path, arrays: Arrays, targets: Sequence[str], kind: TargetKind) -> Dataset:
@@ -167,7 +196,7 @@ def _dataset(path: Path, arrays: Arrays, targets: Sequence[str], kind: TargetKin
         num_outputs=len(kind.classes) or len(targets),
         protocol=official_split,
         class_names=kind.classes or None,
-        metric=metric_of_classes(len(kind.classes)) if kind.classes else "mae",
+        metric=metric_of(kind),
         target_names=tuple(targets),
         extra={part: arrays[part].astype("int64") for part in PARTS},
     )

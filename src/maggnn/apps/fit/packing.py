@@ -20,6 +20,7 @@ from maggnn.data.molecules.table import count_lines, read_table
 from maggnn.data.molecules.target_column import target_kind
 from maggnn.data.packing import DuplicateWarning, check_name, save_packed
 from maggnn.data.splits import PARTS
+from maggnn.errors import InputError
 from maggnn.training.progress import Progress
 
 ERRORS_SHOWN = 10
@@ -41,6 +42,10 @@ def pack_table(
     """Pack `table` into `out`, all rows left out into `<out>.errors.csv`, and return what there is to say."""
     check_name(out)
     kind = target_kind(table, targets, task)
+    if kind.labels:
+        raise InputError(
+            f"{table}: {len(targets)} columns of classes: a packed file has one; `maggnn fit` takes several"
+        )
     with warnings.catch_warnings(), shown(count_lines(table) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # said in the result
         packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, kind)

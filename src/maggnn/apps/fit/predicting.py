@@ -38,6 +38,7 @@ from maggnn.apps.fit.row_files import (
     write_part,
 )
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
+from maggnn.data.molecules.target_column import are_truth
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
@@ -116,9 +117,19 @@ def answer_names(fitted: FittedModel) -> list[str]:
     Each begins with a word of ours: a name from a stranger's folder cannot begin a spreadsheet's formula.
     """
     facts = fitted.facts
-    kinds = ("predicted", *((STD, LOW, HIGH) if facts.blend.spreads else ()))
-    names = [f"{kind}_{name}" for name in facts.targets for kind in kinds] + [f"p_{name}" for name in facts.classes]
+    if facts.labels:
+        pairs = zip(facts.targets, facts.labels, strict=True)
+        names = [column for name, labels in pairs for column in (f"predicted_{name}", _share_name(name, labels))]
+    else:
+        kinds = ("predicted", *((STD, LOW, HIGH) if facts.blend.spreads else ()))
+        names = [f"{kind}_{name}" for name in facts.targets for kind in kinds]
+        names += [f"p_{name}" for name in facts.classes]
     return [*names, *([SIMILARITY] if fitted.known is not None else []), REASON]
+
+
+def _share_name(target: str, labels: Sequence[str]) -> str:
+    """The column of the probability of a target's second class, which is named where it is more than yes, true or 1."""
+    return f"p_{target}" if are_truth(labels) else f"p_{target}_{labels[1]}"
 
 
 def _check_names(source: Source, added: Sequence[str]) -> None:
@@ -161,8 +172,11 @@ def _make_parts(
     added = answer_names(fitted)
     names = [*source.names, *added]
     number = "double" if fitted.dtype == torch.float64 else "number"
-    labels = [None] if fitted.facts.classes else []
-    types = [*source.types, *labels, *[number] * (len(added) - len(labels) - 1), None]
+    if fitted.facts.labels:
+        own = [None, number] * len(fitted.facts.labels)
+    else:
+        own = [None] if fitted.facts.classes else []
+    types = [*source.types, *own, *[number] * (len(added) - len(own) - 1), None]
     with _featurisers(workers, source.num_rows) as pool:
         try:
             for number, chunk, future in _ahead(fitted, source, parts, pool, AHEAD * workers):
@@ -245,7 +259,12 @@ def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequen
     """Columns as `answer_names` lists them. float32 prints shortly."""
     facts, values = fitted.facts, answer.values.numpy()
     columns: list[Sequence[Any]] = [list(column) for column in values.T]
-    if facts.classes:
+    if facts.labels:
+        named = [
+            [labels[int(share > 0.5)] for share in column] for labels, column in zip(facts.labels, columns, strict=True)
+        ]
+        columns = [column for pair in zip(named, columns, strict=True) for column in pair]
+    elif facts.classes:
         columns.insert(0, [facts.classes[place] for place in values.argmax(axis=1)])
     elif answer.errors is not None:
         kinds = (values, *(part.astype(values.dtype) for part in (answer.std, *answer.interval(coverage))))

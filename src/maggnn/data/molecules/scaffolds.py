@@ -38,7 +38,7 @@ def scaffold_parts(canonical: Sequence[str], classes: np.ndarray | None = None, 
     brings: molecules, and of each class its share. So neither the order of the rows nor a class decides.
 
     Args:
-        classes: of each molecule, [G]; None for numbers.
+        classes: of each molecule, or another stratum of which every part gets its share, [G]; None for one of all.
         seed: of the shuffle; equal seeds give equal parts.
     """
     groups: dict[str, list[int]] = {}

@@ -16,6 +16,7 @@ import torch
 
 from maggnn.data.molecules.atom_features import DEFAULT
 from maggnn.data.molecules.rows import Record, RowTable, open_table
+from maggnn.data.molecules.several_targets import strata
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
@@ -29,8 +30,8 @@ PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 HELD_OUT = 0.1
 """Share of the molecules that val and test get each where the table does not say."""
 
-Deal = Callable[[Sequence[str], np.ndarray | None], list[str]]
-"""The part of each molecule, from their canonical SMILES and their classes [G] (None for numbers)."""
+Deal = Callable[[Sequence[str], np.ndarray], list[str]]
+"""The part of each molecule, from their canonical SMILES and the strata [G] of which each part gets its share."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,13 @@ def read_table(
     on_row: Callable[[int], None] | None = None,
     task: str | TargetKind = "auto",
     deal: Deal | None = None,
+    partial: bool = False,
 ) -> PackedTable:
     """Featurise and pack a table with a header, a .csv or a .parquet.
 
-    Classes are stored as integers, the places of their labels in `target.classes`, numbers as floats. One column gives
-    y [G], several [G, columns]. Molecules in more than one part of the split cause a `DuplicateWarning`.
+    Classes are stored as integers, the places of their labels in `target.classes`, numbers as floats, several columns
+    of two classes as 0.0 and 1.0. One column gives y [G], several [G, columns]. Molecules in more than one part of the
+    split cause a `DuplicateWarning`.
 
     Args:
         path: the table.
@@ -81,20 +84,21 @@ def read_table(
         on_row: told the number of rows dealt with.
         task: "auto", "classification" or "regression" (see `target_kind`), or what the targets are known to be.
         deal: instead of a random split.
+        partial: keep rows that have some of several targets; the others are NaN.
     """
     table = open_table(path)
     columns = _columns(table, smiles_column, target_columns, split_column)
     kind = task if isinstance(task, TargetKind) else target_kind(path, target_columns, task)
-    reading = _Reading(table, columns, kind)
+    reading = _Reading(table, columns, kind, partial)
     stream = featurise_all(reading.smiles(), features, workers)
     arrays = pack(reading.molecules(stream, on_row or (lambda _: None)))
     y = _y(np.array(reading.targets), kind)
     if split_column is not None:
         parts = reading.parts
     elif deal is not None:
-        parts = deal(reading.canonical, y if kind.classes else None)
+        parts = deal(reading.canonical, strata(y))
     else:
-        parts = _random_parts(y if kind.classes else np.zeros(len(y), dtype=int), seed)
+        parts = _random_parts(strata(y), seed)
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
     arrays |= smallest(ids) | {"y": _stored(y)}
@@ -124,8 +128,8 @@ class _Columns:
 class _Reading:
     """The rows of a table on their way: those sent to be featurised wait in `sent` for their molecule."""
 
-    def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind) -> None:
-        self.table, self.columns, self.kind = table, columns, kind
+    def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind, partial: bool) -> None:
+        self.table, self.columns, self.kind, self.partial = table, columns, kind, partial
         self.num_rows = 0
         self.errors: list[RowError] = []
         self.sent: deque[_Row] = deque()
@@ -138,7 +142,7 @@ class _Reading:
         for record in self.table.records():
             self.num_rows += 1
             try:
-                row = _row(record, self.columns, self.kind)
+                row = _row(record, self.columns, self.kind, self.partial)
             except InputError as error:
                 smiles = record.cells[self.columns.smiles] if self.columns.smiles < len(record.cells) else ""
                 self.errors.append(RowError(record.line, smiles, str(error)))
@@ -187,11 +191,11 @@ def _columns(table: RowTable, smiles_column: str, target_columns: Sequence[str],
     )
 
 
-def _row(record: Record, columns: _Columns, kind: TargetKind) -> _Row:
+def _row(record: Record, columns: _Columns, kind: TargetKind, partial: bool) -> _Row:
     if record.reason:
         raise InputError(record.reason)
     cells = record.cells
-    targets = tuple(kind.value(name, cells[place]) for name, place in columns.targets.items())
+    targets = kind.values(list(columns.targets), [cells[place] for place in columns.targets.values()], partial)
     part = "" if columns.split is None else _part(cells[columns.split])
     return _Row(record.line, cells[columns.smiles], targets, part)
 
@@ -204,7 +208,7 @@ def _part(text: str) -> str:
 
 
 def _random_parts(classes: np.ndarray, seed: int) -> list[str]:
-    """A part for each molecule, in which every class [G] has its share; equal seeds give equal parts."""
+    """A part for each molecule, in which every class or stratum [G] has its share; equal seeds give equal parts."""
     count = len(classes)
     held_out = round(HELD_OUT * count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).argsort().numpy()

@@ -1,14 +1,14 @@
 """What a target column holds: numbers to predict or classes, by rules that every command shares.
 
-    missing     an empty cell, and NA, N/A, n.a., NaN, null, None, nil, ?, <NA>, #N/A, #NA in any case; such rows are
-                left out
+    missing     an empty cell, and NA, N/A, n.a., NaN, null, None, nil, ?, <NA>, #N/A, #NA in any case; a row is left
+                out where all of its targets are missing
     truth       true/false, t/f, yes/no, y/n in any case and 1/0 are two classes, however they are mixed
     numbers     with a decimal point, within float32's range; 1.0 is the class 1
 
 `target_kind` looks at the whole column. Left to itself ("auto") it takes for classes what is truth values, the whole
 numbers 0, 1, ... (at most 20 of them) or text, and for numbers what is numbers. It stops, with the choice to make,
 where a column can be read in two ways: few whole numbers that do not start at 0, numbers mixed with text, labels that
-differ only in case, decimal commas, dates.
+differ only in case, decimal commas, dates. Several columns hold either two classes each or numbers all of them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import numpy as np
 
 from maggnn.data.molecules.rows import open_table
 from maggnn.errors import InputError
+from maggnn.graphs.batch import Task
 
 TaskChoice = Literal["auto", "classification", "regression"]
 
@@ -39,6 +40,9 @@ MOST_CLASSES = 20
 
 MOST_LABELS = 100
 """More classes than that are taken for a mistake."""
+
+MOST_NAMED = 3
+"""Columns that a message names."""
 
 LONGEST_LABEL = 200
 """Characters: a longer one is taken for a mistake."""
@@ -56,7 +60,8 @@ class TargetKind:
     """What the targets are.
 
     Attributes:
-        classes: their labels in order; empty for numbers.
+        classes: of one column of classes, their labels in order; else empty.
+        labels: of several columns of two classes, the labels of each; else empty.
         why: what they were taken for, and why, in one line.
         guessed: whether nobody said what they are.
     """
@@ -64,31 +69,57 @@ class TargetKind:
     classes: tuple[str, ...] = ()
     why: str = ""
     guessed: bool = False
+    labels: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def task(self) -> Literal["classification", "regression"]:
+    def task(self) -> Task:
+        if self.labels:
+            return "multilabel"
         return "classification" if self.classes else "regression"
 
+    def values(self, names: Sequence[str], texts: Sequence[str], partial: bool = False) -> tuple[float, ...]:
+        """The cells of a row as numbers: their own, or the places of their classes.
+
+        Args:
+            names: of the columns.
+            texts: a cell for each.
+            partial: give NaN for a missing cell as long as another one is there; else it is an error.
+        """
+        missing = [is_missing(text) for text in texts]
+        if all(missing) or (any(missing) and not partial):
+            place = missing.index(True)
+            what = (
+                f"target {names[place]!r} is missing" if len(names) == 1 or not all(missing) else "no target is known"
+            )
+            raise InputError(what + (f" ({texts[place].strip()})" if texts[place].strip() else ""))
+        return tuple(
+            math.nan if gone else self._value(place, name, text)
+            for place, (name, text, gone) in enumerate(zip(names, texts, missing, strict=True))
+        )
+
     def value(self, name: str, text: str) -> float:
-        """A cell of column `name` as a number: its own, or the place of its class."""
-        if is_missing(text):
-            raise InputError(f"target {name!r} is missing" + (f" ({text.strip()})" if text.strip() else ""))
-        if self.classes:
-            return float(self._place(name, text))
+        """A cell of the only column."""
+        return self.values([name], [text])[0]
+
+    def _value(self, place: int, name: str, text: str) -> float:
+        classes = self.labels[place] if self.labels else self.classes
+        if classes:
+            return float(_class_place(classes, name, text))
         value = as_number(text)
         if value is None or abs(value) > LARGEST:
             raise InputError(f"target {name!r} is {_short(text)!r}, not a number")
         return value
 
-    def _place(self, name: str, text: str) -> int:
-        label = label_of(text)
-        if label in self.classes:
-            return self.classes.index(label)
-        truth = TRUTH.get(label.casefold())
-        if truth is not None and _are_truth(self.classes):
-            return truth
-        listed = ", ".join(self.classes[:MOST_CLASSES])
-        raise InputError(f"target {name!r} is {_short(text)!r}, not one of the classes {listed}")
+
+def _class_place(classes: Sequence[str], name: str, text: str) -> int:
+    label = label_of(text)
+    if label in classes:
+        return list(classes).index(label)
+    truth = TRUTH.get(label.casefold())
+    if truth is not None and are_truth(classes):
+        return truth
+    listed = ", ".join(classes[:MOST_CLASSES])
+    raise InputError(f"target {name!r} is {_short(text)!r}, not one of the classes {listed}")
 
 
 @dataclass
@@ -141,20 +172,17 @@ def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> Targe
     if task not in get_args(TaskChoice):
         raise InputError(f"--task is {task!r}: give {', '.join(get_args(TaskChoice))}")
     _check_named(path, targets)
-    if len(targets) > 1 and task == "classification":
-        raise InputError(f"{path}: {len(targets)} target columns of classes: one is possible")
     columns = _read_columns(path, targets)
+    if len(columns) > 1 and task == "classification":
+        labels = tuple(_two_classes(column) for column in columns)
+        return TargetKind((), f"{_named(targets)} two classes each, as --task says", labels=labels)
     if task == "classification":
         return TargetKind(_classes(columns[0]), f"column {targets[0]!r} holds classes, as --task says")
     for column in columns:
         _check_notation(column, ", or give --task classification if they are labels")
     if task == "regression":
         return TargetKind((), f"{_named(targets)} numbers, as --task says")
-    if len(columns) > 1:
-        for column in columns:
-            _check_all_numbers(column)
-        return TargetKind((), f"{_named(targets)} taken for numbers: only one column can hold classes", guessed=True)
-    return _guessed(columns[0])
+    return _several(targets, columns) if len(columns) > 1 else _guessed(columns[0])
 
 
 def _check_named(path: Path, targets: Sequence[str]) -> None:
@@ -166,8 +194,40 @@ def _check_named(path: Path, targets: Sequence[str]) -> None:
 
 
 def _named(targets: Sequence[str]) -> str:
-    names = ", ".join(map(repr, targets))
-    return f"column {names} holds" if len(targets) == 1 else f"columns {names} hold"
+    names = ", ".join(map(repr, targets[:MOST_NAMED]))
+    rest = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
+    return f"column {names} holds" if len(targets) == 1 else f"columns {names}{rest} hold"
+
+
+def _several(targets: Sequence[str], columns: Sequence[_Column]) -> TargetKind:
+    """Two classes in every column, or numbers in every one."""
+    for column in columns:
+        if len(column.counts) < 2:
+            found = next(iter(column.counts), None)
+            what = "no value" if found is None else f"only the value {_short(found)!r}"
+            raise InputError(f"{column.where} holds {what}: there is nothing to learn, so leave it out")
+    kinds = [_guessed(column) for column in columns]
+    if not any(kind.classes for kind in kinds):
+        return TargetKind((), f"{_named(targets)} numbers", guessed=True)
+    classes = next(place for place, kind in enumerate(kinds) if kind.classes)
+    numbers = next((place for place, kind in enumerate(kinds) if not kind.classes), None)
+    if numbers is not None:
+        raise InputError(
+            f"{columns[classes].where} looks like classes and column {targets[numbers]!r} like numbers: fit each kind "
+            "in a model of its own, or give --task regression to take all for numbers"
+        )
+    labels = tuple(_two_classes(column) for column in columns)
+    return TargetKind((), f"{_named(targets)} two classes each", True, labels)
+
+
+def _two_classes(column: _Column) -> tuple[str, ...]:
+    classes = _classes(column)
+    if len(classes) > 2:
+        raise InputError(
+            f"{column.where} has {len(classes)} classes: several targets must have two each; fit this one in a model "
+            "of its own, or give --task regression if its values are numbers"
+        )
+    return classes
 
 
 def _read_columns(path: Path, targets: Sequence[str]) -> list[_Column]:
@@ -294,7 +354,7 @@ def _all_truth(labels: Iterable[str]) -> bool:
     return all(label.casefold() in TRUTH for label in labels)
 
 
-def _are_truth(classes: Sequence[str]) -> bool:
+def are_truth(classes: Sequence[str]) -> bool:
     """Whether classes are one false and one true, in this order."""
     return [TRUTH.get(label.casefold()) for label in classes] == [0, 1]
 
@@ -302,7 +362,7 @@ def _are_truth(classes: Sequence[str]) -> bool:
 def _truth_names(found: Iterable[str]) -> tuple[str, ...]:
     """The names of the truth values that occur: the column's own where it has one of each, else false and true."""
     labels = {label.casefold() for label in found}
-    if len(labels) == 2 and _are_truth(sorted(labels, key=TRUTH.__getitem__)):
+    if len(labels) == 2 and are_truth(sorted(labels, key=TRUTH.__getitem__)):
         return tuple(sorted(labels, key=TRUTH.__getitem__))
     values = sorted({TRUTH[label] for label in labels})
     return tuple(labels) if len(labels) == 1 else tuple(("false", "true")[value] for value in values)

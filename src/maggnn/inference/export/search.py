@@ -74,7 +74,8 @@ class ExportedSearch(nn.Module):
         if not agent.tuple_order:  # nothing is marked, so nothing is drawn
             tuples = num_nodes.new_zeros(num_nodes.shape[0], agent.num_tuples, 0)
         outputs = self.model(graphs, tuples, ties="first")
-        return outputs.double().softmax(dim=-1).float() if self.model.task == "classification" else outputs
+        # A regression's outputs are in the targets' own units already.
+        return outputs if self.model.task == "regression" else self.model.answers(outputs, graphs).float()
 
 
 class Familiar(nn.Module):

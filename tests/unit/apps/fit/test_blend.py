@@ -32,6 +32,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.scaffolds import scaffold
 from maggnn.data.own_file import official_split
+from maggnn.graphs.batch import Task
 
 RINGS = ["", "c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCNC1", "c1ccoc1"]
 
@@ -57,13 +58,17 @@ def rows(kind: str, count: int = 300) -> np.ndarray:
     return x
 
 
+def task_of(classes: int) -> Task:
+    return "classification" if classes else "regression"
+
+
 @cache
 def learned(kind: str, classes: int) -> tuple[Trees, np.ndarray, np.ndarray]:
     """Trees as arrays, rows, and what scikit-learn answers for them."""
     x = rows(kind)
     score = np.nan_to_num(x[:, :5]) @ np.array([1.0, 2.1, 3.3, 4.7, 6.1]) + (0.0 if classes else 1000.0)
     y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes)) if classes else score[:, None]
-    task = baselines.TreeTask(kind, x[:200], y[:200], classes, 0, 10)
+    task = baselines.TreeTask(kind, x[:200], y[:200], task_of(classes), classes or 1, 0, 10)
     forests = {0: RandomForestRegressor(10, max_features=0.1, min_samples_leaf=2, random_state=0)}
     boostings = {0: HistGradientBoostingRegressor(random_state=0)}
     if kind == baselines.FOREST:
@@ -80,12 +85,12 @@ def learned(kind: str, classes: int) -> tuple[Trees, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("kind", [baselines.FOREST, baselines.BOOSTING])
 def test_trees_answer_as_scikit_learn_does_whatever_the_chunks(kind, classes):
     trees, x, expected = learned(kind, classes)
-    answers = baselines.tree_answers(kind, trees, x, 1, bool(classes))[0]
+    answers = baselines.tree_answers(kind, trees, x, 1, task_of(classes))[0]
     assert np.abs(answers - expected).max() < 1e-6
     both = baselines.joined([trees, trees])
-    twice = baselines.tree_answers(kind, both, x, 2, bool(classes))
+    twice = baselines.tree_answers(kind, both, x, 2, task_of(classes))
     assert np.array_equal(twice[0], answers) and np.array_equal(twice[1], answers)
-    singly = [baselines.tree_answers(kind, both, row[None], 2, bool(classes))[0, 0] for row in x[:20]]
+    singly = [baselines.tree_answers(kind, both, row[None], 2, task_of(classes))[0, 0] for row in x[:20]]
     assert np.array_equal(np.stack(singly), answers[:20])
 
 
@@ -115,7 +120,7 @@ def test_every_row_but_the_tests_is_in_one_fold_with_its_twins():
     names = [*SMILES, *SMILES[:10]]
     y = np.arange(70) % 2
     used = np.arange(65)
-    folds = deal_folds(used, y, True, 5, 0, names)
+    folds = deal_folds(used, y, "classification", 5, 0, names)
     assert folds is not None and folds.count == 5
     assert (folds.fold[65:] == -1).all() and sorted(set(folds.fold[:65])) == [0, 1, 2, 3, 4]
     for number in range(5):
@@ -127,7 +132,7 @@ def test_every_row_but_the_tests_is_in_one_fold_with_its_twins():
 def test_scaffolds_stay_in_a_fold_and_large_ones_do_not_count():
     rings = [f"{'C' * (1 + number % 3)}C1{'C' * (2 + number // 3)}C1" for number in range(60)]
     names = [*["CCO" + "C" * number for number in range(30)], *rings]
-    folds = deal_folds(np.arange(90), np.zeros((90, 1)) + np.arange(90)[:, None], False, 3, 0, names, True)
+    folds = deal_folds(np.arange(90), np.zeros((90, 1)) + np.arange(90)[:, None], "regression", 3, 0, names, True)
     assert folds is not None
     assert not folds.counted[:30].any() and folds.counted[30:].all()
     for name in {scaffold(text) for text in rings}:
@@ -138,10 +143,10 @@ def test_scaffolds_stay_in_a_fold_and_large_ones_do_not_count():
 def test_folds_are_fewer_where_a_class_is_rare_and_none_where_there_are_no_two():
     y = np.zeros(60, dtype=int)
     y[:3] = 1
-    folds = deal_folds(np.arange(60), y, True, 5, 0)
+    folds = deal_folds(np.arange(60), y, "classification", 5, 0)
     assert folds is not None and folds.count == 3
     y[1:3] = 0
-    assert deal_folds(np.arange(60), y, True, 5, 0) is None
+    assert deal_folds(np.arange(60), y, "classification", 5, 0) is None
 
 
 @pytest.mark.parametrize("classify", [False, True])
@@ -218,7 +223,7 @@ def fitted() -> FittedModel:
     """A blend of all three parts, each with two models."""
     packed = replace(packed_inputs(SMILES)[0], y=torch.from_numpy(OXYGENS).float()[:, None])
     dataset = Dataset("mine", packed, "regression", 1, official_split, metric="mae")
-    folds = deal_folds(np.arange(60), OXYGENS[:, None], False, 2, 0, SMILES)
+    folds = deal_folds(np.arange(60), OXYGENS[:, None], "regression", 2, 0, SMILES)
     assert folds is not None
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=3)
     fitted, held_out, _ = fit_blend(dataset, Facts("smiles", "regression", "mol"), config, folds, SMILES)
@@ -305,7 +310,7 @@ def test_a_changed_folder_of_a_blend_is_refused(fitted, tmp_path):
 def test_members_trained_side_by_side_are_those_trained_in_turn(tmp_path):
     packed = replace(packed_inputs(SMILES)[0], y=torch.from_numpy(OXYGENS).float()[:, None])
     dataset = Dataset("mine", packed, "regression", 1, official_split, metric="mae")
-    folds = deal_folds(np.arange(60), OXYGENS[:, None], False, 3, 0, SMILES)
+    folds = deal_folds(np.arange(60), OXYGENS[:, None], "regression", 3, 0, SMILES)
     assert folds is not None
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=4)
     given, found = Facts("smiles", "regression", "mol"), []

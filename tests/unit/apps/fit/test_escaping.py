@@ -55,11 +55,12 @@ def test_a_card_of_hostile_names(tmp_path, task):
     facts = Facts("smiles", task, "ogb", HOSTILE[1], targets, classes, "accuracy" if classes else "mae", {"train": 1})
     answers = torch.tensor([[0.2, 0.8], [0.6, 0.4]])
     y = torch.tensor([0, 1]) if classes else answers
+    each = {} if classes else {name: {model_card.OWN: score} for name in HOSTILE}
     spread = Spread((0.1, 0.0, 0.0), 1.0, tuple(np.linspace(0, 3, 99)))
     answer = Answer(answers, None if classes else np.ones((2, 2)), None, () if classes else (spread, spread))
     parts = {model_card.OWN: model_card.Part(None, 1.0)}
     metrics = reports(facts, y.numpy(), {model_card.OWN: answers.numpy()})
-    test = model_card.Test(answer, y, {model_card.OWN: score}, metrics, parts)
+    test = model_card.Test(answer, y, {model_card.OWN: score}, metrics, each, parts)
     balance = {"train": dict.fromkeys(classes, 1)} if classes else {}
     origin = Origin(f"{HOSTILE[0]}.csv", "random", 2, 0, 0, 1.0, f"column {HOSTILE[0]}", balance)
     write_card(tmp_path, facts, origin, test)

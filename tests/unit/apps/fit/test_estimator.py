@@ -338,7 +338,7 @@ def test_inputs_that_allow_strings_alone(X):
         (MagClassifier, [0, 1, np.nan] * 4, r"y\[2\] is nan"),
         (MagClassifier, ["a", None] * 6, r"y\[1\] is None"),
         (MagClassifier, ["a", 1] * 6, None),
-        (MagClassifier, np.zeros((12, 2)), "y should be a 1d array"),
+        (MagClassifier, np.zeros((12, 2)), r"y\[:, 0\] has the one class"),
         (MagRegressor, [0.0, 1.0, np.nan] * 4, r"y\[2\] is nan"),
         (MagRegressor, [[0.0, np.inf]] * 12, r"y\[0, 1\] is inf"),
         (MagRegressor, [1e300] * 12, r"y\[0\] is 1e\+300"),
@@ -392,18 +392,18 @@ def test_graphs_of_another_kind_than_those_learned_from(regressor):
 
 def test_a_share_of_each_class_is_held_out():
     y = torch.tensor([0] * 100 + [1] * 100 + [2])
-    split = module._held_out(y, "classification", 0.2, seed=0)
+    split = module._held_out(y, 0.2, seed=0)
     assert y[split.val].bincount().tolist() == [20, 20]
     assert torch.cat([split.train, split.val]).sort().values.tolist() == list(range(201))
-    assert torch.equal(split.val, module._held_out(y, "classification", 0.2, seed=0).val)
-    assert not torch.equal(split.val, module._held_out(y, "classification", 0.2, seed=1).val)
+    assert torch.equal(split.val, module._held_out(y, 0.2, seed=0).val)
+    assert not torch.equal(split.val, module._held_out(y, 0.2, seed=1).val)
 
 
 def test_too_few_to_hold_out_are_learned_from():
     few = torch.zeros(50, 1)
-    assert len(module._held_out(few, "regression", 0.2, seed=0).val) == 0
-    assert len(module._held_out(few, "regression", 0.4, seed=0).val) == 20
-    assert len(module._held_out(few, "regression", 0.0, seed=0).val) == 0
+    assert len(module._held_out(few, 0.2, seed=0).val) == 0
+    assert len(module._held_out(few, 0.4, seed=0).val) == 20
+    assert len(module._held_out(few, 0.0, seed=0).val) == 0
 
 
 def test_weights_are_chosen_by_the_validation_part():

@@ -5,6 +5,7 @@ Shapes: answers [rows, out], y [rows, ...]; R draws.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,9 @@ class Judged:
 
 
 def judge(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> Judged:
-    """The metric of probabilities or values on their rows."""
+    """The metric of probabilities or values on their rows; of several targets the mean over those with a score."""
+    if y.is_floating_point():
+        return mean_of_targets(judge_targets(answers, y, metric, seed))
     value = float(score(answers, y, metric))
     rng = np.random.default_rng(seed)
     draws = []
@@ -41,3 +44,63 @@ def judge(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> Judged:
         one_sided = metric == "auroc" and len(drawn.unique()) < 2
         draws.append(np.nan if one_sided else float(score(answers[ids], drawn, metric)))
     return Judged(value, np.array(draws))
+
+
+def judge_targets(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> list[Judged]:
+    """The metric of each target, each on the rows where it is known; NaN where it cannot be judged.
+
+    All targets see the same draws, which are counts of rows: a draw then costs a product instead of a sort.
+
+    Shapes:
+        answers: [rows, targets]; y: [rows, targets] or [rows], NaN where a value is missing.
+    """
+    values, true = answers.double().numpy(), y.reshape(len(y), -1).double().numpy()
+    rng, count = np.random.default_rng(seed), len(true)
+    drawn = np.stack([np.bincount(rng.integers(count, size=count), minlength=count) for _ in range(DRAWS)])
+    weights = np.concatenate([np.ones((1, count)), drawn])  # [1 + R, rows]
+    scores = _areas if metric == "auroc" else _errors
+    judged = []
+    for said, own in zip(values.T, true.T, strict=True):
+        known = ~np.isnan(own)
+        found = scores(said[known], own[known], weights[:, known]) if np.isfinite(said).all() else None
+        judged.append(Judged(np.nan, np.full(DRAWS, np.nan)) if found is None else Judged(float(found[0]), found[1:]))
+    return judged
+
+
+def mean_of_targets(judged: Sequence[Judged]) -> Judged:
+    """The mean score over targets, and over targets of each draw; NaN where an answer is not finite or none counts."""
+    known = [entry for entry in judged if np.isfinite(entry.value)]
+    if not known:
+        return Judged(np.nan, np.full(DRAWS, np.nan))
+    draws = np.stack([entry.draws for entry in known])
+    counts = np.isfinite(draws).sum(axis=0)
+    means = np.where(counts > 0, np.nansum(draws, axis=0) / np.maximum(counts, 1), np.nan)
+    return Judged(float(np.mean([entry.value for entry in known])), means)
+
+
+def judged_singly(
+    methods: Mapping[str, Tensor], y: Tensor, names: Sequence[str], metric: Metric
+) -> dict[str, dict[str, Judged]]:
+    """What each method scores for each target: {target: {method: score}}."""
+    found = {method: judge_targets(answers, y, metric) for method, answers in methods.items()}
+    return {name: {method: judged[place] for method, judged in found.items()} for place, name in enumerate(names)}
+
+
+def _errors(said: np.ndarray, true: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Mean absolute errors of draws with row counts [R, rows], [R]."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return weights @ np.abs(said - true) / weights.sum(axis=1)
+
+
+def _areas(said: np.ndarray, true: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Areas under the ROC curve, in percent, of draws with row counts [R, rows]; ties count half, [R]."""
+    _, place = np.unique(said, return_inverse=True)
+    values = int(place.max(initial=-1)) + 1
+    positive, negative = (
+        np.stack([np.bincount(place, row * mask, minlength=values) for row in weights])
+        for mask in (true == 1, true == 0)
+    )  # [R, values] each
+    below = np.cumsum(negative, axis=1) - negative
+    pairs = positive.sum(axis=1) * negative.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return 100 * (positive * (below + negative / 2)).sum(axis=1) / pairs

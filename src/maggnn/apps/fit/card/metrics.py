@@ -207,21 +207,6 @@ def best_threshold(true: np.ndarray, probability: np.ndarray, known: np.ndarray 
     return float(np.clip(thresholds[int(np.argmax(true_rate - false_rate))], 0.0, 1.0))
 
 
-def best_thresholds(true: np.ndarray, probabilities: np.ndarray) -> tuple[float, ...]:
-    """The threshold of the one target of two classes; none for more classes, or where scikit-learn is not installed.
-
-    Shapes:
-        true: [n]
-        probabilities: [n, C]
-    """
-    if probabilities.shape[1] != 2:
-        return ()
-    try:
-        return (best_threshold(true, probabilities[:, 1]),)
-    except ImportError:
-        return ()
-
-
 def with_intervals(
     true: np.ndarray,
     answers: np.ndarray,

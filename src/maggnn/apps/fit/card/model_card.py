@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +13,16 @@ from torch import Tensor
 
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, with_interval
 from maggnn.apps.fit.card.metrics import limits
 from maggnn.apps.fit.card.reported import FILE as METRICS
-from maggnn.apps.fit.card.reported import TargetReport, class_rows, labels, metric_rows, threshold_words
+from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
+from maggnn.apps.fit.card.target_lines import known_lines, target_lines
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
+from maggnn.data.molecules.several_targets import Known
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
 OWN = "this model"
@@ -27,9 +30,6 @@ PARTS = {NETWORK: "its MAG-GNN networks", **{name: f"its {words}" for name, word
 UNITS = {"auroc": "ROC-AUC", "accuracy": "accuracy", "mae": "mean absolute error"}
 MOST_NAMES = 20
 """Classes whose names fit beside a picture."""
-
-LONGEST_NAME = 100
-"""Of a column or a class, in the card."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Test:
     y: Tensor
     judged: Mapping[str, Judged]
     metrics: Mapping[str, TargetReport]
+    judged_targets: Mapping[str, Mapping[str, Judged]]
     parts: Mapping[str, Part]
 
     @property
@@ -67,7 +68,8 @@ class Origin:
 
     Attributes:
         target: what the target column was taken for, and why.
-        balance: how many molecules of each class each part has; empty for numbers.
+        balance: how many molecules of each class each part has; empty for numbers and for several targets.
+        known: of several targets, how many values each part has; else empty.
     """
 
     table: str
@@ -78,6 +80,7 @@ class Origin:
     seconds: float
     target: str
     balance: Mapping[str, Mapping[str, int]]
+    known: Mapping[str, Mapping[str, Known]] = field(default_factory=dict)
 
 
 def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
@@ -85,8 +88,11 @@ def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
     if test.answer.errors is None:
         return None
     low, high = test.answer.interval(coverage)
-    inside = (low <= test.true) & (test.true <= high)
-    share, rows, z = float(inside.mean()), len(inside), 1.96
+    known = ~np.isnan(test.true)
+    if not known.any():
+        return None
+    inside = ((low <= test.true) & (test.true <= high))[known]
+    share, rows, z = float(inside.mean()), int(known.any(axis=1).sum()), 1.96
     middle, reach = share + z**2 / (2 * rows), z * math.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
     scale = 1 + z**2 / rows
     return {"wanted": coverage, "share": share, "low": (middle - reach) / scale, "high": (middle + reach) / scale}
@@ -126,33 +132,16 @@ def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
         waiting.write_text(_text(facts, origin, test), encoding="utf-8")
 
 
-def number(value: float, metric: str) -> str:
-    """A score as the card writes it; those in percent as shares, as people report them."""
-    return f"{value:.4g}" if metric == "mae" else f"{value / 100:.3f}"
-
-
-def with_interval(judged: Judged, metric: str) -> str:
-    """A score and where it may lie."""
-    low, high = judged.interval
-    return f"{number(judged.value, metric)} ({number(low, metric)} to {number(high, metric)})"
-
-
-def plain(text: str) -> str:
-    """A name of the user's as Markdown that shows it as it is: no markup, no HTML, no formula of a spreadsheet."""
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    line = line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"[\\`*\[\]|#~!${}=]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+@]|:(?=//)", r"\\\g<0>", line)
-
-
 def _code(text: str) -> str:
     """A name as code, where nothing in it can end the code."""
     return f"`{text}`" if re.fullmatch(r"[\w .,:/()+-]+", text) and len(text) <= LONGEST_NAME else plain(text)
 
 
 def _text(facts: Facts, origin: Origin, test: Test) -> str:
-    what = " and ".join(map(plain, labels(facts)))
+    few = len(facts.targets) <= MOST_REPORTS
+    what = " and ".join(map(plain, labels(facts))) if few else f"{len(facts.targets)} targets"
     kind = f"one of {len(facts.classes)} classes: {_listed(facts.classes)}" if facts.classes else "numbers"
+    kind = "two classes each" if facts.labels else kind
     lines = [
         f"# {what} of molecules",
         "",
@@ -169,10 +158,12 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     ]
     if origin.num_shared:
         lines.append(f"- Beware: {origin.num_shared} molecules are in more than one part, so the test is too kind.")
-    lines += _balance(origin.balance)
+    lines += [*_balance(origin.balance), *known_lines(facts, origin.known)]
     lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric), ""]
-    for report in test.metrics.values():
-        lines += _metrics(facts, report)
+    lines += target_lines(facts, test.judged_targets)
+    if len(test.metrics) <= MOST_REPORTS:
+        for report in test.metrics.values():
+            lines += _metrics(facts, report)
     lines += [
         f"The 95 % intervals of scores come from drawing the {len(test.y)} test rows anew (bootstrap). Test rows were",
         f"used for neither training nor model selection. All metrics are also in `{METRICS}`.",
@@ -238,7 +229,7 @@ def _uncertainty(facts: Facts, test: Test) -> list[str]:
             f"{100 * found['share']:.1f} % of the true values of the test part",
             f"(95 % interval of that share: {100 * found['low']:.1f} to {100 * found['high']:.1f} %).",
         ]
-    if blend.temperatures:
+    if blend.temperatures or any(target.temperatures for target in blend.targets):
         lines.append("Probabilities were calibrated out of fold, on rows that a model did not learn from.")
     if test.answer.similarity is not None and len(test.answer.similarity):
         near = np.median(test.answer.similarity)

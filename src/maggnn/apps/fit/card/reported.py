@@ -1,6 +1,6 @@
 """All metrics of every method and target, computed once: tables of the card, `metrics.json`, and what commands print.
 
-Shapes: n rows, O outputs (targets of a regression, classes of a classifier).
+Shapes: n rows, O outputs (targets of numbers or of two classes each, classes of a single target).
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from maggnn.apps.fit.fitted import Facts
 from maggnn.data.files import whole_file
 
 FILE = "metrics.json"
+
+MOST_REPORTS = 3
+"""Targets whose metrics all stand on the card, with intervals. Those of more targets are in the file alone."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +75,13 @@ def labels(facts: Facts) -> list[str]:
     return [label_of(name, unit) for name, unit in zip(facts.targets, units, strict=True)]
 
 
-def reports(
-    facts: Facts, true: np.ndarray, answers: Mapping[str, np.ndarray], known: np.ndarray | None = None
-) -> dict[str, TargetReport]:
+def reports(facts: Facts, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> dict[str, TargetReport]:
     """The metrics of all targets; none where scikit-learn is not installed.
 
     Args:
-        facts: Of the model: its task, targets, units, classes and threshold.
-        true: Numbers [n, targets] or classes [n].
+        facts: Of the model: its task, targets, units, classes and thresholds.
+        true: Numbers or second classes [n, targets], NaN where one is missing; or classes [n].
         answers: Values or probabilities of each method, [n, O]; the model itself first.
-        known: [n, targets], where targets are known; all if None.
 
     Returns:
         A report for each target, by its name.
@@ -90,56 +90,75 @@ def reports(
         import sklearn  # noqa: F401 (whether it is there)
     except ImportError:
         return {}
-    units = facts.units or ("",) * len(facts.targets)
+    if facts.task == "classification":
+        return {name: _of_classes(facts, name, true.astype(int), answers) for name in facts.targets}
+    true = true.reshape(len(true), -1)
     found = {}
-    for place, (name, unit) in enumerate(zip(facts.targets, units, strict=True)):
-        own_known = None if known is None else known[:, place]
-        if facts.task == "classification":
-            found[name] = _of_classes(facts, name, true.astype(int), answers, own_known)
-            continue
+    for place, name in enumerate(facts.targets):
         own = {method: values[:, place] for method, values in answers.items()}
-        metrics = _of_methods(true[:, place], own, number_metrics, own_known)
-        found[name] = TargetReport(label_of(name, unit), unit, "", math.nan, metrics)
+        make = _of_two_classes if facts.task == "multilabel" else _of_numbers
+        found[name] = make(facts, place, true[:, place], own)
     return found
 
 
-def _of_classes(
-    facts: Facts, name: str, true: np.ndarray, answers: Mapping[str, np.ndarray], known: np.ndarray | None
-) -> TargetReport:
+def _of_numbers(facts: Facts, place: int, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
+    """Of one target of numbers [n]; NaN where one is missing."""
+    name, unit = facts.targets[place], facts.units[place] if facts.units else ""
+    metrics = _of_methods(true, answers, number_metrics, ~np.isnan(true), intervals=_has_intervals(facts))
+    return TargetReport(label_of(name, unit), unit, "", math.nan, metrics)
+
+
+def _of_two_classes(facts: Facts, place: int, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
+    """Of one of several targets of two classes [n]; NaN where one is missing."""
+    known, threshold = ~np.isnan(true), threshold_of(facts, place)
+    judge = partial(two_class_metrics, threshold=threshold)
+    metrics = _of_methods(true, answers, judge, known, threshold, _has_intervals(facts))
+    share = float(true[known].mean()) if known.any() else math.nan
+    return TargetReport(facts.targets[place], "", facts.labels[place][1], share, metrics)
+
+
+def _has_intervals(facts: Facts) -> bool:
+    """A bootstrap of all metrics takes a second for each target."""
+    return len(facts.targets) <= MOST_REPORTS
+
+
+def _of_classes(facts: Facts, name: str, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
+    """Of the one target of a classifier [n]."""
     two = len(facts.classes) == 2
     threshold = threshold_of(facts) if two else None
     judge = partial(two_class_metrics, threshold=threshold_of(facts)) if two else class_metrics
     columns = {method: values[:, 1] for method, values in answers.items()} if two else answers
-    metrics = _of_methods(true, columns, judge, known, threshold)
+    metrics = _of_methods(true, columns, judge, threshold=threshold)
     own, said = next(iter(answers.items()))
     if np.isfinite(said).all():
-        each = per_class(true, said, threshold, known)
+        each = per_class(true, said, threshold)
         metrics[own] = replace(metrics[own], classes=dict(zip(facts.classes, each, strict=True)))
-    share = float((true if known is None else true[known]).mean()) if two else math.nan
+    share = float(true.mean()) if two else math.nan
     return TargetReport(name, "", facts.classes[1] if two else "", share, metrics)
 
 
-def threshold_of(facts: Facts) -> float:
+def threshold_of(facts: Facts, place: int = 0) -> float:
     """From which probability of the second of two classes on metrics take a row for it."""
-    return facts.blend.thresholds[0] if facts.blend.thresholds else USUAL_THRESHOLD
+    return facts.blend.thresholds[place] if facts.blend.thresholds else USUAL_THRESHOLD
 
 
 def _of_methods(
     true: np.ndarray,
     answers: Mapping[str, np.ndarray],
     metrics: Any,
-    known: np.ndarray | None,
+    known: np.ndarray | None = None,
     threshold: float | None = None,
+    intervals: bool = True,
 ) -> dict[str, Metrics]:
-    """Of each method; the first has intervals."""
+    """Of each method; the first has intervals, if asked for."""
     count = len(true) if known is None else int(known.sum())
     found: dict[str, Metrics] = {}
     for method, values in answers.items():
-        if found or not count:
+        if found or not count or not intervals:
             found[method] = Metrics(count, metrics(true, values, known=known), threshold=threshold)
             continue
-        said, intervals = with_intervals(true, values, metrics, known)
-        found[method] = Metrics(count, said, intervals, threshold=threshold)
+        said, limits = with_intervals(true, values, metrics, known)
+        found[method] = Metrics(count, said, limits, threshold=threshold)
     return found
 
 

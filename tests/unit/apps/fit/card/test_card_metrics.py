@@ -5,7 +5,6 @@ import pytest
 
 from maggnn.apps.fit.card.metrics import (
     best_threshold,
-    best_thresholds,
     class_metrics,
     number_metrics,
     per_class,
@@ -92,7 +91,6 @@ def test_the_threshold_has_the_best_balanced_accuracy_of_all():
     scores = [two_class_metrics(LABELS, LIKELY, value)["balanced_accuracy"] for value in (*LIKELY, 0.5)]
     assert two_class_metrics(LABELS, LIKELY, best)["balanced_accuracy"] == max(scores)
     assert best_threshold(np.ones(4, dtype=int), LIKELY[:4]) == 0.5
-    assert best_thresholds(LABELS, np.eye(3)[LABELS]) == ()
 
 
 def test_intervals_hold_the_value_and_narrow_with_rows():
@@ -108,7 +106,7 @@ def test_reports_of_targets_with_missing_values():
     known = np.ones((60, 2), dtype=bool)
     known[:20, 1] = False
     answers = {"this model": np.stack([SAID, SAID], axis=1), "other": np.zeros((60, 2))}
-    found = reports(facts, np.where(known, true, np.nan), answers, known)
+    found = reports(facts, np.where(known, true, np.nan), answers)
     assert found["a"].own.count == 60 and found["b"].own.count == 40
     assert found["b"].own.values == number_metrics(2 * TRUE[20:], SAID[20:])
     assert found["a"].label == "a (mg/L)" and metric_rows(found["a"])[0][0] == "RMSE (mg/L)"
@@ -127,6 +125,18 @@ def test_reports_of_classes_use_the_threshold_of_the_model():
     words = threshold_words(report, chosen=True)
     assert "at least 0.800 for yes" in words and "out of fold" in words
     assert "the usual one" in threshold_words(report, chosen=False)
+
+
+def test_reports_of_several_targets_of_two_classes():
+    blend = Blend(thresholds=(0.8, 0.3))
+    labels = (("no", "yes"), ("inactive", "active"))
+    facts = Facts("smiles", "multilabel", targets=("a", "b"), labels=labels, metric="auroc", blend=blend)
+    true = np.stack([LABELS, LABELS], axis=1).astype(float)
+    true[:10, 1] = np.nan
+    found = reports(facts, true, {"this model": np.stack([LIKELY, LIKELY], axis=1)})
+    assert found["a"].own.values == two_class_metrics(LABELS, LIKELY, 0.8)
+    assert found["b"].own.values == two_class_metrics(LABELS[10:], LIKELY[10:], 0.3)
+    assert (found["b"].own.count, found["b"].positive) == (len(LABELS) - 10, "active")
 
 
 def test_labels_do_not_say_a_unit_twice():

@@ -1,0 +1,108 @@
+"""Targets as Python hands them over: labels of one or several columns, or numbers, checked and numbered.
+
+In several columns a missing value is NaN or None; a row without any value, and a missing value of a single column, are
+refused.
+
+Shapes: n graphs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
+
+from maggnn.errors import InputError
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def has_columns(y: Any) -> bool:
+    """Whether y has two columns or more."""
+    shape = np.shape(y)
+    return len(shape) == 2 and shape[1] > 1
+
+
+def several_labels(y: Any, who: str) -> tuple[list[np.ndarray], Tensor]:
+    """The two labels of each column, sorted, and which of them each graph has, [n, targets]; NaN where it lacks one."""
+    _check_given(y, who)
+    table = np.asarray(y, dtype=object)
+    numbers = np.full(table.shape, np.nan, dtype=np.float32)
+    classes = []
+    for place, column in enumerate(table.T):
+        known = np.array([not _is_missing(label) for label in column])
+        labels, _ = class_numbers(column[known].tolist(), who, f"y[:, {place}]")
+        if len(labels) > 2:
+            raise InputError(f"y[:, {place}] has {len(labels)} classes: several columns must have two classes each")
+        numbers[known, place] = column[known] == labels[1]
+        classes.append(labels)
+    _check_rows(numbers)
+    return classes, torch.from_numpy(numbers)
+
+
+def class_numbers(y: Any, who: str, name: str = "y") -> tuple[np.ndarray, Tensor]:
+    """The labels that occur, sorted, and the number of each graph's, [n]."""
+    _check_given(y, who)
+    try:
+        column = column_or_1d(np.asarray(y), warn=True)
+        _check_not_missing(column)
+        check_classification_targets(column)
+        classes, numbers = np.unique(column, return_inverse=True)
+    except (ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{name} cannot be used as labels: {str(error).splitlines()[0]}") from error
+    if len(classes) < 2:
+        what = f"the one class {classes.tolist()[0]!r}" if len(classes) else "no labels"
+        raise InputError(f"{name} has {what}: a classifier needs at least two classes")
+    return classes, torch.from_numpy(numbers.astype(np.int64))
+
+
+def finite_numbers(y: Any, who: str) -> np.ndarray:
+    """Numbers, [n] or [n, targets]; in several columns NaN is a missing value, everything else is finite."""
+    _check_given(y, who)
+    try:
+        numbers = np.asarray(y, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
+    if not numbers.size:
+        raise InputError("y is empty: there is nothing to learn from")
+    if numbers.ndim not in (1, 2):
+        raise InputError(f"y has shape {numbers.shape}, expected [graphs] or [graphs, targets]")
+    bad = ~(np.abs(numbers) <= LARGEST)  # neither is NaN
+    if has_columns(numbers):
+        bad &= ~np.isnan(numbers)
+        _check_rows(numbers)
+    if bad.any():
+        place = np.argwhere(bad)[0].tolist()
+        where = ", ".join(map(str, place))
+        raise InputError(f"y[{where}] is {numbers[tuple(place)]}: drop or repair that row (NaN, infinite or too large)")
+    return numbers
+
+
+def _check_given(y: Any, who: str) -> None:
+    if y is None:
+        raise InputError(f"{who} requires y to be passed, but the target y is None")
+
+
+def _check_not_missing(labels: np.ndarray) -> None:
+    """NaN differs from itself; None cannot be sorted among strings."""
+    for index, label in enumerate(labels.tolist()):
+        if _is_missing(label):
+            raise InputError(f"y[{index}] is {label}: drop or repair that row")
+
+
+def _is_missing(label: Any) -> bool:
+    """NaN differs from itself."""
+    return label is None or bool(label != label)
+
+
+def _check_rows(numbers: np.ndarray) -> None:
+    """Every row has a value."""
+    empty = np.flatnonzero(np.isnan(numbers).all(axis=1))
+    if len(empty):
+        raise InputError(f"y[{empty[0]}] has no value: drop that row")

@@ -1,0 +1,126 @@
+"""How much each part of a model says about each target, from answers out of fold.
+
+A single target is weighed as a whole. Several targets are weighed one by one, each on the rows where it is known: of
+two classes as probabilities (not second, second), of numbers as values.
+
+Shapes: R rows out of fold, O outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from maggnn.apps.fit.answers.blended import Blend, TargetBlend
+from maggnn.apps.fit.blend import BLEND, blend_weights, blended
+from maggnn.apps.fit.card.metrics import USUAL_THRESHOLD, best_threshold
+from maggnn.apps.fit.uncertainty import Spread, best_temperature, disagreement, fitted_spread, tempered
+from maggnn.graphs.batch import Task
+
+FEWEST_HELD_OUT = 10
+"""Rows from which something can be learned about errors, and of two classes the fewest of each."""
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    weights: dict[str, float]
+    temperatures: dict[str, float]
+    spreads: tuple[Spread, ...] = ()
+    threshold: float | None = None
+
+
+def weighed(
+    blend: Blend,
+    parts: Mapping[str, np.ndarray],
+    y: np.ndarray,
+    task: Task,
+    counted: np.ndarray,
+    near: np.ndarray | None,
+) -> Blend:
+    """The blend with weights, temperatures and spreads.
+
+    Args:
+        blend: its own weights are kept where there is a single fold, or too little to choose by.
+        parts: answers of each part out of fold, [R, O].
+        y: [R] classes, or [R, O] values; NaN where one is missing.
+        counted: whether a row's answer is about what the test is about, [R].
+        near: similarity to the nearest molecule of training, [R].
+    """
+    start = blend.weights
+    choose = blend.folds > 1
+    if task == "classification":
+        found = _weigh_classes({name: part[counted] for name, part in parts.items()}, y[counted], start, choose)
+        thresholds = () if found.threshold is None else (found.threshold,)
+        return replace(blend, weights=found.weights, temperatures=found.temperatures, thresholds=thresholds)
+    y = y.reshape(next(iter(parts.values())).shape).astype(np.float64)
+    each = []
+    for place in range(y.shape[1]):
+        rows = counted & ~np.isnan(y[:, place])
+        own = {name: part[rows, place] for name, part in parts.items()}
+        if task == "multilabel":
+            each.append(_weigh_two_classes(own, y[rows, place], start, choose))
+        else:
+            each.append(_weigh_numbers(own, y[rows, place], None if near is None else near[rows], start, choose))
+    spreads = tuple(spread for found in each for spread in found.spreads)
+    spreads = spreads if len(spreads) == len(each) else ()  # intervals of some targets alone would mislead
+    if len(each) == 1 and task == "regression":
+        return replace(blend, weights=each[0].weights, spreads=spreads)
+    mean = {name: float(np.mean([found.weights[name] for found in each])) for name in start}
+    targets = tuple(TargetBlend(found.weights, found.temperatures) for found in each)
+    return replace(blend, weights=mean, targets=targets, spreads=spreads, thresholds=_thresholds(each))
+
+
+def _thresholds(each: Sequence[_Weighed]) -> tuple[float, ...]:
+    """One for each target, the usual one where nothing could be chosen; none of numbers."""
+    if all(found.threshold is None for found in each):
+        return ()
+    return tuple(USUAL_THRESHOLD if found.threshold is None else found.threshold for found in each)
+
+
+def _weigh_two_classes(
+    parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool
+) -> _Weighed:
+    """Of shares [R] of the second class; rare classes leave weights and temperatures as they are."""
+    if min(int((y == 0).sum()), int((y == 1).sum())) < FEWEST_HELD_OUT:
+        equal = 1.0 / len(start)
+        return _Weighed(dict.fromkeys(start, equal) if choose else start, {})
+    pairs = {name: np.stack([1.0 - share, share], axis=-1) for name, share in parts.items()}
+    return _weigh_classes(pairs, y.astype(np.int64), start, choose)
+
+
+def _weigh_classes(parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool) -> _Weighed:
+    """Of probabilities [R, classes] and classes [R]."""
+    enough = len(y) >= FEWEST_HELD_OUT
+    heat = {name: best_temperature(part, y) for name, part in parts.items()} if enough else {}
+    warm = {name: tempered(part, heat.get(name, 1.0)) for name, part in parts.items()}
+    weights = blend_weights(warm, y, classify=True) if choose else start
+    if not enough:
+        return _Weighed(weights, heat)
+    answers = blended(warm, weights)
+    heat[BLEND] = best_temperature(answers, y)
+    return _Weighed(weights, heat, threshold=_threshold(tempered(answers, heat[BLEND]), y))
+
+
+def _threshold(probabilities: np.ndarray, y: np.ndarray) -> float | None:
+    """Of the second of two classes; None for more of them, or where scikit-learn is not installed."""
+    try:
+        return best_threshold(y, probabilities[:, 1]) if probabilities.shape[1] == 2 else None
+    except ImportError:
+        return None
+
+
+def _weigh_numbers(
+    parts: Mapping[str, np.ndarray], y: np.ndarray, near: np.ndarray | None, start: dict[str, float], choose: bool
+) -> _Weighed:
+    """Of values [R]."""
+    if not len(y):
+        return _Weighed(start, {})
+    columns = {name: part[:, None] for name, part in parts.items()}
+    weights = blend_weights(columns, y[:, None], classify=False) if choose else start
+    if len(y) < FEWEST_HELD_OUT:
+        return _Weighed(weights, {})
+    apart = disagreement({name: part[None] for name, part in columns.items()}, weights)[:, 0]
+    errors = blended(columns, weights)[:, 0] - y
+    return _Weighed(weights, {}, (fitted_spread(errors, apart, near),))

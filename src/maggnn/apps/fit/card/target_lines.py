@@ -1,0 +1,56 @@
+"""The card's tables of several targets: how many values each has, and what each is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from maggnn.apps.fit.card.intervals import Judged
+from maggnn.apps.fit.card.markdown import number, plain, with_interval
+from maggnn.apps.fit.fitted import Facts
+from maggnn.data.molecules.several_targets import Known
+
+
+def known_lines(facts: Facts, known: Mapping[str, Mapping[str, Known]]) -> list[str]:
+    """A row a target, with its known values in each part and, of two classes, the share of the second."""
+    if not known:
+        return []
+    parts = list(next(iter(known.values())))
+    second = "second class | " if facts.labels else ""
+    what = "known values (share of the second class)" if facts.labels else "known values"
+    lines = ["", f"| {what} | {second}{' | '.join(parts)} |", f"|---|{'---|' * (len(parts) + bool(second))}"]
+    for place, (name, counts) in enumerate(known.items()):
+        label = f"{plain(facts.labels[place][1])} | " if facts.labels else ""
+        cells = [_count(count, bool(facts.labels)) for count in counts.values()]
+        lines.append(f"| {plain(name)} | {label}{' | '.join(cells)} |")
+    return lines
+
+
+def _count(count: Known, two_class: bool) -> str:
+    if not two_class or not count.values:
+        return str(count.values)
+    return f"{count.values} ({100 * count.positive / count.values:.1f} %)"
+
+
+def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> list[str]:
+    """A row a target: the model, its weights, and its parts on the test part; nothing for a single target."""
+    if len(judged) < 2:
+        return []
+    metric = facts.metric
+    own, *parts = next(iter(judged.values()))
+    weights = [name for name, weight in facts.blend.weights.items() if weight]
+    weighed = bool(facts.blend.targets) and len(weights) > 1
+    head = [own, *([" / ".join(f"weight of {name}" for name in weights)] if weighed else []), *parts]
+    lines = [f"| target | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
+    for place, (name, methods) in enumerate(judged.items()):
+        cells = [with_interval(methods[own], metric)]
+        if weighed:
+            said = facts.blend.targets[place].weights
+            cells.append(" / ".join(f"{said[part]:.2f}" for part in weights))
+        cells += [number(methods[part].value, metric) for part in parts]
+        lines.append(f"| {plain(name)} | {' | '.join(cells)} |")
+    lacking = sum(not np.isfinite(methods[own].value) for methods in judged.values())
+    if lacking:
+        lines += ["", f"{lacking} targets have no score, since the test part lacks values or one of the classes."]
+    return [*lines, ""]

@@ -38,6 +38,7 @@ EXTRAS = {
     "onnxscript": "onnx",
     "onnxruntime": "onnx",
     "pynauty": "canonical",
+    "ray": "ray",
 }
 """Module -> the optional dependency that brings it."""
 

@@ -39,6 +39,7 @@ EXTRAS = {
     "onnxruntime": "onnx",
     "pynauty": "canonical",
     "ray": "ray",
+    "prometheus_client": "serve",
 }
 """Module -> the optional dependency that brings it."""
 

@@ -301,7 +301,8 @@ def test_models_and_folders_that_cannot_be_used(folder, cluster, call_command, t
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").touch()
     assert "other files" in call("predict", folder / "model", table, "-o", "full", "--ray").mistake()
-    assert "holds another run" in call("predict", folder / "model", table, "-o", screened, "--ray").mistake()
+    other = call("predict", folder / "model", table, "-o", screened, "--coverage", "0.8", "--ray")
+    assert "holds another run" in other.mistake()
     (tmp_path / "file").touch()
     assert "is a file" in call("predict", folder / "model", table, "-o", "file", "--ray").mistake()
 

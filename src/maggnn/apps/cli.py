@@ -400,6 +400,22 @@ def show(
 
 
 @app.command()
+def serve(
+    model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
+    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 lets others in")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any that is free", min=0, max=65535)] = 8080,
+    name: Annotated[list[str], typer.Option(help="a further host name that clients may ask for", metavar="HOST")] = [],  # noqa: B006
+    workers: Annotated[int, typer.Option(help="processes that read molecules", min=1)] = 1,
+    most_rows: Annotated[int, typer.Option(help="molecules of a question", min=1, max=65_536)] = 4096,
+    most_atoms: Annotated[int, typer.Option(help="atoms of a molecule", min=1, max=1000)] = 200,
+) -> None:
+    """Answer questions over HTTP: POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
+    from maggnn.apps.serve.server import serve as serve_model
+
+    serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))
+
+
+@app.command()
 def explain(
     model: Annotated[Path, typer.Argument(help="a folder of `maggnn fit`, or a run folder of `maggnn train`")],
     graph: Annotated[

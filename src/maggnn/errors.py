@@ -38,6 +38,8 @@ EXTRAS = {
     "onnxscript": "onnx",
     "onnxruntime": "onnx",
     "pynauty": "canonical",
+    "ray": "ray",
+    "prometheus_client": "serve",
 }
 """Module -> the optional dependency that brings it."""
 

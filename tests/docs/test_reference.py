@@ -101,7 +101,7 @@ def test_commands_as_a_user_writes_them():
     options = {option.name: option for option in found["predict"].parameters}
     assert list(options)[:3] == ["MODEL", "TABLE", "-o, --out PATH"]
     assert options["TABLE"].argument and options["TABLE"].required and options["TABLE"].default == "required"
-    assert options["--workers N"].default == "`2`" and not options["--json"].default
+    assert options["--coverage NUMBER"].default == "`0.9`" and not options["--json"].default
     explain = {option.name: option.default for option in found["explain"].parameters}
     assert explain["-o, --out PATH"] == "`explain.html`"
     assert "--open, --no-open" in [option.name for option in found["show"].parameters]

@@ -6,6 +6,7 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +36,18 @@ EXPORT_FORMATS = (
 
 def main() -> None:
     """Entry point of the `maggnn` command."""
+    sys.argv[1:] = _with_address(sys.argv[1:])
     run_app(app, "maggnn")
+
+
+def _with_address(arguments: list[str]) -> list[str]:
+    """Give a bare --ray its address, a local Ray: typer has no options whose value may be left out."""
+    found: list[str] = []
+    for place, argument in enumerate(arguments):
+        following = arguments[place + 1 : place + 2]
+        bare = argument == "--ray" and (not following or following[0].startswith("-"))
+        found += [argument, "local"] if bare else [argument]
+    return found
 
 
 def _print_version(wanted: bool) -> None:
@@ -135,22 +147,50 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
-    table: Annotated[Path, typer.Argument(help="molecules: a .csv, .smi or .parquet")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the answers, a .csv or .parquet; killed, it resumes")],
+    table: Annotated[
+        str, typer.Argument(help="molecules: a .csv, .smi or .parquet; with --ray also a folder of them, or a URI")
+    ],
+    out: Annotated[
+        str,
+        typer.Option("-o", "--out", help="the answers, a .csv or .parquet, with --ray a folder; killed, it resumes"),
+    ],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
-    workers: Workers = 2,
+    workers: Annotated[
+        int | None, typer.Option(help="processes that read molecules: 2, with --ray one a CPU", min=1)
+    ] = None,
     overwrite: Overwrite = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="answer on Ray: on a local one, or with an address (auto, HOST:PORT)", metavar="[ADDRESS]"),
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(help="with --ray: GPUs that answer, if not all", min=0)] = None,
+    by: Annotated[str | None, typer.Option(help="with --ray: a predicted column to select by", metavar="COL")] = None,
+    top: Annotated[int | None, typer.Option(help="with --by: keep so many rows, the largest values", min=1)] = None,
+    lowest: Annotated[bool, typer.Option("--lowest", help="with --top: the smallest values instead")] = False,
+    above: Annotated[float | None, typer.Option(help="with --by: keep rows with larger values")] = None,
+    below: Annotated[float | None, typer.Option(help="with --by: keep rows with smaller values")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Add predictions to a table of any length; rows that cannot be used say why and have none."""
-    from maggnn.apps.fit.predicting import predict_table
+    if ray is None:
+        for option, value in (("gpus", gpus), ("by", by), ("top", top), ("above", above), ("below", below)):
+            if value is not None or (option == "top" and lowest):
+                raise InputError(f"--{option if value is not None else 'lowest'} needs --ray")
+        from maggnn.apps.fit.predicting import predict_table
 
-    result = predict_table(model, table, out, smiles, workers, overwrite, coverage)
+        result = predict_table(model, Path(table), Path(out), smiles, workers or 2, overwrite, coverage)
+    else:
+        from maggnn.apps.scale.screening import screen
+        from maggnn.apps.scale.selection import Selection
+
+        selection = Selection(by, top, lowest, above, below)
+        result = screen(model, table, out, ray, smiles, workers, gpus, overwrite, coverage, selection)
     if as_json:
         print(json.dumps(result))
         return
-    print(f"{result['rows']} rows, {result['without']} without a prediction; {result['seconds']:.0f} s; {out}")
+    kept = "" if by is None else f", {result['kept']} kept"
+    print(f"{result['rows']} rows, {result['without']} without a prediction{kept}; {result['seconds']:.0f} s; {out}")
 
 
 @app.command()
@@ -362,6 +402,22 @@ def show(
     from maggnn.apps.show.server import serve
 
     serve(folder, host, port, molecules, open_page)
+
+
+@app.command()
+def serve(
+    model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
+    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 lets others in")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any that is free", min=0, max=65535)] = 8080,
+    name: Annotated[list[str], typer.Option(help="a further host name that clients may ask for", metavar="HOST")] = [],  # noqa: B006
+    workers: Annotated[int, typer.Option(help="processes that read molecules", min=1)] = 1,
+    most_rows: Annotated[int, typer.Option(help="molecules of a question", min=1, max=65_536)] = 4096,
+    most_atoms: Annotated[int, typer.Option(help="atoms of a molecule", min=1, max=1000)] = 200,
+) -> None:
+    """Answer questions over HTTP: POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
+    from maggnn.apps.serve.server import serve as serve_model
+
+    serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))
 
 
 @app.command()

@@ -56,7 +56,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     with tempfile.TemporaryDirectory() as name, _one_thread():
         table = Path(name) / "molecules.smi"
         table.write_text("".join(f"{smiles}\n" for smiles in islice(smiles_of("zinc_full_smiles.txt.xz"), count)))
-        fitted = _default_model(Path(name))
+        fitted = default_model(Path(name))
         runs = [_stages(fitted, table) for _ in range(REPEATS)]
     best: dict[str, float] = {stage: min(run[stage] for run in runs) for stage in STAGES}
     best["featurising"] -= best["parsing"]  # which it does as well
@@ -77,11 +77,12 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _default_model(folder: Path) -> FittedModel:
+def default_model(folder: Path) -> FittedModel:
     """What `maggnn fit` would make, but for the weights."""
     table = zinc_table(folder / "fit.csv", ROWS_TO_FIT)
     dataset = read_own_table(table, "smiles", ["y"], "regression", "random", seed=0, workers=1).dataset
-    facts, config = Facts("smiles", "regression", features="mol"), own_config(dataset, predictor_steps=1)
+    facts = Facts("smiles", "regression", features="mol", smiles_column="smiles", targets=("y",))
+    config = own_config(dataset, predictor_steps=1)
     return fit_blend(dataset, facts, config, single_fold(dataset.split(0, 0), len(dataset.graphs)))[0]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 
 from maggnn.apps.fit.descriptors import Described, describe
-from maggnn.data.molecules.smiles import Molecule, featurise_rows
+from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
 from maggnn.data.packing import Arrays, pack
 
 
@@ -41,10 +41,18 @@ def _wait_and_leave() -> None:
 
 
 def featurised_chunk(
-    smiles: Sequence[str], features: str, with_fingerprints: bool = False, with_descriptors: bool = False
+    smiles: Sequence[str],
+    features: str,
+    with_fingerprints: bool = False,
+    with_descriptors: bool = False,
+    most_atoms: int = MOST_ATOMS,
 ) -> Featurised:
-    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for."""
-    results = featurise_rows(smiles, features)
+    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for.
+
+    Args:
+        most_atoms: of a molecule; larger ones get that as their reason.
+    """
+    results = [_within(result, most_atoms) for result in featurise_rows(smiles, features)]
     molecules = [result for result in results if isinstance(result, Molecule)]
     reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]
     if not molecules:
@@ -52,3 +60,9 @@ def featurised_chunk(
     usable = [text for text, reason in zip(smiles, reasons, strict=True) if not reason]
     wanted = with_fingerprints or with_descriptors
     return Featurised(pack(molecules), reasons, describe(usable, with_descriptors) if wanted else None)
+
+
+def _within(result: Molecule | RowError, most_atoms: int) -> Molecule | RowError:
+    if isinstance(result, RowError) or len(result.x) <= most_atoms:
+        return result
+    return RowError(0, "", f"{len(result.x)} atoms: more than {most_atoms}")

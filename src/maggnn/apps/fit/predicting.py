@@ -75,14 +75,12 @@ def predict_table(
     began = time.monotonic()
     check_writable_name(out)
     check_coverage(coverage)
-    fitted = FittedModel.load(model)
-    if fitted.facts.source != "smiles":
-        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+    fitted = load_for_smiles(model)
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
     added = answer_names(fitted)
-    _check_names(source, added)
+    check_added(table, source.names, added)
     parts, names = Parts(out), [*source.names, *added]
     with parts.only_here():
         if parts.begin(_identity(model, fitted.facts, source, out, coverage), overwrite):
@@ -93,6 +91,14 @@ def predict_table(
         else:
             rows, without = count_rows(out, out.suffix, _number_place(names), header=True)
     return {"out": str(out), "rows": rows, "without": without, "seconds": time.monotonic() - began}
+
+
+def load_for_smiles(model: Path) -> FittedModel:
+    """A fitted model that reads SMILES."""
+    fitted = FittedModel.load(model)
+    if fitted.facts.source != "smiles":
+        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+    return fitted
 
 
 def _number_place(names: Sequence[str]) -> int:
@@ -132,16 +138,29 @@ def _share_name(target: str, labels: Sequence[str]) -> str:
     return f"p_{target}" if are_truth(labels) else f"p_{target}_{labels[1]}"
 
 
-def _check_names(source: Source, added: Sequence[str]) -> None:
-    twice = [name for name in added if name in source.names]
+def answer_types(fitted: FittedModel) -> list[str | None]:
+    """What the added columns hold, as `arrow_table` names it: a label, numbers, and the reason."""
+    number = "double" if fitted.dtype == torch.float64 else "number"
+    own: list[str | None] = [None] if fitted.facts.classes else [None, number] * len(fitted.facts.labels)
+    return [*own, *[number] * (len(answer_names(fitted)) - len(own) - 1), None]
+
+
+def check_added(path: Path | str, own: Sequence[str], added: Sequence[str]) -> None:
+    """Refuse a table that has a column of the name of one that is to be added."""
+    twice = [name for name in added if name in own]
     if twice:
-        raise InputError(f"{source.path}: has a column {twice[0]!r} already, which is to be added: rename it")
+        raise InputError(f"{path}: has a column {twice[0]!r} already, which is to be added: rename it")
+
+
+def model_digests(model: Path, facts: Facts) -> list[str]:
+    """Of the files that the answers of a model depend on."""
+    return [_digest(model / name) for name in (MODEL, *facts.blend.files, FACTS)]
 
 
 def _identity(model: Path, facts: Facts, source: Source, out: Path, coverage: float) -> dict[str, Any]:
     """What the answers depend on."""
     return {
-        "model": [_digest(model / name) for name in (MODEL, *facts.blend.files, FACTS)],
+        "model": model_digests(model, facts),
         "coverage": coverage,
         "table": _digest(source.path),
         "smiles": source.names[source.place],
@@ -169,14 +188,7 @@ def _make_parts(
 ) -> tuple[int, int]:
     """Write the parts that are missing; how many rows there are, and for how many of those no answer."""
     rows, without = 0, 0
-    added = answer_names(fitted)
-    names = [*source.names, *added]
-    number = "double" if fitted.dtype == torch.float64 else "number"
-    if fitted.facts.labels:
-        own = [None, number] * len(fitted.facts.labels)
-    else:
-        own = [None] if fitted.facts.classes else []
-    types = [*source.types, *own, *[number] * (len(added) - len(own) - 1), None]
+    names, types = [*source.names, *answer_names(fitted)], [*source.types, *answer_types(fitted)]
     with _featurisers(workers, source.num_rows) as pool:
         try:
             for number, chunk, future in _ahead(fitted, source, parts, pool, AHEAD * workers):

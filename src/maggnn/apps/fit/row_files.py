@@ -90,14 +90,21 @@ def write_part(
 ) -> None:
     """Write rows to a file of their own: CSV without a header, or Parquet."""
     if kind == ".parquet":
-        arrow, parquet = parquet_tools(path)
-        arrays = [
-            arrow.array(column, type=_arrow_type(arrow, kind)) for column, kind in zip(columns, types, strict=True)
-        ]
-        parquet.write_table(arrow.Table.from_arrays(arrays, names=list(names)), path)
+        _, parquet = parquet_tools(path)
+        parquet.write_table(arrow_table(names, types, columns), path)
         return
     with path.open("w", newline="", encoding="utf-8") as file:
         _write_rows(file, zip(*columns, strict=True))
+
+
+def arrow_table(names: Sequence[str], types: Sequence[Any], columns: Sequence[Sequence[Any]]) -> Any:
+    """Rows as an Arrow table; a type is one of Arrow's, None for text, "number" or "double"."""
+    import pyarrow
+
+    arrays = [
+        pyarrow.array(column, type=_arrow_type(pyarrow, kind)) for column, kind in zip(columns, types, strict=True)
+    ]
+    return pyarrow.Table.from_arrays(arrays, names=list(names))
 
 
 def cell_text(value: Any) -> Any:

@@ -11,7 +11,7 @@ import contextlib
 import ipaddress
 import json
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from h11 import LocalProtocolError
@@ -45,10 +45,21 @@ class Guard:
 
     Args:
         host: that the server listens at. Where that is every address, any plain address may be asked for, no name.
+        most_body: bytes of a question.
+        kinds: content types of questions.
+        names: further hosts that may be asked for, such as the name of a service.
     """
 
-    def __init__(self, inner: Application, host: str) -> None:
+    def __init__(
+        self,
+        inner: Application,
+        host: str,
+        most_body: int = MOST_BODY,
+        kinds: Sequence[str] = ("application/json",),
+        names: Sequence[str] = (),
+    ) -> None:
         self.inner, self.host = inner, host.strip("[]").lower()
+        self.most_body, self.kinds, self.names = most_body, kinds, [name.strip("[]").lower() for name in names]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -69,11 +80,11 @@ class Guard:
                 message["headers"] = [*message["headers"], *_encoded(HEADERS)]
             await send(message)
 
-        await self.inner(scope, _bounded(receive), send_with_headers)
+        await self.inner(scope, _bounded(receive, self.most_body), send_with_headers)
 
     def _refusal(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
         if not self._is_ours(headers.get("host", "")):
-            return 403, "this address is not the server's own: open the one that `maggnn show` printed"
+            return 403, "this address is not the server's own: use the one that it printed when it started"
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"http://{headers['host']}".lower():
             return 403, "asked by another page"
@@ -82,7 +93,7 @@ class Guard:
         if "transfer-encoding" in headers:
             return 411, "the length of a question has to be said: no body in chunks"
         if method == "POST":
-            return _body_refusal(headers)
+            return self._body_refusal(headers)
         return None if method in ("GET", "HEAD") else (405, f"{method} is not possible")
 
     def _is_ours(self, host: str) -> bool:
@@ -90,9 +101,19 @@ class Guard:
         if found is None:
             return False
         name = found[1].strip("[]")
-        if name in ("localhost", "127.0.0.1", "::1", self.host):
+        if name in ("localhost", "127.0.0.1", "::1", self.host, *self.names):
             return True
         return self.host in ("0.0.0.0", "::") and _is_address(name)
+
+    def _body_refusal(self, headers: dict[str, str]) -> tuple[int, str] | None:
+        length = headers.get("content-length", "")
+        if not (length.isascii() and length.isdigit()):
+            return 411, "the length of a question has to be said"
+        if len(length) > 12 or int(length) > self.most_body:
+            return 413, f"a question of {length[:12]} bytes: at most {self.most_body}"
+        if headers.get("content-type", "").partition(";")[0].strip().lower() not in self.kinds:
+            return 415, f"questions are {' or '.join(self.kinds)}"
+        return None
 
 
 def _twice(names: list[str]) -> tuple[int, str] | None:
@@ -100,7 +121,7 @@ def _twice(names: list[str]) -> tuple[int, str] | None:
     return (400, f"the header {twice[0]} is there twice") if twice else None
 
 
-def _bounded(receive: Receive) -> Receive:
+def _bounded(receive: Receive, most: int) -> Receive:
     """What arrives, up to the largest question; the rest is never read, whatever the headers said."""
     read = 0
 
@@ -108,7 +129,7 @@ def _bounded(receive: Receive) -> Receive:
         nonlocal read
         message = await receive()
         read += len(message.get("body", b""))
-        return message if read <= MOST_BODY else {"type": "http.disconnect"}
+        return message if read <= most else {"type": "http.disconnect"}
 
     return receive_bounded
 
@@ -121,17 +142,6 @@ def _unless_closed(send: Send) -> Send:
             await send(message)
 
     return send_if_open
-
-
-def _body_refusal(headers: dict[str, str]) -> tuple[int, str] | None:
-    length = headers.get("content-length", "")
-    if not (length.isascii() and length.isdigit()):
-        return 411, "the length of a question has to be said"
-    if len(length) > 12 or int(length) > MOST_BODY:
-        return 413, f"a question of {length[:12]} bytes: at most {MOST_BODY}"
-    if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        return 415, "questions are JSON"
-    return None
 
 
 def _is_address(name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import socket
 import threading
 import time
 import webbrowser
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
@@ -28,6 +27,7 @@ from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
 from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
 from maggnn.apps.show.shelf import Shelf
+from maggnn.apps.show.web import address_of, as_one_line, listening
 from maggnn.errors import InputError
 from maggnn.model import saving as checkpoint
 
@@ -122,9 +122,9 @@ def make_app(root: Path, molecules: Path | None = None, host: str = "127.0.0.1")
     _check(site)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host)  # pyright: ignore[reportArgumentType]
-    app.add_exception_handler(InputError, _as_one_line)
-    app.add_exception_handler(RequestValidationError, _as_one_line)
-    app.add_exception_handler(HTTPException, _as_one_line)
+    app.add_exception_handler(InputError, as_one_line)
+    app.add_exception_handler(RequestValidationError, as_one_line)
+    app.add_exception_handler(HTTPException, as_one_line)
     _add_pages(app)
     _add_reading(app, site)
     _add_playing(app, site)
@@ -140,22 +140,6 @@ def _check(site: Site) -> None:
         site.shelf.gallery(fitted[0])
     elif len(runs) == 1 and (run := next(iter(runs.values()))).model_version:
         checkpoint.load(run.folder / MODEL)  # its data set may be elsewhere: curves can be seen without it
-
-
-def _as_one_line(request: Request, error: Exception) -> Response:
-    if isinstance(error, RequestValidationError):
-        return JSONResponse({"error": _what_is_wrong(error.errors()[0])}, 422)
-    if isinstance(error, HTTPException):  # FastAPI's own: no such page, or a body that is no text
-        return JSONResponse({"error": error.detail}, error.status_code)
-    return JSONResponse({"error": str(error)}, 400)
-
-
-def _what_is_wrong(found: dict[str, Any]) -> str:
-    """One line for what pydantic found."""
-    if found["type"] == "json_invalid":  # where it stops is a number, not the name of a field
-        return f"the question is not JSON: {found['ctx']['error']}"
-    where = ".".join(str(part) for part in found["loc"][1:]) or "the question"
-    return f"{where}: {found['msg']}"
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -241,28 +225,10 @@ def serve(root: Path, host: str, port: int, molecules: Path | None, open_page: b
     """Serve until interrupted."""
     with listening(host, port) as listener:
         app = make_app(root, molecules, host)
-        at = f"[{host}]" if ":" in host else host
-        address = f"http://{at}:{listener.getsockname()[1]}/"
+        address = address_of(host, listener)
         print(f"{address} shows {root}; Ctrl-C ends it", flush=True)
         if open_page:
             threading.Timer(0.5, webbrowser.open, (address,)).start()
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))
         with contextlib.suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket of our own: whether the port is free is known before any model is loaded."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise InputError(f"--host {host}: cannot listen there ({error.strerror})") from error
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind(address)
-        listener.listen()  # before it listens, another process could still take the port
-    except OSError as error:
-        listener.close()
-        raise InputError(f"{host}:{port}: cannot listen there ({error.strerror}); choose another --port") from error
-    return listener

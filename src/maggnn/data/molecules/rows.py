@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,16 +51,20 @@ class RowTable:
 
     def records(self) -> Iterator[Record]:
         """All rows in their order."""
-        width = len(self.names)
         rows = _reader(self.path)
         next(rows, None)
         for line, cells in rows:
-            ragged = f"line {line} has {len(cells)} cells where the header has {width}"
-            yield Record(line, cells, "" if len(cells) == width else ragged)
+            yield record_of(line, cells, len(self.names))
 
     def count(self) -> int:
         """How many rows there are, once all of them have been read without finding a mistake in the file."""
         return sum(1 for _ in self.records())
+
+
+def record_of(line: int, cells: list[str], width: int) -> Record:
+    """A row as it was read; one that is not as wide as the header cannot be used."""
+    ragged = f"line {line} has {len(cells)} cells where the header has {width}"
+    return Record(line, cells, "" if len(cells) == width else ragged)
 
 
 def open_table(path: Path) -> RowTable:
@@ -81,14 +85,14 @@ def check_ending(path: Path, known: Sequence[str]) -> None:
         raise InputError(f"{path}: no such file")
 
 
-def check_names(path: Path, names: Sequence[str]) -> None:
+def check_names(path: Path | str, names: Sequence[str]) -> None:
     """No two columns with one name, of which a reader would take either; columns without a name may be many."""
     for name, count in Counter(names).items():
         if name and count > 1:
             raise InputError(f"{path}: {count} columns are called {name!r}: give each a name of its own")
 
 
-def column_place(path: Path, header: Sequence[str], name: str) -> int:
+def column_place(path: Path | str, header: Sequence[str], name: str) -> int:
     """Where a column stands in a header."""
     if name in header:
         return list(header).index(name)
@@ -129,21 +133,33 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Every row, the header too, with the line that it begins on."""
-    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
-    begins = 1
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            for cells in reader:
-                if cells:
-                    yield begins, cells
-                begins = reader.line_num + 1
+            yield from csv_rows(file, path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except csv.Error as error:
-        raise InputError(f"{path}: line {begins}: {_in_words(error)}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
+
+
+def csv_rows(lines: Iterable[str], path: Path | str, begins: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """Every row of some lines of a CSV table, with the line that it begins on.
+
+    Args:
+        lines: with their line ends, as a file that was opened with `newline=""` gives them.
+        path: of the table, for messages.
+        begins: the number of the first of the lines.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
+    before = begins
+    try:
+        reader = csv.reader(lines, strict=True)
+        for cells in reader:
+            if cells:
+                yield begins, cells
+            begins = before + reader.line_num
+    except csv.Error as error:
+        raise InputError(f"{path}: line {begins}: {_in_words(error)}") from error
 
 
 def _in_words(error: csv.Error) -> str:

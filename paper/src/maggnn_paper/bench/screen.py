@@ -1,0 +1,122 @@
+"""`maggnn predict --ray` beside plain `maggnn predict`: time and memory for the same table on the same machine.
+
+Both run as commands in processes of their own, plain first. What starting costs (Python, torch, Ray) is taken out by a
+second table of a fifth of the size: the rate is that of the difference. The answers have to be equal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+from maggnn.errors import require
+from maggnn_paper.bench.people import smiles_of
+from maggnn_paper.bench.predict import default_model
+from maggnn_paper.ledger import LedgerRow
+
+MOLECULES = 1_000_000
+LOOK_EVERY_S = 0.5
+
+
+@dataclass
+class Run:
+    """A command that has ended: its seconds, and the most memory of a single worker process at each look, in MB."""
+
+    seconds: float
+    looks: list[float] = field(default_factory=list)
+
+
+def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list[LedgerRow]:
+    """One row for each of the two commands.
+
+    Args:
+        limit: molecules, if not a million.
+        tell: is given one line a measurement.
+    """
+    require("ray")
+    count = limit or MOLECULES
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        default_model(folder).save(folder / "model")
+        molecules = list(smiles_of("zinc_full_smiles.txt.xz"))
+        sizes = (count // 5, count)
+        for size in sizes:
+            lines = islice(cycle(molecules), size)
+            (folder / f"{size}.smi").write_text("".join(f"{smiles}\n" for smiles in lines))
+        plain = [_run(folder, [f"{size}.smi", "-o", f"{size}.parquet"]) for size in sizes]
+        ray = [_run(folder, [f"{size}.smi", "-o", f"{size}", "--ray"]) for size in sizes]
+        _check_equal(folder, sizes)
+    apart = sizes[1] - sizes[0]
+    rates = [apart / (runs[1].seconds - runs[0].seconds) for runs in (plain, ray)]
+    looks = ray[1].looks
+    quarter = max(1, len(looks) // 4)
+    first, last = max(looks[:quarter]), max(looks[-quarter:])
+    note = (
+        f"{rates[1]:.0f} molecules a second, {rates[1] / rates[0]:.2f} of plain predict; the same values; the largest "
+        f"worker held {first:.0f} MB in the first quarter of the run and {last:.0f} MB in the last"
+    )
+    rows = [
+        _row(f"screen{count}-plain", plain[1], f"{rates[0]:.0f} molecules a second"),
+        _row(f"screen{count}-ray", ray[1], note),
+    ]
+    for row in rows:
+        tell(f"{row.dataset:24} {row.mean or 0.0:10.0f} ms  {row.note}")
+    return rows
+
+
+def _run(folder: Path, arguments: Sequence[str]) -> Run:
+    """Run `maggnn predict`, and look at the memory of its workers."""
+    import psutil
+
+    command = [sys.executable, "-c", "from maggnn.apps.cli import main; main()", "predict", "model", *arguments]
+    began, run = time.monotonic(), Run(0.0, [0.0])
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        watched = psutil.Process(process.pid)
+        while process.poll() is None:
+            sizes = [0.0]
+            for child in watched.children(recursive=True):
+                try:
+                    if "MapWorker" in " ".join(child.cmdline()):
+                        memory = child.memory_info()
+                        sizes.append((memory.rss - memory.shared) / 1e6)  # the object store is shared by all
+                except psutil.Error:
+                    continue
+            run.looks.append(max(sizes))
+            time.sleep(LOOK_EVERY_S)
+    if process.returncode:
+        raise RuntimeError(f"maggnn predict {' '.join(arguments)} ended with exit code {process.returncode}")
+    run.seconds = time.monotonic() - began
+    return run
+
+
+def _check_equal(folder: Path, sizes: Sequence[int]) -> None:
+    from pyarrow import concat_tables, parquet
+
+    for size in sizes:
+        shards = [parquet.read_table(path) for path in sorted((folder / f"{size}" / "shards").iterdir())]
+        found, expected = concat_tables(shards), parquet.read_table(folder / f"{size}.parquet")
+        if not found.replace_schema_metadata(None).equals(expected.replace_schema_metadata(None)):
+            raise RuntimeError(f"on Ray, {size} molecules have other answers")
+        if json.loads((folder / f"{size}" / "summary.json").read_text())["rows"] != size:
+            raise RuntimeError("counts do not add up")
+
+
+def _row(dataset: str, run: Run, note: str) -> LedgerRow:
+    return LedgerRow(
+        table="people",
+        dataset=dataset,
+        method="mag-gnn",
+        metric="ms",
+        mean=round(1e3 * run.seconds),
+        peak_mb=round(max(run.looks), 1) or None,
+        config="defaults",
+        note=f"{note}; {os.cpu_count()} cores",
+    )

@@ -1,0 +1,1 @@
+"""`maggnn predict --ray`: tables of any size on Ray, from one machine to a cluster."""

@@ -1,0 +1,269 @@
+"""`maggnn predict --ray`: a table or a folder of tables, answered by actors of Ray Data, as Parquet shards.
+
+    out/run.json        what the answers depend on, but for the tables: another run does not mix its shards in
+    out/shards/         one Parquet file a shard, in which its rows have their predictions or the reason why not
+    out/top.parquet     with --top: the best rows of all shards, the best first
+    out/summary.json    counts that add up, written last
+
+A shard's file appears as a whole and says what it was made of, so the same command, started again after any kill,
+makes the shards that are missing and ends with the same bytes. The actors repeat what was lost with a worker or a node.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from maggnn.apps.fit.fitted import FittedModel
+from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.predicting import ROWS, answer_names, answer_types, check_added, load_for_smiles, model_digests
+from maggnn.apps.fit.row_files import READABLE
+from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
+from maggnn.apps.scale.cluster import LOCAL, Resources, connected
+from maggnn.apps.scale.selection import PLACE, SHARD, Selection, unpacked
+from maggnn.apps.scale.shards import CHUNKS, Columns, Plan, plan_table
+from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards
+from maggnn.apps.scale.storage import Place, place_of, tables_of
+from maggnn.data.files import locked
+from maggnn.errors import InputError, did_you_mean, require
+
+RUN, SHARDS, TOP, SUMMARY = "run.json", "shards", "top.parquet", "summary.json"
+
+MERGED = 16
+"""Shards whose best rows one task merges."""
+
+
+def screen(
+    model: Path,
+    table: str,
+    out: str,
+    address: str = LOCAL,
+    smiles: str | None = None,
+    workers: int | None = None,
+    gpus: int | None = None,
+    overwrite: bool = False,
+    coverage: float = COVERAGE,
+    selection: Selection | None = None,
+    chunks: int = CHUNKS,
+) -> dict[str, Any]:
+    """Answer a table or a folder of tables on Ray.
+
+    Args:
+        model: a folder of `maggnn fit`.
+        table: a path or URI of a .csv, .smi or .parquet, or of a folder of them.
+        out: a path or URI of the folder that is written.
+        address: of Ray, as `connected` reads it.
+        smiles: the column of SMILES, if not the model's own.
+        workers: actors of each stage; None is as many as the cluster has CPUs (and GPUs, for answers).
+        gpus: that answer; None is all of the cluster.
+        overwrite: replace what another run has written to `out`.
+        coverage: of the intervals of numbers.
+        selection: which rows are kept; None keeps all.
+        chunks: of `maggnn predict`, in a shard.
+
+    Returns:
+        The summary, as it is also written.
+    """
+    began, selection = time.monotonic(), selection or Selection()
+    require("ray", "pyarrow")
+    check_coverage(coverage)
+    fitted = load_for_smiles(model)
+    numbers = [name for name, kind in zip(answer_names(fitted), answer_types(fitted), strict=True) if kind is not None]
+    selection.check(numbers)
+    tables, folder = tables_of(place_of(table), READABLE), place_of(out)
+    run = {
+        "model": model_digests(model, fitted.facts),
+        "smiles": smiles or fitted.facts.smiles_column,
+        "coverage": coverage,
+        "rows_a_chunk": ROWS,
+        "chunks_a_shard": chunks,
+        "selection": selection.words(),
+    }
+    known = _check_folder(folder, run, overwrite)
+    with connected(address) as resources, ExitStack() as stack:
+        actors = _actors(resources, workers, gpus)
+        plans = _plans(tables, run["smiles"], chunks, answer_names(fitted))
+        if folder.local:
+            lock = Path(folder.path).parent / f".{folder.name}.lock"
+            stack.enter_context(locked(lock, f"{out}: another process is writing it"))
+        jobs = _jobs(plans, folder, run)
+        _prepare(folder, run, jobs, known)
+        counts, best = _answered(fitted, plans[0].columns, jobs, coverage, selection, actors)
+        return _finished(folder, selection, counts, best, time.monotonic() - began)
+
+
+def _check_folder(folder: Place, run: dict[str, Any], overwrite: bool) -> bool:
+    """Whether the folder holds shards of the same run; it is refused where it holds anything else."""
+    kind = folder.kind()
+    if kind == "file":
+        raise InputError(f"{folder.shown}: is a file, and shards need a folder")
+    if kind == "nothing":
+        return False
+    try:
+        known = json.loads(folder.within(RUN).read())
+    except (InputError, ValueError):
+        known = None
+    if known == run:
+        return True
+    if known is None and folder.listed():
+        raise InputError(f"{folder.shown}: is a folder of other files: choose another name")
+    if known is not None and not overwrite:
+        raise InputError(f"{folder.shown}: holds another run; choose another name, or --overwrite to replace it")
+    return False
+
+
+def _actors(resources: Resources, workers: int | None, gpus: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How many actors the two stages have, and what each takes of the cluster."""
+    from ray.data import ActorPoolStrategy
+
+    if gpus is not None and gpus > resources.gpus:
+        raise InputError(f"--gpus {gpus}: the cluster has {resources.gpus}")
+    if not resources.cpus:
+        raise InputError("the cluster has no CPUs")
+    gpus = resources.gpus if gpus is None else gpus
+    readers = workers or max(1, resources.cpus - gpus)
+    if gpus:
+        return (
+            {"num_cpus": 1, "compute": ActorPoolStrategy(size=min(readers, max(1, resources.cpus - gpus)))},
+            {"num_cpus": 0, "num_gpus": 1, "compute": ActorPoolStrategy(size=gpus)},
+        )
+    # On CPUs alone both stages share them: whichever falls behind gets the time of the other, which waits.
+    share = {"num_cpus": 0.5, "compute": ActorPoolStrategy(size=min(readers, resources.cpus))}
+    return share, dict(share)
+
+
+def _plans(tables: Sequence[Place], smiles: str, chunks: int, added: Sequence[str]) -> list[Plan]:
+    """All tables, read once by tasks side by side; the first mistake in their order is told."""
+    import ray
+
+    tasks = [ray.remote(_planned).remote(table, smiles, chunks) for table in tables]
+    plans: list[Plan] = []
+    for found in ray.get(tasks):
+        if isinstance(found, str):
+            raise InputError(found)
+        plans.append(found)
+    for plan in plans:
+        check_added(plan.table.shown, plan.columns.names, added)
+        _check_same(plans[0], plan)
+    if not any(plan.rows for plan in plans):
+        raise InputError(f"{tables[0].shown}: there are no rows to predict for")
+    return plans
+
+
+def _planned(table: Place, smiles: str, chunks: int) -> Plan | str:
+    try:
+        return plan_table(table, smiles, chunks)
+    except InputError as error:
+        return str(error)
+
+
+def _check_same(first: Plan, other: Plan) -> None:
+    """Refuse a folder whose tables have different columns."""
+    for name, kind in zip(first.columns.names, first.columns.types, strict=True):
+        if name not in other.columns.names:
+            near = did_you_mean(name, other.columns.names)
+            raise InputError(f"{other.table.shown}: no column {name!r}, which {first.table.name} has{near}")
+        found = other.columns.types[other.columns.names.index(name)]
+        if found != kind:
+            raise InputError(f"{other.table.shown}: column {name!r} holds {found}, in {first.table.name} {kind}")
+    if other.columns.names != first.columns.names:
+        extra = [name for name in other.columns.names if name not in first.columns.names]
+        what = f"a column {extra[0]!r} that" if extra else "its columns in another order than"
+        raise InputError(f"{other.table.shown}: has {what} {first.table.name} {'lacks' if extra else 'has'}")
+
+
+def _jobs(plans: Sequence[Plan], folder: Place, run: dict[str, Any]) -> list[Job]:
+    jobs: list[Job] = []
+    for plan in plans:
+        for shard in plan.shards:
+            depends = json.dumps([run, plan.digest, shard.number, plan.columns.names], sort_keys=True)
+            identity = hashlib.sha256(depends.encode()).hexdigest()
+            jobs.append(Job(shard, len(jobs), folder.within(SHARDS).within(shard.name), identity))
+    return jobs
+
+
+def _prepare(folder: Place, run: dict[str, Any], jobs: Sequence[Job], known: bool) -> None:
+    """Make the folder ready: no summary before the end, and no shard that is not of this run."""
+    for name in (SUMMARY, TOP) if known else (SUMMARY, TOP, RUN):
+        if folder.within(name).kind() == "file":
+            folder.within(name).remove()
+    wanted = {job.out.name for job in jobs} if known else set()
+    for left in folder.within(SHARDS).listed():
+        if left.name not in wanted:
+            left.remove()
+    if not known:
+        folder.within(RUN).write(json.dumps(run).encode())
+
+
+def _answered(
+    fitted: FittedModel,
+    columns: Columns,
+    jobs: Sequence[Job],
+    coverage: float,
+    selection: Selection,
+    actors: tuple[dict[str, Any], dict[str, Any]],
+) -> tuple[Counts, bytes | None]:
+    """Run the stages; the counts of all shards, and the best rows where they are asked for."""
+    import ray.data
+
+    asked = (fitted.known is not None, bool(fitted.trees))
+    each: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
+    rows = ray.data.from_items([{"job": pickle.dumps(job)} for job in jobs], override_num_blocks=len(jobs))
+    rows = rows.map_batches(
+        Reader, fn_constructor_args=(columns, fitted.facts.features, asked), **each, **actors[0]
+    )  # fmt: skip
+    rows = rows.map_batches(
+        Answerer, fn_constructor_args=(fitted, columns, coverage, selection, 1), **each, **actors[1]
+    )  # fmt: skip
+    if selection.top is not None:
+        rows = rows.map_batches(
+            partial(merged_shards, selection=selection),
+            batch_size=MERGED,
+            batch_format="pyarrow",
+            num_cpus=0.5,
+        )
+    counts, best = Counts(), None
+    with shown(sum(job.shard.rows for job in jobs)) as on_row:
+        for row in rows.iter_rows():
+            if row["error"]:
+                raise InputError(f"{row['error'].decode()}; what is finished is kept, and the same command goes on")
+            counts += Counts(**json.loads(row["counts"]))
+            if selection.top is not None:
+                best = row["best"] if best is None else selection.merged([best, row["best"]])
+            on_row(counts.rows)
+    if counts.shards != len(jobs):
+        raise RuntimeError(f"{len(jobs)} shards were to be answered, {counts.shards} were")
+    return counts, best
+
+
+def _finished(
+    folder: Place, selection: Selection, counts: Counts, best: bytes | None, seconds: float
+) -> dict[str, Any]:
+    """Write what comes after the last shard; the summary."""
+    if best is not None:
+        from pyarrow import BufferOutputStream, parquet
+
+        stream = BufferOutputStream()
+        parquet.write_table(unpacked(best).drop_columns([SHARD, PLACE]), stream)
+        folder.within(TOP).write(stream.getvalue().to_pybytes())
+    values = asdict(counts)
+    summary = {
+        "out": folder.shown,
+        "rows": counts.rows,
+        "predicted": counts.predicted,
+        "without": counts.rows - counts.predicted,
+        "reasons": counts.reasons,
+        "kept": counts.kept if best is None else unpacked(best).num_rows,
+        "selection": selection.words(),
+        "shards": values["shards"],
+    }
+    folder.within(SUMMARY).write(json.dumps(summary, indent=2).encode())
+    return {**summary, "found": counts.found, "seconds": seconds}

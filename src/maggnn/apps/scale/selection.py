@@ -1,0 +1,117 @@
+"""Which of the answered rows are kept: all of them, those beyond a threshold, or the N best of all shards.
+
+The best of many shards are the best of the best of each, so no process ever holds more than a few times N rows.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from maggnn.errors import InputError, did_you_mean
+
+SHARD, PLACE = "\0shard", "\0place"
+"""Columns by which ties are decided while tables are merged; no column of a user's has such a name."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What to keep.
+
+    Attributes:
+        by: the column of answers to judge by; None keeps every row.
+        top: how many of the rows with the largest values; None keeps all that the thresholds let pass.
+        lowest: the smallest values are the best.
+        above, below: values have to lie beyond these; None is no threshold.
+    """
+
+    by: str | None = None
+    top: int | None = None
+    lowest: bool = False
+    above: float | None = None
+    below: float | None = None
+
+    def check(self, numbers: Sequence[str]) -> None:
+        """Refuse what cannot be meant.
+
+        Args:
+            numbers: the columns of numbers that are added to a table.
+        """
+        given = {"--top": self.top, "--above": self.above, "--below": self.below, "--lowest": self.lowest or None}
+        used = [name for name, value in given.items() if value is not None]
+        if self.by is None and used:
+            raise InputError(f"{used[0]} needs --by COLUMN, such as --by {numbers[0]}")
+        if self.by is not None and self.by not in numbers:
+            raise InputError(f"--by {self.by}: is no column of numbers that is predicted"
+                             f"{did_you_mean(self.by, numbers)}")  # fmt: skip
+        if self.by is not None and self.top is None and self.above is None and self.below is None:
+            raise InputError(f"--by {self.by} needs --top N, --above X or --below X")
+        if self.lowest and self.top is None:
+            raise InputError("--lowest needs --top N")
+
+    def words(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    def kept(self, rows: Any) -> Any:
+        """The rows of one shard that are kept, in their order."""
+        if self.by is None:
+            return rows
+        from pyarrow.compute import field
+
+        value = field(self.by)
+        wanted = value.is_valid()
+        if self.above is not None:
+            wanted = wanted & (value > self.above)
+        if self.below is not None:
+            wanted = wanted & (value < self.below)
+        rows = rows.filter(wanted)
+        if self.top is None or rows.num_rows <= self.top:
+            return rows
+        best = _numbered(rows).sort_by(self._order(PLACE)).slice(0, self.top)
+        return best.sort_by(PLACE).drop_columns([PLACE])
+
+    def candidates(self, rows: Any, shard: int) -> bytes:
+        """The kept rows of a shard, on their way to be merged with those of others."""
+        import pyarrow
+
+        number = pyarrow.array([shard] * rows.num_rows, pyarrow.int64())
+        return packed(_numbered(rows.append_column(SHARD, number)))
+
+    def merged(self, tables: Iterable[bytes]) -> bytes:
+        """The best rows of several tables of candidates, the best first; equal ones in the order of their tables."""
+        import pyarrow
+
+        rows = pyarrow.concat_tables([unpacked(table) for table in tables])
+        return packed(rows.sort_by(self._order(SHARD, PLACE)).slice(0, self.top))
+
+    def _order(self, *ties: str) -> list[tuple[str, str]]:
+        assert self.by is not None
+        return [(self.by, "ascending" if self.lowest else "descending"), *((name, "ascending") for name in ties)]
+
+
+def packed(rows: Any) -> bytes:
+    """An Arrow table as bytes."""
+    import pyarrow
+
+    stream = io.BytesIO()
+    with pyarrow.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    return stream.getvalue()
+
+
+def unpacked(table: bytes) -> Any:
+    """An Arrow table from bytes."""
+    import pyarrow
+
+    with pyarrow.ipc.open_stream(table) as reader:
+        return reader.read_all()
+
+
+def _numbered(rows: Any) -> Any:
+    """With the place of each row in a last column."""
+    import pyarrow
+
+    return rows.append_column(PLACE, pyarrow.array(range(rows.num_rows), pyarrow.int64()))

@@ -1,0 +1,237 @@
+"""Shards: runs of rows of a table that are read, answered and written as one, on any machine and in any order.
+
+A table is divided at every `CHUNKS`-th chunk of `maggnn predict`, so a row is answered together with the same other
+rows as there and has the same answer to the last bit. Planning reads a table once: it finds mistakes before anything is
+written, where each shard begins, and the digest of the bytes by which a shard of an earlier run is recognised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from maggnn.apps.fit.predicting import ROWS
+from maggnn.apps.fit.row_files import Chunk
+from maggnn.apps.scale.storage import Place
+from maggnn.data.molecules.rows import check_names, column_place, csv_rows, record_of
+from maggnn.errors import InputError
+
+CHUNKS = 16
+"""Chunks a shard: few enough that losing one costs seconds, enough that a billion rows are no million files."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some rows of a table.
+
+    Attributes:
+        table: the file.
+        number: among the shards of that file.
+        first: the number of its first chunk in the file.
+        rows: how many there are.
+        offset: where its text begins, in bytes; 0 for Parquet.
+        line: the number of its first line; 0 for Parquet.
+    """
+
+    table: Place
+    number: int
+    first: int
+    rows: int
+    offset: int = 0
+    line: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of its answers: the tables' order is that of the names."""
+        return f"{self.table.name}-{self.number:06d}.parquet"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a table.
+
+    Attributes:
+        types: of Arrow; None for text.
+        place: the column of SMILES.
+    """
+
+    names: list[str]
+    types: list[Any]
+    place: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a table before its rows are answered; its digest is that of its bytes."""
+
+    table: Place
+    digest: str
+    columns: Columns
+    shards: list[Shard]
+
+    @property
+    def rows(self) -> int:
+        return sum(shard.rows for shard in self.shards)
+
+
+class _Lines:
+    """Lines of a text in UTF-8, with their line ends, that know how many bytes have been read."""
+
+    def __init__(self, stream: Any, offset: int, begins: int) -> None:
+        # A byte order mark is one at the beginning of a file only.
+        self._text = io.TextIOWrapper(stream, "utf-8" if offset else "utf-8-sig", newline="")
+        self.offset, self.line = offset, begins
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._text:
+            self.offset += len(line) if line.isascii() else len(line.encode())
+            self.line += 1
+            yield line
+
+
+def plan_table(table: Place, smiles: str, chunks: int = CHUNKS) -> Plan:
+    """Read a table once and divide it.
+
+    Args:
+        smiles: the column of SMILES.
+        chunks: of `maggnn predict`, in a shard.
+    """
+    with table.open() as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return {".csv": _plan_csv, ".smi": _plan_smi, ".parquet": _plan_parquet}[table.suffix](
+        table, digest, smiles, chunks * ROWS
+    )
+
+
+def chunks_of(columns: Columns, shard: Shard) -> list[Chunk]:
+    """The rows of a shard, in the chunks of `maggnn predict`."""
+    readers: dict[str, Callable[[Columns, Shard], Iterator[Chunk]]] = {
+        ".csv": _csv_chunks, ".smi": _smi_chunks, ".parquet": _parquet_chunks,
+    }  # fmt: skip
+    found = list(readers[shard.table.suffix](columns, shard))
+    if sum(len(chunk.smiles) for chunk in found) != shard.rows:
+        raise InputError(f"{shard.table.shown}: has changed while it was read: start again")
+    return found
+
+
+def _plan_csv(table: Place, digest: str, smiles: str, size: int) -> Plan:
+    with _decoding(table, "a CSV table"), table.open() as stream:
+        mark = _mark_length(table)
+        lines = _Lines(stream, 0, 1)
+        rows = csv_rows(lines, table.shown)
+        _, names = next(rows, (1, []))
+        if not names:
+            raise InputError(f"{table.shown}: the table has no header")
+        check_names(table.shown, names)
+        columns = Columns(names, [None] * len(names), column_place(table.shown, names, smiles))
+        return Plan(table, digest, columns, _divided(table, lines, rows, size, mark))
+
+
+def _plan_smi(table: Place, digest: str, smiles: str, size: int) -> Plan:
+    with _decoding(table, "lines"), table.open() as stream:
+        lines = _Lines(stream, 0, 1)
+        rows = (line for line in lines if line.strip())
+        shards = _divided(table, lines, rows, size, _mark_length(table))
+        return Plan(table, digest, Columns(["smiles", "name"], [None, None], 0), shards)
+
+
+def _divided(table: Place, lines: _Lines, rows: Iterable[Any], size: int, mark: int) -> list[Shard]:
+    """Shards of `size` rows each: a row has been read when the lines behind it have not."""
+    shards: list[Shard] = []
+    stream = iter(rows)
+    while True:
+        offset, line = lines.offset, lines.line
+        found = sum(1 for _ in islice(stream, size))
+        if not found:
+            return shards
+        # What was decoded before the first line does not count the byte order mark.
+        at = offset + mark if offset else 0
+        shards.append(Shard(table, len(shards), len(shards) * size // ROWS, found, at, line))
+
+
+def _plan_parquet(table: Place, digest: str, smiles: str, size: int) -> Plan:
+    import pyarrow
+
+    with _parquet(table) as file:
+        schema, rows = file.schema_arrow, file.metadata.num_rows
+    check_names(table.shown, schema.names)
+    place = column_place(table.shown, schema.names, smiles)
+    kind = schema.types[place]
+    if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+        raise InputError(f"{table.shown}: column {smiles!r} holds {kind}, not text")
+    shards = [
+        Shard(table, number, begin // ROWS, min(size, rows - begin))
+        for number, begin in enumerate(range(0, rows, size))
+    ]
+    return Plan(table, digest, Columns(list(schema.names), list(schema.types), place), shards)
+
+
+def _csv_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
+    width = len(columns.names)
+    with _decoding(shard.table, "a CSV table"), shard.table.open(shard.offset) as stream:
+        lines = _Lines(stream, shard.offset, shard.line)
+        rows = islice(csv_rows(lines, shard.table.shown, shard.line), shard.rows)
+        records = (record_of(line, cells, width) for line, cells in rows)
+        while block := list(islice(records, ROWS)):
+            cells = [(record.cells + [""] * width)[:width] for record in block]
+            values = [list(column) for column in zip(*cells, strict=True)]
+            yield Chunk(values, values[columns.place], [record.reason for record in block])
+
+
+def _smi_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
+    with _decoding(shard.table, "lines"), shard.table.open(shard.offset) as stream:
+        lines = islice((line for line in _Lines(stream, shard.offset, shard.line) if line.strip()), shard.rows)
+        words = (line.split(maxsplit=1) for line in lines)
+        while block := list(islice(words, ROWS)):
+            smiles = [parts[0] for parts in block]
+            yield Chunk([smiles, [parts[1].strip() if len(parts) > 1 else "" for parts in block]], smiles,
+                        [""] * len(block))  # fmt: skip
+
+
+def _parquet_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
+    begin, end = shard.first * ROWS, shard.first * ROWS + shard.rows
+    with _parquet(shard.table) as file:
+        at, groups, skipped = 0, [], 0
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            if at + size <= begin:
+                skipped += size
+            elif at < end:
+                groups.append(group)
+            at += size
+        rows = file.read_row_groups(groups).slice(begin - skipped, shard.rows)
+        for place in range(0, rows.num_rows, ROWS):
+            values = [column.to_pylist() for column in rows.slice(place, ROWS).columns]
+            smiles = ["" if value is None else value for value in values[columns.place]]
+            yield Chunk(values, smiles, [""] * len(smiles))
+
+
+def _mark_length(table: Place) -> int:
+    with table.open() as stream:
+        return 3 if stream.read(3) == b"\xef\xbb\xbf" else 0
+
+
+@contextlib.contextmanager
+def _decoding(table: Place, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{table.shown}: cannot be read as {what} in UTF-8 ({error})") from error
+
+
+@contextlib.contextmanager
+def _parquet(table: Place) -> Iterator[Any]:
+    """The open Parquet file of a table."""
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with table.open() as stream, parquet.ParquetFile(stream) as file:
+            yield file
+    except (OSError, pyarrow.ArrowException) as error:
+        raise InputError(f"{table.shown}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error

@@ -1,0 +1,138 @@
+"""Files on this machine or on any file system that PyArrow opens (s3://, gs://, hdfs://, file://).
+
+Only what screening needs: the tables of a folder, streams of their bytes, and files that appear as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or folder.
+
+    Attributes:
+        files: the file system, one of `pyarrow.fs`.
+        path: within that file system.
+        shown: as the user wrote it, for messages.
+    """
+
+    files: Any
+    path: str
+    shown: str
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path.rstrip("/"))
+
+    @property
+    def local(self) -> bool:
+        return self.files.type_name == "local"
+
+    @property
+    def suffix(self) -> str:
+        """The ending, in small letters."""
+        return posixpath.splitext(self.path)[1].lower()
+
+    def within(self, name: str) -> Place:
+        """The place of that name in this folder."""
+        return Place(self.files, posixpath.join(self.path, name), posixpath.join(self.shown, name))
+
+    def kind(self) -> str:
+        """What is there: "file", "folder" or "nothing"."""
+        from pyarrow.fs import FileType
+
+        with _translated(self, "read"):
+            found = self.files.get_file_info([self.path])[0].type
+        return {FileType.File: "file", FileType.Directory: "folder"}.get(found, "nothing")
+
+    def listed(self) -> list[Place]:
+        """The files of this folder, by name, but for hidden ones and those that begin with an underscore."""
+        from pyarrow.fs import FileSelector, FileType
+
+        with _translated(self, "read"):
+            entries = self.files.get_file_info(FileSelector(self.path, recursive=False, allow_not_found=True))
+        names = sorted(entry.base_name for entry in entries if entry.type == FileType.File)
+        return [self.within(name) for name in names if not name.startswith((".", "_"))]
+
+    def open(self, offset: int = 0) -> Any:
+        """A stream of bytes from `offset` on."""
+        with _translated(self, "read"):
+            stream = self.files.open_input_file(self.path)
+            stream.seek(offset)
+            return stream
+
+    def read(self) -> bytes:
+        with _translated(self, "read"), self.open() as stream:
+            return stream.read()
+
+    def write(self, content: bytes) -> None:
+        """Write the file, all or nothing: under another name first, or, on an object store, published when closed."""
+        if self.local:
+            with whole_file(Path(self.path)) as waiting:
+                waiting.write_bytes(content)
+            return
+        with _translated(self, "written"):
+            self.files.create_dir(posixpath.dirname(self.path), recursive=True)
+            with self.files.open_output_stream(self.path) as stream:
+                stream.write(content)
+
+    def remove(self) -> None:
+        with _translated(self, "written"):
+            self.files.delete_file(self.path)
+
+
+def place_of(text: str) -> Place:
+    """The place that a path or a URI names."""
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    if "://" not in text:
+        return Place(LocalFileSystem(), Path(text).absolute().as_posix(), text)
+    try:
+        files, path = FileSystem.from_uri(text)
+    except (ArrowException, OSError, ValueError, ImportError) as error:
+        raise InputError(f"{text}: cannot be opened ({_first_line(error)})") from error
+    return Place(files, path.rstrip("/"), text.rstrip("/"))
+
+
+def tables_of(place: Place, endings: Sequence[str]) -> list[Place]:
+    """The table at a place, or all tables of a folder, which are of one kind."""
+    kind = place.kind()
+    if kind == "nothing":
+        raise InputError(f"{place.shown}: no such file or folder")
+    if kind == "file" and place.suffix not in endings:
+        raise InputError(f"{place.shown}: cannot read {place.suffix or 'a file without an ending'}, only "
+                         f"{', '.join(endings)}")  # fmt: skip
+    if kind == "file":
+        return [place]
+    found = [file for file in place.listed() if file.suffix in endings]
+    if not found:
+        raise InputError(f"{place.shown}: a folder without any table ({', '.join(endings)})")
+    other = next((file for file in found if file.suffix != found[0].suffix), None)
+    if other is not None:
+        raise InputError(f"{place.shown}: {found[0].name} and {other.name} are of different kinds: give one kind")
+    return found
+
+
+@contextlib.contextmanager
+def _translated(place: Place, what: str) -> Iterator[None]:
+    """Errors of a file system as a user's mistake: one line with the place."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{place.shown}: cannot be {what} ({_first_line(error)})") from error
+
+
+def _first_line(error: BaseException) -> str:
+    found = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return next((line.strip() for line in found.splitlines() if line.strip()), type(error).__name__)

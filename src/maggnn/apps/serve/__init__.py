@@ -1,0 +1,1 @@
+"""`maggnn serve`: answers of a fitted model over HTTP."""

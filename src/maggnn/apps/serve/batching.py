@@ -1,0 +1,177 @@
+"""Dynamic batching: questions that arrive while a batch is being answered make up the next one.
+
+A question that comes alone is answered at once; under load batches grow by themselves up to a limit. Worker processes
+parse the SMILES of one batch while a thread of this process answers the one before. Written by hand because the
+batching of serving frameworks waits for a fixed time, which every single question would pay for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections import deque
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from typing import Any
+
+from maggnn.apps.fit.featurised_chunks import featurised_chunk, leave_with_parent
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
+from maggnn.apps.fit.predicting import answered
+from maggnn.apps.fit.row_files import Chunk
+from maggnn.apps.fit.uncertainty import COVERAGE
+
+FEW = 32
+"""Molecules that are parsed in this process: sending them to another one would take longer."""
+
+UNDER_WAY = 2
+"""Batches at once: one is parsed while another is answered."""
+
+Columns = list[list[Any]]
+"""The added columns of `maggnn predict`, one entry a molecule each."""
+
+
+class FullError(Exception):
+    """More molecules wait than a server should hold."""
+
+
+@dataclass
+class _Question:
+    smiles: list[str]
+    answer: asyncio.Future[Columns]
+
+
+@dataclass
+class Seen:
+    """What batches looked like so far; the metrics read it."""
+
+    batches: int = 0
+    rows: int = 0
+    without: int = 0
+    waiting: int = 0
+
+
+@dataclass
+class Batcher:
+    """Answers of a model for questions from many clients.
+
+    Args:
+        fitted: the model.
+        workers: processes that parse.
+        most_rows: molecules of a batch. A single question may be larger: it is a batch of its own.
+        most_waiting: molecules that may wait before further questions are refused.
+        most_atoms: of a molecule.
+        coverage: of the intervals of numbers.
+
+    Example:
+        async with Batcher(fitted) as batcher:
+            columns = await batcher.answer(["CCO", "c1ccccc1"])
+    """
+
+    fitted: FittedModel
+    workers: int = 1
+    most_rows: int = 2048
+    most_waiting: int = 65_536
+    most_atoms: int = 1000
+    coverage: float = COVERAGE
+    seen: Seen = field(default_factory=Seen)
+
+    async def __aenter__(self) -> Batcher:
+        self._waiting: deque[_Question] = deque()
+        self._arrived = asyncio.Event()
+        self._places = asyncio.Semaphore(UNDER_WAY)
+        self._parsers = _pool(self.workers)
+        self._thread = ThreadPoolExecutor(1, "answers")
+        self._running: set[asyncio.Task[None]] = set()
+        await self._warm_up()
+        self._collector = asyncio.create_task(self._collect())
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        while self._waiting or self._running:  # nothing that was accepted is lost
+            await asyncio.sleep(0.01)
+        self._collector.cancel()
+        self._parsers.shutdown(cancel_futures=True)
+        self._thread.shutdown()
+
+    async def answer(self, smiles: list[str]) -> Columns:
+        """The added columns for some molecules, once a batch with them has been answered."""
+        if self.seen.waiting and self.seen.waiting + len(smiles) > self.most_waiting:
+            raise FullError
+        question = _Question(smiles, asyncio.get_running_loop().create_future())
+        self._waiting.append(question)
+        self.seen.waiting += len(smiles)
+        self._arrived.set()
+        return await question.answer
+
+    async def _warm_up(self) -> None:
+        """Start the processes, and answer once: the first answer of all takes longer than later ones."""
+        loop = asyncio.get_running_loop()
+        for count in (1, FEW + 1):
+            await loop.run_in_executor(self._thread, self._answered, ["CCO"] * count)
+        await loop.run_in_executor(self._parsers, featurised_chunk, ["CCO"], self.fitted.facts.features)
+
+    async def _collect(self) -> None:
+        while True:
+            await self._arrived.wait()
+            await self._places.acquire()  # what arrives until then joins the batch
+            batch = self._next()
+            if batch:
+                task = asyncio.create_task(self._run(batch))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+            else:
+                self._places.release()
+
+    def _next(self) -> list[_Question]:
+        """The questions of the next batch."""
+        batch: list[_Question] = []
+        rows = 0
+        while self._waiting and (not batch or rows + len(self._waiting[0].smiles) <= self.most_rows):
+            batch.append(self._waiting.popleft())
+            rows += len(batch[-1].smiles)
+        if not self._waiting:
+            self._arrived.clear()
+        return batch
+
+    async def _run(self, batch: list[_Question]) -> None:
+        smiles = [text for question in batch for text in question.smiles]
+        try:
+            columns = await self._columns(smiles)
+            begin = 0
+            for question in batch:
+                end = begin + len(question.smiles)
+                if not question.answer.done():
+                    question.answer.set_result([column[begin:end] for column in columns])
+                begin = end
+            self.seen.batches += 1
+            self.seen.rows += len(smiles)
+            self.seen.without += sum(value is None for value in columns[-2])
+        except Exception as error:  # whoever asked is told, and the server goes on
+            for question in batch:
+                if not question.answer.done():
+                    question.answer.set_exception(error)
+        finally:
+            self.seen.waiting -= len(smiles)
+            self._places.release()
+
+    async def _columns(self, smiles: list[str]) -> Columns:
+        loop = asyncio.get_running_loop()
+        if len(smiles) <= FEW:
+            return await loop.run_in_executor(self._thread, self._answered, smiles)
+        molecules = await loop.run_in_executor(self._parsers, featurised_chunk, smiles, *self._asked())
+        return await loop.run_in_executor(self._thread, self._answered, smiles, molecules)
+
+    def _asked(self) -> tuple[str, bool, bool, int]:
+        fitted = self.fitted
+        return fitted.facts.features, fitted.known is not None, bool(fitted.trees), self.most_atoms
+
+    def _answered(self, smiles: list[str], molecules: Any = None) -> Columns:
+        molecules = featurised_chunk(smiles, *self._asked()) if molecules is None else molecules
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnseenWarning)  # the row says so
+            return answered(self.fitted, Chunk([], smiles, [""] * len(smiles)), molecules, 0, self.coverage)[0]
+
+
+def _pool(workers: int) -> Executor:
+    return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)

@@ -1,0 +1,90 @@
+"""What clients send and get: JSON, or a stream of Arrow, with the columns that `maggnn predict` adds."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, Field, ValidationError
+
+from maggnn.apps.show.web import what_is_wrong
+from maggnn.data.molecules.smiles import MOST_CHARACTERS
+from maggnn.errors import InputError, did_you_mean
+
+JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
+
+
+class Question(BaseModel):
+    """Molecules to answer for, as JSON: `{"smiles": ["CCO", "c1ccccc1"]}`."""
+
+    smiles: list[Annotated[str, Field(max_length=MOST_CHARACTERS)]]
+
+
+def read_question(body: bytes, kind: str, column: str, most_rows: int) -> list[str]:
+    """The SMILES of a question.
+
+    Args:
+        kind: its content type.
+        column: the name of the model's own column of SMILES, by which an Arrow stream may call it as well.
+        most_rows: that a question may have.
+    """
+    smiles = _from_arrow(body, column, most_rows) if kind == ARROW else _from_json(body)
+    if not 1 <= len(smiles) <= most_rows:
+        raise InputError(f"{len(smiles)} molecules: a question has 1 to {most_rows}")
+    return smiles
+
+
+def write_answer(names: Sequence[str], types: Sequence[str | None], columns: list[list[Any]], kind: str) -> bytes:
+    """The added columns, in the form of the question."""
+    if kind == ARROW:
+        import pyarrow
+
+        from maggnn.apps.fit.row_files import arrow_table
+
+        table, stream = arrow_table(names, types, columns), io.BytesIO()
+        with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+        return stream.getvalue()
+    plain = {name: [_plain(value) for value in column] for name, column in zip(names, columns, strict=True)}
+    return json.dumps(plain, allow_nan=False).encode()
+
+
+def _from_json(body: bytes) -> list[str]:
+    try:
+        return Question.model_validate_json(body).smiles
+    except ValidationError as error:
+        found: dict[str, Any] = {**error.errors()[0]}
+        if found["type"] == "json_invalid":
+            raise InputError(f"the question is not JSON: {found['ctx']['error']}") from error
+        raise InputError(what_is_wrong({**found, "loc": ("body", *found["loc"])})) from error
+
+
+def _from_arrow(body: bytes, column: str, most_rows: int) -> list[str]:
+    import pyarrow
+
+    smiles: list[str] = []
+    try:
+        with pyarrow.ipc.open_stream(body) as reader:
+            name = next((name for name in (column, "smiles") if name in reader.schema.names), None)
+            if name is None:
+                raise InputError(f"no column {column!r}{did_you_mean(column, reader.schema.names)}")
+            for batch in reader:
+                # Arrow's lengths are claims: the sum is checked before any of them becomes a list.
+                if len(smiles) + batch.num_rows > most_rows:
+                    raise InputError(f"a question has 1 to {most_rows} molecules, this one more")
+                batch.validate(full=True)
+                values = batch.column(name)
+                if not (pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type)):
+                    raise InputError(f"column {name!r} holds {values.type}, not text")
+                smiles += ["" if value is None else value for value in values.to_pylist()]
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"the question is no stream of Arrow: {str(error).splitlines()[0]}") from error
+    return smiles
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as the shortest one that is equal to it in its own precision, as `maggnn predict` writes it."""
+    return float(str(value)) if isinstance(value, np.floating) else value

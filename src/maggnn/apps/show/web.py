@@ -1,0 +1,53 @@
+"""What servers of this package share: the socket that they listen at, and mistakes as one line of JSON."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from maggnn.errors import InputError
+
+
+def as_one_line(request: Request, error: Exception) -> Response:
+    """The answer to a question that cannot be answered: what is wrong with it, in one line."""
+    if isinstance(error, RequestValidationError):
+        return JSONResponse({"error": what_is_wrong(error.errors()[0])}, 422)
+    if isinstance(error, HTTPException):  # FastAPI's own: no such page, or a body that is no text
+        return JSONResponse({"error": error.detail}, error.status_code)
+    return JSONResponse({"error": str(error)}, 400)
+
+
+def what_is_wrong(found: dict[str, Any]) -> str:
+    """One line for what pydantic found."""
+    if found["type"] == "json_invalid":  # where it stops is a number, not the name of a field
+        return f"the question is not JSON: {found['ctx']['error']}"
+    where = ".".join(str(part) for part in found["loc"][1:]) or "the question"
+    return f"{where}: {found['msg']}"
+
+
+def address_of(host: str, listener: socket.socket) -> str:
+    """The address to open."""
+    at = f"[{host}]" if ":" in host else host
+    return f"http://{at}:{listener.getsockname()[1]}/"
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket of our own: whether the port is free is known before any model is loaded."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise InputError(f"--host {host}: cannot listen there ({error.strerror})") from error
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen()  # before it listens, another process could still take the port
+    except OSError as error:
+        listener.close()
+        raise InputError(f"{host}:{port}: cannot listen there ({error.strerror}); choose another --port") from error
+    return listener

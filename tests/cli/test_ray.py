@@ -1,0 +1,317 @@
+"""`maggnn predict --ray` on a real local Ray: the values of plain predict, faults, restarts, mistakes in one line."""
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ray = pytest.importorskip("ray", reason="needs Ray: pip install 'maggnn[ray]'")
+psutil = pytest.importorskip("psutil")
+
+from pyarrow import concat_tables, parquet  # noqa: E402
+
+from maggnn import config as configs  # noqa: E402
+from maggnn.apps.fit.fitting import fit_table  # noqa: E402
+from maggnn.apps.fit.predicting import ROWS, predict_table  # noqa: E402
+from maggnn.apps.scale.screening import screen  # noqa: E402
+from maggnn.apps.scale.selection import Selection  # noqa: E402
+from maggnn.config import Config  # noqa: E402
+
+SMALL = Config().replaced(
+    encoder={"conv": "gine", "num_layers": 1, "hidden": 8, "random_walk": 2},
+    agent={"num_tuples": 1, "tuple_order": 2, "num_moves": 1, "start": "central"},
+    training={"predictor_steps": 8, "agent_steps": 0, "batch_size": 8, "validate_every": 4},
+)
+FILES, ROWS_A_FILE = 8, 700
+LONGEST_S = 150.0
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A Ray of two CPUs in this process, with little memory and no dashboard; its address."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, object_store_memory=150_000_000, log_to_driver=False,
+        logging_level="ERROR",
+    )  # fmt: skip
+    yield ray.get_runtime_context().gcs_address
+    ray.shutdown()
+
+
+def molecule(rng: random.Random) -> str:
+    return "".join(rng.choice("CCCO") for _ in range(rng.randint(3, 8))) + rng.choice(["", "", "c1ccccc1"])
+
+
+def rows(count: int, seed: int) -> Iterator[str]:
+    """Rows of a table, some of which cannot be used or run over two lines."""
+    rng = random.Random(seed)
+    odd = {100: "{},C(,bad", 250: "{},CC", 390: '{},CCO,"two\nlines"', 480: "{},,", 555: "{},[U],unseen"}
+    for number in range(count):
+        yield odd.get(number % 600, "{},%s,é" % molecule(rng)).format(number)  # noqa: UP031 (braces stay)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, a table of several shards, and a folder of tables."""
+    folder = tmp_path_factory.mktemp("ray")
+    rng = random.Random(0)
+    mine = [f"{smiles},{smiles.count('O')}.5" for smiles in (molecule(rng) for _ in range(60))]
+    (folder / "mine.csv").write_text("\n".join(["smiles,y", *mine]) + "\n")
+    (folder / "small.toml").write_text(configs.to_toml(SMALL))
+    fit_table(folder / "mine.csv", "smiles", ["y"], folder / "model", "auto", "random", 0, 8, 1, False,
+              folder / "small.toml", 1)  # fmt: skip
+    (folder / "tables").mkdir()
+    for number in range(FILES):
+        count = ROWS_A_FILE if number else 2 * ROWS + 77  # the first has several chunks
+        text = "\n".join(["id,smiles,note", *rows(count, 10 + number)]) + "\n"
+        (folder / "tables" / f"t{number}.csv").write_text(text)
+    return folder
+
+
+def shards(out: Path) -> dict[str, bytes]:
+    """All files of a run that outlast it."""
+    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+
+
+def joined(out: Path) -> Any:
+    return concat_tables([parquet.read_table(path) for path in sorted((out / "shards").iterdir())]) \
+        .replace_schema_metadata(None)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def screened(folder: Path, cluster: str) -> Path:
+    """The folder of tables, where nothing goes wrong."""
+    screen(folder / "model", str(folder / "tables"), str(folder / "screened"), cluster, workers=1)
+    return folder / "screened"
+
+
+@pytest.fixture(scope="module")
+def expected(screened: Path) -> dict[str, bytes]:
+    return without_name(shards(screened))
+
+
+def without_name(found: dict[str, bytes]) -> dict[str, bytes]:
+    """But for the name of the folder."""
+    summary = json.loads(found.pop("summary.json"))
+    del summary["out"]
+    return found | {"summary": json.dumps(summary).encode()}
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Any:
+    """What `maggnn predict` without Ray says of each table."""
+    return concat_tables([plain_answers(folder, folder / "tables" / f"t{number}.csv") for number in range(FILES)])
+
+
+def plain_answers(folder: Path, table: Path) -> Any:
+    out = folder / f"{table.stem}.parquet"
+    predict_table(folder / "model", table, out, workers=1)
+    return parquet.read_table(out)
+
+
+def test_values_are_those_of_plain_predict_and_counts_add_up(screened, plain):
+    assert joined(screened).equals(plain)
+    summary = json.loads((screened / "summary.json").read_text())
+    assert summary["rows"] == plain.num_rows == summary["kept"] and summary["shards"] == FILES
+    assert summary["without"] == plain.column("predicted_y").null_count == sum(summary["reasons"].values()) > 0
+    assert summary["predicted"] + summary["without"] == summary["rows"]
+    ragged = sum("cells where" in (reason or "") for reason in plain.column("reason").to_pylist())
+    assert summary["reasons"]["line N has N cells where the header has N"] == ragged > 0
+
+
+def workers() -> list[Any]:
+    """The processes of this cluster's actors."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if _title(child).startswith("ray::MapWorker")]
+
+
+def _title(process: Any) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("faults", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_workers_that_are_killed_lose_and_double_nothing(folder, cluster, plain, tmp_path, faults):
+    """With a selection: the best rows of all shards are those of sorting all rows at once."""
+    selection = Selection("predicted_y", top=50, below=float(plain.column("predicted_y")[7].as_py()))
+    usable = [row for row in plain.to_pylist() if row["predicted_y"] is not None]
+    usable = [row for row in usable if row["predicted_y"] < selection.below]
+    expected = sorted(usable, key=lambda row: -row["predicted_y"])[:50]  # stable: equal ones in their order
+    rng, killed, ends = random.Random(faults), 0, threading.Event()
+
+    def kill() -> None:
+        nonlocal killed
+        while killed < faults and not ends.wait(rng.uniform(0.1, 0.6)):
+            found = workers()
+            if found:
+                os.kill(rng.choice(found).pid, signal.SIGKILL)
+                killed += 1
+
+    while killed < faults:  # a run may end before all of them are dead
+        out = tmp_path / f"out{killed}"
+        ends.clear()
+        killer = threading.Thread(target=kill)
+        killer.start()
+        result = screen(folder / "model", str(folder / "tables"), str(out), cluster, workers=1, selection=selection)
+        ends.set()
+        killer.join()
+        assert parquet.read_table(out / "top.parquet").to_pylist() == expected
+        assert result["kept"] == len(expected) == 50 and result["rows"] == plain.num_rows
+        assert max(parquet.read_metadata(path).num_rows for path in (out / "shards").iterdir()) <= 50
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_driver_that_is_killed_goes_on(folder, cluster, expected, start_command, tmp_path, kills):
+    command = ["predict", "model", "tables", "-o", tmp_path / "out", "--workers", 1, "--ray", cluster]
+    for number in range(kills):
+        with start_command("maggnn", *command, cwd=folder) as process:
+            end = time.monotonic() + LONGEST_S
+            while process.poll() is None and time.monotonic() < end:
+                if len(list((tmp_path / "out" / "shards").glob("*.parquet"))) > min(number, FILES - 2):
+                    process.kill()
+                time.sleep(0.01)
+            process.kill()
+    result = screen(folder / "model", str(folder / "tables"), str(tmp_path / "out"), cluster, workers=1)
+    assert result["found"] >= 1 and without_name(shards(tmp_path / "out")) == expected
+
+
+@pytest.mark.slow
+def test_shards_of_one_table_are_recognised_and_damaged_ones_made_again(folder, cluster, tmp_path):
+    (tmp_path / "long.csv").write_text("\n".join(["id,smiles,note", *rows(4 * ROWS + 77, 1)]) + "\n")
+    out = tmp_path / "out"
+    again = partial(screen, folder / "model", str(tmp_path / "long.csv"), str(out), cluster, chunks=1)
+    again()
+    before = shards(out)
+    assert joined(out).equals(plain_answers(folder, tmp_path / "long.csv"))
+    (out / "shards" / "long.csv-000001.parquet").unlink()
+    cut = out / "shards" / "long.csv-000003.parquet"
+    cut.write_bytes(cut.read_bytes()[:-20])
+    (out / "shards" / "gone.csv-000000.parquet").write_bytes(b"of a table that is no longer there")
+    assert again()["found"] == 3 and shards(out) == before
+
+
+@pytest.mark.slow
+def test_a_shard_that_cannot_be_written_ends_in_one_line(folder, cluster, expected, call_command, tmp_path):
+    (tmp_path / "out" / "shards" / "t3.csv-000000.parquet").mkdir(parents=True)
+    (tmp_path / "out" / "run.json").write_bytes(expected["run.json"])
+    ended = call_command("maggnn", "predict", "model", "tables", "-o", tmp_path / "out", "--ray", cluster, cwd=folder)
+    assert ended.code == 2 and "t3.csv-000000.parquet: cannot be written" in ended.err.splitlines()[-1]
+    assert not (tmp_path / "out" / "summary.json").exists()
+    (tmp_path / "out" / "shards" / "t3.csv-000000.parquet").rmdir()
+    screen(folder / "model", str(folder / "tables"), str(tmp_path / "out"), cluster)
+    assert without_name(shards(tmp_path / "out")) == expected
+
+
+@pytest.mark.slow
+def test_a_node_that_goes_takes_nothing_with_it(folder, expected, run_command, tmp_path):
+    """In a process of its own, which simulates a cluster of two nodes and takes one away while shards are answered."""
+    done = run_command("python", "-c", NODE_REMOVED, str(folder), str(tmp_path / "out"), cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert without_name(shards(tmp_path / "out")) == expected
+
+
+NODE_REMOVED = """
+import sys, threading, time
+from pathlib import Path
+from ray.cluster_utils import Cluster
+from maggnn.apps.scale.screening import screen
+
+folder, out = map(Path, sys.argv[1:])
+limits = {"num_cpus": 1, "object_store_memory": 100_000_000}
+cluster = Cluster(initialize_head=True, head_node_args={**limits, "include_dashboard": False})
+other = cluster.add_node(**limits)
+cluster.wait_for_nodes()
+
+def remove():
+    while len(list((out / "shards").glob("*.parquet"))) < 2:
+        time.sleep(0.01)
+    cluster.remove_node(other, allow_graceful=False)
+
+threading.Thread(target=remove, daemon=True).start()
+result = screen(folder / "model", str(folder / "tables"), str(out), cluster.address)
+assert result["shards"] == 8
+cluster.shutdown()
+"""
+
+
+MISTAKES = {
+    "address": (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray answers there"),
+    "no address": (["--ray", "nonsense"], "is no address"),
+    "gpus": (["--ray", "--gpus", "99"], "--gpus 99: the cluster has 0"),
+    "by": (["--ray", "--top", "5", "--by", "predicted"], "did you mean 'predicted_y'"),
+    "top": (["--ray", "--top", "5"], "--top needs --by"),
+    "no ray": (["--top", "5", "--by", "predicted_y"], "needs --ray"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_of_a_command_in_one_line(folder, cluster, call_command, tmp_path, case):
+    options, words = MISTAKES[case]
+    command = ["predict", "model", "tables", "-o", tmp_path / "out", *options]
+    assert words in call_command("maggnn", *command, cwd=folder).mistake()
+    assert not list(tmp_path.iterdir())
+
+
+TABLES = {
+    "missing column in shard 7": ("t7.csv", "id,smile,note\n1,C,x\n", "t7.csv: no column 'smiles'"),
+    "another column": ("t7.csv", "id,smiles,remark\n1,C,x\n", "t7.csv: no column 'note', which t0.csv has"),
+    "one more column": ("t7.csv", "id,smiles,note,more\n1,C,x,y\n", "'more' that t0.csv lacks"),
+    "another order": ("t7.csv", "smiles,id,note\nC,1,x\n", "another order than t0.csv"),
+    "an open quote": ("t7.csv", 'id,smiles,note\n1,"C,x\n', "t7.csv: line 2: a quote opens"),
+    "another kind": ("t7.smi", "C\n", "of different kinds"),
+    "a name that is added": (None, "", "has a column 'predicted_y' already"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_mistakes_of_tables_in_one_line(folder, cluster, call_command, tmp_path, case):
+    name, text, words = TABLES[case]
+    (tmp_path / "in").mkdir()
+    for number in range(7):
+        (tmp_path / "in" / f"t{number}.csv").write_text("id,smiles,note\n1,CCO,x\n")
+    if name is None:
+        (tmp_path / "in" / "t0.csv").write_text("smiles,predicted_y\nCCO,1\n")
+    else:
+        (tmp_path / "in" / name).write_text(text)
+    command = ["predict", folder / "model", "in", "-o", "out", "--ray", cluster]
+    assert words in call_command("maggnn", *command, cwd=tmp_path).mistake()
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_models_and_folders_that_cannot_be_used(folder, cluster, call_command, tmp_path, screened):
+    call = partial(call_command, "maggnn", cwd=tmp_path)
+    table = folder / "tables"
+    assert "no such model folder" in call("predict", "none", table, "-o", "out", "--ray").mistake()
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "model.safetensors").symlink_to(folder / "model" / "model.safetensors")
+    (tmp_path / "closed" / "fitted.json").mkdir()
+    assert "fitted.json" in call("predict", "closed", table, "-o", "out", "--ray").mistake()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").touch()
+    assert "other files" in call("predict", folder / "model", table, "-o", "full", "--ray").mistake()
+    other = call("predict", folder / "model", table, "-o", screened, "--coverage", "0.8", "--ray")
+    assert "holds another run" in other.mistake()
+    (tmp_path / "file").touch()
+    assert "is a file" in call("predict", folder / "model", table, "-o", "file", "--ray").mistake()
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_a_model_without_permission(folder, cluster, call_command, tmp_path):
+    import shutil
+
+    shutil.copytree(folder / "model", tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").chmod(0)
+    command = ["predict", "model", folder / "tables", "-o", "out", "--ray"]
+    assert "model.safetensors" in call_command("maggnn", *command, cwd=tmp_path).mistake()

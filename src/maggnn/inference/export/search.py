@@ -73,7 +73,7 @@ class ExportedSearch(nn.Module):
         agent = self.model.agent
         if not agent.tuple_order:  # nothing is marked, so nothing is drawn
             tuples = num_nodes.new_zeros(num_nodes.shape[0], agent.num_tuples, 0)
-        outputs = self.model(graphs, tuples, ties="first")
+        outputs = self.model(graphs, tuples=tuples, ties="first")
         return outputs.double().softmax(dim=-1).float() if self.model.task == "classification" else outputs
 
 

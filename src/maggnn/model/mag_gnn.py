@@ -9,6 +9,7 @@ and returns [B, num_outputs] (or [N, num_outputs] for node-level targets). `MagG
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
-from maggnn.errors import InputError
+from maggnn.errors import InputError, UntrainedAgentWarning
 from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
@@ -227,7 +228,8 @@ class MagGNN(nn.Module):
             from maggnn.graphs.call_forms import as_batch  # who only reads our own batches does not need it
 
             graphs = as_batch(graphs, edge_index, batch, edge_attr)
-        self._check_features(graphs)
+        self.check_features(graphs)
+        self._warn_if_untrained()
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
@@ -236,7 +238,7 @@ class MagGNN(nn.Module):
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
-    def _check_features(self, graphs: GraphBatch) -> None:
+    def check_features(self, graphs: GraphBatch) -> None:
         """Refuse features that the model was not made for: it would answer as if they were not there."""
         if not self.reads_declared:
             return
@@ -250,6 +252,22 @@ class MagGNN(nn.Module):
                 "these graphs have edge_attr, which this model does not read: make it with "
                 "edge_features=FeatureSpec.of(edge_attr) and EncoderConfig(conv='gine'), or leave edge_attr out"
             )
+
+    def _warn_if_untrained(self) -> None:
+        """Say so where moves mean nothing: cross-entropy on the answers trains the predictor and leaves Q as it is."""
+        if (
+            self.q_network is None
+            or self.q_network.trained
+            or not self.agent.num_moves
+            or torch.compiler.is_exporting()
+        ):
+            return
+        warnings.warn(
+            "the agent of this model is untrained, so its moves mean nothing: train it with maggnn.training_loss, "
+            "take a pretrained agent, or set num_moves=0",
+            UntrainedAgentWarning,
+            stacklevel=4,
+        )
 
     def walk(
         self,

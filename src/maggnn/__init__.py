@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from maggnn.model.mag_gnn import MagGNN
     from maggnn.model.pretrained import pretrained_agent
     from maggnn.model.saving import load_model
+    from maggnn.training.losses import agent_loss, predictor_loss, training_loss
     from maggnn.training.run import train
 
 __version__ = "0.1.0"
@@ -39,10 +40,13 @@ __all__ = [
     "MagRegressor",
     "PackedGraphs",
     "PredictorConfig",
+    "agent_loss",
     "load_exported",
     "load_model",
+    "predictor_loss",
     "pretrained_agent",
     "train",
+    "training_loss",
 ]
 
 _HOMES = {
@@ -58,10 +62,13 @@ _HOMES = {
     "MagRegressor": "apps.fit.estimator",
     "PackedGraphs": "graphs.packed",
     "PredictorConfig": "config",
+    "agent_loss": "training.losses",
     "load_exported": "inference.export.program",
     "load_model": "model.saving",
+    "predictor_loss": "training.losses",
     "pretrained_agent": "model.pretrained",
     "train": "training.run",
+    "training_loss": "training.losses",
 }
 
 

@@ -15,6 +15,10 @@ class DivergenceError(InputError):
     """Training came apart: a loss, or what was learned from it, is no finite number (`diverged` makes one)."""
 
 
+class UntrainedAgentWarning(UserWarning):
+    """A model answers after moves of an agent that has learned nothing."""
+
+
 class DamagedError(InputError):
     """A file is cut short or otherwise not as it was written."""
 
@@ -40,6 +44,7 @@ EXTRAS = {
     "pynauty": "canonical",
     "ray": "ray",
     "prometheus_client": "serve",
+    "lightning": "lightning",
 }
 """Module -> the optional dependency that brings it."""
 

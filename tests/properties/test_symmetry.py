@@ -141,7 +141,7 @@ def test_a_whole_search_follows(actions, level):
     for keep in ("last", "confident"):
         model.agent = AgentConfig(num_tuples=3, tuple_order=2, num_moves=3, actions=actions, keep=keep)
         answers = [
-            model(graphs, tuples, generator=torch.Generator().manual_seed(seed))
+            model(graphs, tuples=tuples, generator=torch.Generator().manual_seed(seed))
             for seed, (graphs, tuples) in enumerate([(pair.first, pair.tuples), (pair.second, pair.moved_tuples)])
         ]
         torch.testing.assert_close(pair.rows(answers[1], level), answers[0])

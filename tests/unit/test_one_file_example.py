@@ -257,4 +257,4 @@ def test_searches_of_two_moves(both):
         assert torch.equal(ours.tuples, theirs.tuples)
     assert not torch.equal(states[0].tuples, states[2].tuples)
     torch.manual_seed(4)
-    close(both.predictor(*states[-1]), both.model(both.packed_batch, both.state.tuples))
+    close(both.predictor(*states[-1]), both.model(both.packed_batch, tuples=both.state.tuples))

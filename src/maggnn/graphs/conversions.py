@@ -68,8 +68,8 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
         check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
     edge_index = edge_index.long()
     order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
-    edge_attr = None if batch.edge_attr is None else batch.edge_attr[order]
-    return batch_of_edges(num_nodes, edge_index[:, order], batch.x, edge_attr, y)
+    edge_attr = None if batch.edge_attr is None else _columns(batch.edge_attr[order])
+    return batch_of_edges(num_nodes, edge_index[:, order], _columns(batch.x), edge_attr, y)
 
 
 def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
@@ -90,8 +90,10 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
         num_nodes=torch.tensor(num_nodes, dtype=torch.long),
         num_edges=torch.tensor([edge_index.shape[1] for edge_index in edges], dtype=torch.long),
         edge_index=torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.long),
-        x=_concatenated("x", [graph.x for graph in graphs], num_nodes),
-        edge_attr=_concatenated("edge_attr", [graph.edge_attr for graph in graphs], [e.shape[1] for e in edges]),
+        x=_columns(_concatenated("x", [graph.x for graph in graphs], num_nodes)),
+        edge_attr=_columns(
+            _concatenated("edge_attr", [graph.edge_attr for graph in graphs], [e.shape[1] for e in edges])
+        ),
         y=y,
         level=level,
     )

@@ -1,4 +1,7 @@
-"""Input features X: categories are embedded and added, floats go through a linear map, none is a constant."""
+"""Input features X: categories are embedded and added, floats go through a linear map, none is a constant.
+
+`FeatureSpec` says what a model reads of nodes or edges, `DataShape` all that it must know of its data.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from maggnn.errors import InputError
-from maggnn.graphs.batch import values_known
+from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
+from maggnn.graphs.packed import PackedGraphs
 
 if TYPE_CHECKING:
     from maggnn.model.frozen_layers import Freezing
@@ -48,6 +52,49 @@ class FeatureSpec:
     @property
     def empty(self) -> bool:
         return not self.categories and not self.width
+
+
+@dataclass(frozen=True)
+class DataShape:
+    """What a model must know of its data.
+
+    Attributes:
+        num_outputs: classes, two-class targets or regression targets.
+        node_features, edge_features: what `x` and `edge_attr` hold.
+        task: classification (one of several classes), multilabel (several two-class targets) or regression.
+        level: one answer for each graph or for each node.
+        num_roots: roots of each graph, for rooted graphs.
+    """
+
+    num_outputs: int
+    node_features: FeatureSpec = FeatureSpec()
+    edge_features: FeatureSpec = FeatureSpec()
+    task: Task = "classification"
+    level: Level = "graph"
+    num_roots: int = 0
+
+    @classmethod
+    def of(
+        cls, graphs: PackedGraphs | GraphBatch, num_outputs: int, task: Task, level: Level | None = None
+    ) -> DataShape:
+        """Read the features, the level and the roots off graphs.
+
+        Args:
+            graphs: a packed data set, or one batch that has every feature value that will occur.
+            num_outputs: classes or regression targets.
+            task: classification or regression.
+            level: whether there is one target for each graph or for each node; by default as the targets are.
+        """
+        num_roots = 0 if graphs.roots is None else graphs.roots.shape[1]
+        nodes, edges = FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)
+        return cls(num_outputs, nodes, edges, task, level or _level_of(graphs), num_roots)
+
+
+def _level_of(graphs: PackedGraphs | GraphBatch) -> Level:
+    """Of a batch, whose targets say it by their number of rows; one of a single node has a target for the graph."""
+    if isinstance(graphs, PackedGraphs):
+        return graphs.level
+    return "graph" if graphs.y is None or len(graphs.y) == graphs.num_graphs else "node"
 
 
 class FeatureEmbedding(nn.Module):

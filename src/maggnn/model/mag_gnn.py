@@ -3,14 +3,14 @@
     graph -> tuples -> marking -> encoder -> Q -> move        one search step, t times
                        marking -> encoder -> pool -> predict  the answer
 
-`MagGNN` is an ordinary `nn.Module`: it takes a PyG `Batch` (or our `GraphBatch`) and returns [B, num_outputs]
-(or [N, num_outputs] for node-level targets).
+`MagGNN` is an ordinary `nn.Module`: it takes a PyG `Batch` (or our `GraphBatch`, or `x, edge_index, batch, edge_attr`)
+and returns [B, num_outputs] (or [N, num_outputs] for node-level targets). `MagGNN.for_data` makes one for PyG data.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
-from maggnn.errors import InputError
+from maggnn.errors import InputError, UntrainedAgentWarning
 from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
 from maggnn.graphs.structure import with_structure
 from maggnn.model.agent import Ties, kept_state, search
 from maggnn.model.encoder import AnyEncoder, Encoder, PygLayer
-from maggnn.model.features import FeatureSpec
+from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.marking import Marking, marks
 from maggnn.model.named_encoders import make_encoder
 from maggnn.model.predictor import Predictor, graph_mean
@@ -36,6 +36,8 @@ from maggnn.model.tuples import central_tuples, neighbour_tuples, sample_tuples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
+
+    from maggnn.model.shape_of_data import Graphs
 
 
 def _finest_starts(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
@@ -50,34 +52,6 @@ STARTS: dict[str, Callable[[GraphBatch, int, int], Tensor]] = {
     "finest": _finest_starts,
 }
 """Graphs, m and k -> U before the first move, [B, m, k]; by the names that `agent.start` uses. `random` draws."""
-
-
-@dataclass(frozen=True)
-class DataShape:
-    """What a model must know of its data.
-
-    Attributes:
-        num_outputs: classes, two-class targets or regression targets.
-        node_features, edge_features: what `x` and `edge_attr` hold.
-        task: classification (one of several classes), multilabel (several two-class targets) or regression.
-        level: one answer for each graph or for each node.
-        num_roots: roots of each graph, for rooted graphs.
-    """
-
-    num_outputs: int
-    node_features: FeatureSpec = FeatureSpec()  # noqa: RUF009 (frozen)
-    edge_features: FeatureSpec = FeatureSpec()  # noqa: RUF009
-    task: Task = "classification"
-    level: Level = "graph"
-    num_roots: int = 0
-
-    @classmethod
-    def of(cls, graphs: PackedGraphs, num_outputs: int, task: Task) -> DataShape:
-        """Read off a packed data set."""
-        num_roots = 0 if graphs.roots is None else graphs.roots.shape[1]
-        return cls(
-            num_outputs, FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr), task, graphs.level, num_roots
-        )
 
 
 class MagGNN(nn.Module):
@@ -172,6 +146,51 @@ class MagGNN(nn.Module):
             without_edges=True,
         )
 
+    @classmethod
+    def for_data(
+        cls,
+        data: Graphs,
+        num_outputs: int | None = None,
+        task: Task | None = None,
+        level: Level | None = None,
+        encoder: EncoderConfig | None = None,
+        predictor: PredictorConfig = PredictorConfig(),  # noqa: B008 (frozen)
+        agent: AgentConfig = AgentConfig(),  # noqa: B008
+    ) -> MagGNN:
+        """A model with fresh weights for PyG data, whose features it reads off.
+
+        Columns of integers in `x` and `edge_attr` are categories, as many as the largest value says; floats are
+        numbers. Give the whole data set, so that every category occurs.
+
+        Args:
+            data: a `Data`, a `Batch`, a PyG dataset or a list of `Data`.
+            num_outputs: classes or regression targets; by default the classes or columns of `y`.
+            task: classification or regression; by default regression where `y` holds floats.
+            level: one answer for each graph or for each node; by default as many as `y` has rows.
+            encoder: settings of the GNN; by default `gine` where there are edge features and `gin` elsewhere.
+            predictor: settings of the readout.
+            agent: m, k and t, and how moves are made.
+
+        Example:
+            >>> model = MagGNN.for_data(dataset, agent=AgentConfig(num_tuples=2, tuple_order=1, num_moves=2))
+            >>> model(batch)  # [B, num_outputs]
+        """
+        from maggnn.model.shape_of_data import shape_of_data  # who loads a model does not need it
+
+        shape = shape_of_data(data, num_outputs, task, level)
+        encoder = encoder or EncoderConfig(conv="gin" if shape.edge_features.empty else "gine")
+        return cls(
+            shape.num_outputs,
+            shape.node_features,
+            shape.edge_features,
+            encoder,
+            predictor,
+            agent,
+            shape.task,
+            shape.level,
+            shape.num_roots,
+        )
+
     @property
     def data_shape(self) -> DataShape:
         """What the model knows of its data."""
@@ -180,21 +199,37 @@ class MagGNN(nn.Module):
 
     def forward(
         self,
-        graphs: GraphBatch | Batch | Data,
+        graphs: GraphBatch | Batch | Data | Tensor | None,
+        edge_index: Tensor | None = None,
+        batch: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        *,
         tuples: Tensor | None = None,
         generator: torch.Generator | None = None,
         ties: Ties | None = None,
     ) -> Tensor:
-        """Search from `tuples` [B, m, k] (`starts` if not given) and answer in the targets' units, [rows, out].
+        """Search for good marks and answer, in the targets' own units.
+
+        The graphs are one object, `model(batch)`, or tensors, `model(x, edge_index, batch, edge_attr)`.
 
         Args:
-            ties: which of equally promising moves is made; by default as the property `ties` says.
-        """
-        if not isinstance(graphs, GraphBatch):
-            from maggnn.graphs.conversions import batch_from_pyg  # who only reads our own batches does not need it
+            graphs: a PyG `Batch` or `Data`, or a `GraphBatch`; or `x` [N, F], and None where nodes have no features.
+            edge_index: the edges as ids of the batch, where the first argument is `x`, [2, E].
+            batch: the graph of each node, [N]; None: all nodes are of one graph.
+            edge_attr: the features of edges, [E, F].
+            tuples: the marked nodes before the first move, [B, m, k]; by default those of `starts`.
+            generator: draws starts and ties; by default torch's own.
+            ties: which of equally good moves is made; by default as the property `ties` says.
 
-            graphs = batch_from_pyg(graphs)
-        self._check_features(graphs)
+        Returns:
+            The answers, [B, num_outputs], or [N, num_outputs] at node level.
+        """
+        if not isinstance(graphs, GraphBatch) or edge_index is not None:
+            from maggnn.graphs.call_forms import as_batch  # who only reads our own batches does not need it
+
+            graphs = as_batch(graphs, edge_index, batch, edge_attr)
+        self.check_features(graphs)
+        self._warn_if_untrained()
         answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
@@ -203,7 +238,7 @@ class MagGNN(nn.Module):
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
-    def _check_features(self, graphs: GraphBatch) -> None:
+    def check_features(self, graphs: GraphBatch) -> None:
         """Refuse features that the model was not made for: it would answer as if they were not there."""
         if not self.reads_declared:
             return
@@ -217,6 +252,22 @@ class MagGNN(nn.Module):
                 "these graphs have edge_attr, which this model does not read: make it with "
                 "edge_features=FeatureSpec.of(edge_attr) and EncoderConfig(conv='gine'), or leave edge_attr out"
             )
+
+    def _warn_if_untrained(self) -> None:
+        """Say so where moves mean nothing: cross-entropy on the answers trains the predictor and leaves Q as it is."""
+        if (
+            self.q_network is None
+            or self.q_network.trained
+            or not self.agent.num_moves
+            or torch.compiler.is_exporting()
+        ):
+            return
+        warnings.warn(
+            "the agent of this model is untrained, so its moves mean nothing: train it with maggnn.training_loss, "
+            "take a pretrained agent, or set num_moves=0",
+            UntrainedAgentWarning,
+            stacklevel=4,
+        )
 
     def walk(
         self,

@@ -37,6 +37,9 @@ class QNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.trained = False
+        """Whether it has learned something: set by whoever trains it, and when weights are loaded."""
+        self.register_load_state_dict_post_hook(_note_loaded)
         self.pooling = pooling
         self.update_history = make_history(history, hidden)
         width = self.update_history.width
@@ -64,6 +67,11 @@ class QNetwork(nn.Module):
         if self.past is not None:
             context = context + self.past(history.mean(dim=1, keepdim=True))
         return self.head(self.node(h) + spread_to_nodes(context, graphs)), history
+
+
+def _note_loaded(network: nn.Module, _keys: object) -> None:
+    """Weights of a file are those of a trained network."""
+    network.trained = True  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType] (a QNetwork)
 
 
 @dataclass(frozen=True)

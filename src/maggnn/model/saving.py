@@ -23,8 +23,8 @@ from maggnn.config import Config, EncoderConfig, check_section
 from maggnn.errors import DamagedError, InputError, diverged
 from maggnn.graphs.batch import Level, Task
 from maggnn.model import file_checks
-from maggnn.model.features import FeatureSpec
-from maggnn.model.mag_gnn import DataShape, MagGNN
+from maggnn.model.features import DataShape, FeatureSpec
+from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.q_network import AgentShape
 
 FORMAT = "maggnn/2"

@@ -83,12 +83,13 @@ class TargetScale(nn.Module):
             self._become(mean.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
-    def standardised(self, packed: PackedGraphs) -> Tensor:
-        """The targets of a whole set as the networks learn them, [rows, out]; missing ones stay NaN."""
-        assert packed.y is not None, "only targets can be standardised"
-        y = packed.y.reshape(len(packed.y), -1).double()
+    def standardised(self, graphs: PackedGraphs | GraphBatch) -> Tensor:
+        """The targets of a set or a batch as the networks learn them, [rows, out]; missing ones stay NaN."""
+        assert graphs.y is not None, "only targets can be standardised"
+        y = graphs.y.reshape(len(graphs.y), -1).double()
         if self.per_node is not None:
-            y = y - _counts(packed[torch.arange(len(packed))], len(self.per_node)) @ self.per_node.double()
+            batch = graphs if isinstance(graphs, GraphBatch) else graphs[torch.arange(len(graphs))]
+            y = y - _counts(batch, len(self.per_node)) @ self.per_node.double()
         return ((y - self.mean.double()) / self.std.double()).float()
 
 

@@ -49,19 +49,28 @@ def individual_loss(
     return ((1 - log_p_y.exp() if reward == "error" else -log_p_y) * counts).mean(dim=-1)
 
 
-def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
-    """Mean over the rows [rows, ...] that are no padding."""
-    if level == "graph" or graphs.is_real is None:
+def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level, mask: Tensor | None = None) -> Tensor:
+    """Mean over the rows [rows, ...] that are no padding, or over those of `mask` [rows]."""
+    counted = mask if level == "graph" or mask is not None else graphs.is_real
+    if counted is None:
         return loss.mean()
-    is_real = graphs.is_real.reshape(-1, *[1] * (loss.ndim - 1))
-    return (loss * is_real).sum() / is_real.expand_as(loss).sum()
+    counted = counted.reshape(-1, *[1] * (loss.ndim - 1))
+    return (loss * counted).sum() / counted.expand_as(loss).sum()
 
 
 class Environment:
-    """Judges states with a frozen predictor. Nothing here carries gradients."""
+    """Judges states with a frozen predictor. Nothing here carries gradients.
 
-    def __init__(self, predictor: Predictor, task: Task, reward: str) -> None:
+    Args:
+        predictor: f_p.
+        task: classification or regression.
+        reward: what L in Eq. 8 is, `loss` or `error` (see `individual_loss`).
+        mask: node level: the nodes whose targets count, [N] of the one batch that is judged; None: all.
+    """
+
+    def __init__(self, predictor: Predictor, task: Task, reward: str, mask: Tensor | None = None) -> None:
         self.predictor = predictor
+        self.mask = mask
         self.task: Task = task
         self.reward = reward
         self._table: Tensor | None = None  # [sum of |V|^k, width], the embedding of every tuple
@@ -86,11 +95,17 @@ class Environment:
     @torch.no_grad()
     def outcome_rewards(self, state: State, mover: Tensor) -> Tensor:
         """Eq. 8 for every single move of tuple `mover` [B], the other tuples unmoved: [B, V, k]."""
-        num_graphs, num_tuples, tuple_order = state.tuples.shape
+        num_graphs, _, tuple_order = state.tuples.shape
         graph = torch.arange(num_graphs, device=mover.device)
         outcomes = one_move_away(state.tuples[graph, mover], state.graphs.max_num_nodes)  # [B, V, k, k]
         # A padding node is no node of the graph: any real one stands in, its cells are masked by the caller.
         outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None]).flatten(1, 2)
+        return self.rewards_of(state, mover, outcomes).reshape(num_graphs, -1, tuple_order)
+
+    @torch.no_grad()
+    def rewards_of(self, state: State, mover: Tensor, outcomes: Tensor) -> Tensor:
+        """Eq. 8 where tuple `mover` [B] becomes each of `outcomes` [B, P, k] in turn, the others unmoved: [B, P]."""
+        num_tuples = state.tuples.shape[1]
         tuples = torch.cat([state.tuples, outcomes], dim=1)  # what is there and what could be, judged together
         if num_tuples == 1 and self._loss_table is not None and state.ids is not None:
             present, after = self._loss_table[self._rows(state, tuples)].split([1, outcomes.shape[1]], dim=1)
@@ -99,7 +114,7 @@ class Environment:
             present = self._judge(self.predictor.read(embeddings[0], state.graphs), state)[:, None]
             total = embeddings[1] + self._others(embeddings[0], state, mover)
             after = self._judge(self.predictor.read_pooled(total, num_tuples, state.graphs), state)
-        return (present - after).reshape(num_graphs, -1, tuple_order)
+        return present - after
 
     def _others(self, present: Tensor, state: State, mover: Tensor) -> Tensor:
         """The sum of the embeddings [rows, m, width] of all tuples but `mover`, [rows, 1, width]."""
@@ -158,7 +173,13 @@ class Environment:
         y = state.graphs.y
         assert y is not None, "a state is judged against targets"
         loss = individual_loss(outputs, y, self.task, self.reward)
-        return graph_mean(loss, state.graphs) if self.predictor.level == "node" else loss
+        if self.predictor.level == "graph":
+            return loss
+        if self.mask is None:
+            return graph_mean(loss, state.graphs)
+        counted = self.mask.to(loss.dtype).reshape(-1, *[1] * (loss.ndim - 1))
+        share = graph_mean(counted, state.graphs).clamp(min=1e-12)  # a graph without any such node has the loss 0
+        return graph_mean(loss * counted, state.graphs) / share
 
 
 MAX_TABLE_ROWS = 5_000_000

@@ -20,8 +20,9 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import BatchSize, GraphBatch, Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.frozen import frozen
+from maggnn.model.features import DataShape
 from maggnn.model.kernels.capture import Captured
-from maggnn.model.mag_gnn import DataShape, MagGNN
+from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, fix_statistics
 from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.runtime import Randomness, make_generator

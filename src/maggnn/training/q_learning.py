@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from maggnn.config import TrainingConfig
+from maggnn.config import AgentConfig, TrainingConfig
 from maggnn.model.agent import best_move, q_rows
 from maggnn.model.mag_gnn import MagGNN, described, graph_rows
 from maggnn.model.q_network import QNetwork
 from maggnn.model.state import Move, State
+from maggnn.model.tuples import replace_slot
 from maggnn.training.environment import Environment
 from maggnn.training.optimiser import make_optimiser, set_learning_rate
 from maggnn.training.replay import Experience
@@ -55,6 +56,7 @@ class QLearner:
 
     def fit(self, experience: Experience) -> Tensor:
         """One optimiser step; the loss is returned without waiting for the device."""
+        self.q_network.trained = True
         self.q_network.train()
         loss = self.loss(experience)
         self.optimiser.zero_grad(set_to_none=True)
@@ -70,13 +72,7 @@ class QLearner:
 
     def q_table(self, network: QNetwork, state: State) -> Tensor:
         """Q-table [N, m, k] of a state, described as the model's config says."""
-        agent, predictor = self.model.agent, self.environment.predictor
-        if agent.state == "predictor" and agent.encoder == "own":
-            embeddings = self.environment.embed(state, state.tuples)  # where there is a table, a look-up
-            return network(state, graph_rows(embeddings, state.graphs, predictor.level))[0]
-        with torch.no_grad():
-            embeddings, h = described(state, predictor, agent)
-        return network(state, embeddings, h)[0]
+        return q_table_of(network, state, self.model.agent, self.environment)
 
     def _dqn_loss(self, experience: Experience) -> Tensor:
         with torch.no_grad():
@@ -120,17 +116,64 @@ class QLearner:
     def _lookahead_loss(self, experience: Experience) -> Tensor:
         """Every one-move outcome of one tuple a state, against the whole row of its Q-table."""
         state = experience.state
-        num_tuples = state.tuples.shape[1]
-        shape = (len(state.turn),)
-        mover = torch.randint(num_tuples, shape, device=state.turn.device, generator=self.generator)
-        reward = self.environment.outcome_rewards(state, mover)  # [B, V, k]
-        table = state.graphs.padded(self.q_table(self.q_network, state), 0.0)  # [B, V, m, k]
-        index = mover[:, None, None, None].expand(-1, table.shape[1], 1, table.shape[3])
-        row = table.gather(2, index)[:, :, 0]  # [B, V, k]
-        is_move = state.graphs.is_node[..., None].to(row.dtype)
-        if self.config.standardise_rewards:
-            reward = _standardised(reward, is_move)
-        return ((row - reward) ** 2 * is_move).sum() / (is_move.sum() * row.shape[-1])
+        mover = random_mover(state, self.generator)
+        table = self.q_table(self.q_network, state)
+        return lookahead_loss(table, state, mover, self.environment, self.config.standardise_rewards)
+
+
+def q_table_of(network: QNetwork, state: State, agent: AgentConfig, environment: Environment) -> Tensor:
+    """Q-table [N, m, k] of a state, described as `agent` says; gradients reach the Q-network alone."""
+    predictor = environment.predictor
+    if agent.state == "predictor" and agent.encoder == "own":
+        embeddings = environment.embed(state, state.tuples)  # where there is a table, a look-up
+        return network(state, graph_rows(embeddings, state.graphs, predictor.level))[0]
+    with torch.no_grad():
+        embeddings, h = described(state, predictor, agent)
+    return network(state, embeddings, h)[0]
+
+
+def random_mover(state: State, generator: torch.Generator | None = None) -> Tensor:
+    """One tuple of each state, drawn uniformly, [B]."""
+    num_graphs, num_tuples, _ = state.tuples.shape
+    return torch.randint(num_tuples, (num_graphs,), device=state.turn.device, generator=generator)
+
+
+def lookahead_loss(
+    q_table: Tensor, state: State, mover: Tensor, environment: Environment, standardise: bool = False
+) -> Tensor:
+    """The mean squared error of a Q-table [N, m, k] over every move of tuple `mover` [B], against exact rewards.
+
+    Args:
+        standardise: rewards in units of their spread over the moves of a state.
+    """
+    reward = environment.outcome_rewards(state, mover)  # [B, V, k]
+    table = state.graphs.padded(q_table, 0.0)  # [B, V, m, k]
+    index = mover[:, None, None, None].expand(-1, table.shape[1], 1, table.shape[3])
+    row = table.gather(2, index)[:, :, 0]  # [B, V, k]
+    is_move = state.graphs.is_node[..., None].to(row.dtype)
+    if standardise:
+        reward = _standardised(reward, is_move)
+    return ((row - reward) ** 2 * is_move).sum() / (is_move.sum() * row.shape[-1])
+
+
+def sampled_lookahead_loss(
+    q_table: Tensor,
+    state: State,
+    mover: Tensor,
+    environment: Environment,
+    count: int,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """`lookahead_loss` over `count` moves of each state that are drawn uniformly: an unbiased estimate of it."""
+    shape, tuple_order = (len(mover), count), state.tuples.shape[2]
+    uniform = torch.rand((2, *shape), device=mover.device, generator=generator, dtype=torch.float64)
+    node = (uniform[0] * state.graphs.num_nodes[:, None]).long()  # [B, P]
+    slot = (uniform[1] * tuple_order).long()
+    graph = torch.arange(len(mover), device=mover.device)
+    own = state.tuples[graph, mover][:, None].expand(-1, count, -1)  # [B, P, k]
+    reward = environment.rewards_of(state, mover, replace_slot(own, slot, node))  # [B, P]
+    q = q_table[state.graphs.first_node[:, None] + node, mover[:, None], slot]
+    return ((q - reward) ** 2).mean()
 
 
 SMALLEST_SPREAD = 1e-6

@@ -91,7 +91,9 @@ def test_roots_are_read_where_asked(tmp_path):
     again, _ = checkpoint.load_model(tmp_path / "model.safetensors")
     with torch.no_grad():
         seeded = [torch.Generator().manual_seed(0) for _ in range(2)]
-        assert torch.equal(again(batch, tuples, seeded[0]), model(batch, tuples, seeded[1]))
+        assert torch.equal(
+            again(batch, tuples=tuples, generator=seeded[0]), model(batch, tuples=tuples, generator=seeded[1])
+        )
     with pytest.raises(InputError, match=r"made for graphs with 1 root"):
         model(paths("graph", x=torch.zeros(8, 1, dtype=torch.long))[torch.tensor([0])])
 

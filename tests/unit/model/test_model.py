@@ -10,8 +10,8 @@ from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import batch_from_pyg
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.features import FeatureSpec
-from maggnn.model.mag_gnn import DataShape, MagGNN, kept_answers
+from maggnn.model.features import DataShape, FeatureSpec
+from maggnn.model.mag_gnn import MagGNN, kept_answers
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 
@@ -77,8 +77,8 @@ def test_a_whole_search_of_a_batch_is_as_if_alone(actions):
     model = make_model(num_moves=3, actions=actions)
     graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
     tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(0))
-    together = model(graphs, tuples)
-    alone = [model(graph, own[None]) for graph, own in zip(pyg_graphs(), tuples, strict=True)]
+    together = model(graphs, tuples=tuples)
+    alone = [model(graph, tuples=own[None]) for graph, own in zip(pyg_graphs(), tuples, strict=True)]
     # The one-node graph's moves all tie, and all lead to the same state.
     torch.testing.assert_close(together, torch.cat(alone), atol=1e-5, rtol=1e-5)
 
@@ -96,7 +96,7 @@ def test_a_search_that_the_agent_makes():
     states = model.walk(graphs, generator=torch.Generator().manual_seed(0))
     assert len(states) == 4
     assert len(model.walk(graphs, num_moves=0)) == 1
-    answer = model(graphs, states[0].tuples, torch.Generator().manual_seed(0))
+    answer = model(graphs, tuples=states[0].tuples, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(answer, model.predictor(graphs, states[-1].tuples))
 
 
@@ -112,7 +112,9 @@ def test_confident_answers_come_from_the_surest_state(level):
     for part in answers.split(rows, dim=1):  # [t + 1, rows of the graph, out]
         sure = [float(one.softmax(-1).amax(-1).mean()) for one in part]
         expected.append(part[sure.index(max(sure))])
-    torch.testing.assert_close(model(graphs, tuples, torch.Generator().manual_seed(0)), torch.cat(expected))
+    torch.testing.assert_close(
+        model(graphs, tuples=tuples, generator=torch.Generator().manual_seed(0)), torch.cat(expected)
+    )
     torch.testing.assert_close(kept_answers(answers, "last", graphs, model.predictor.level), answers[-1])
 
 
@@ -164,7 +166,7 @@ def test_settings_given_directly_are_checked(section, message):
 def test_tuples_of_another_shape_are_refused(shape):
     graphs = batch_from_pyg(Batch.from_data_list(pyg_graphs()))
     with pytest.raises(InputError, match=r"expected integers \[B, m, k\] = \(4, 2, 2\)"):
-        make_model()(graphs, torch.zeros(shape, dtype=torch.long))
+        make_model()(graphs, tuples=torch.zeros(shape, dtype=torch.long))
 
 
 def test_a_graph_without_nodes_is_refused():
@@ -222,7 +224,7 @@ def test_a_search_in_training_mode_leaves_the_q_network_alone():
 def test_tuples_outside_the_graph_are_refused(tuples):
     packed = PackedGraphs.build(torch.tensor([4]), torch.tensor([1]), torch.tensor([[0], [1]]))
     with pytest.raises(InputError, match="tuples"):
-        MagGNN(2).eval()(packed[torch.tensor([0])], tuples)
+        MagGNN(2).eval()(packed[torch.tensor([0])], tuples=tuples)
 
 
 def test_a_cautious_agent_moves_only_for_more_than_staying_promises():

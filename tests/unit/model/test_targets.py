@@ -87,7 +87,7 @@ def test_the_model_answers_in_the_targets_units():
     model.targets.fit(packed, torch.arange(6))
     graphs, tuples = packed[torch.arange(6)], torch.zeros(6, 1, 1, dtype=torch.long)
     with torch.no_grad():
-        said, answer = model.predictor(graphs, tuples), model(graphs, tuples)
+        said, answer = model.predictor(graphs, tuples), model(graphs, tuples=tuples)
     torch.testing.assert_close(answer, model.targets(said, graphs))
     assert float(answer.abs().min()) > 100
 

@@ -111,8 +111,8 @@ def test_a_trained_model_can_be_kept_without_the_agents_file(agent_file, tmp_pat
     graphs = molecules().graphs[torch.arange(4)]
     tuples = trained.model.starts(graphs, torch.Generator().manual_seed(0))
     with torch.no_grad():
-        first = trained.model.eval()(graphs, tuples, torch.Generator().manual_seed(1))
-        second = model(graphs, tuples, torch.Generator().manual_seed(1))
+        first = trained.model.eval()(graphs, tuples=tuples, generator=torch.Generator().manual_seed(1))
+        second = model(graphs, tuples=tuples, generator=torch.Generator().manual_seed(1))
     assert torch.equal(first, second)
     assert 0 < float(first.mean()) < 10  # in the targets' own units
 

@@ -73,7 +73,7 @@ class ExportedSearch(nn.Module):
         agent = self.model.agent
         if not agent.tuple_order:  # nothing is marked, so nothing is drawn
             tuples = num_nodes.new_zeros(num_nodes.shape[0], agent.num_tuples, 0)
-        outputs = self.model(graphs, tuples, ties="first")
+        outputs = self.model(graphs, tuples=tuples, ties="first")
         # A regression's outputs are in the targets' own units already.
         return outputs if self.model.task == "regression" else self.model.answers(outputs, graphs).float()
 

@@ -34,6 +34,20 @@ BASE = UniversalSettings(
 """The training for a GPU that the variants change; its steps are more than the time allows."""
 
 
+ONE_CORE = replace(
+    BASE,
+    encoder=replace(BASE.encoder, hidden=64),
+    steps=1_000_000,
+    walkers=4,
+    one_node=0.25,
+    batches=12,
+    uses=24,
+    peak_rate=4e-3,
+    curriculum=CurriculumSettings(most_nodes=80, batch_nodes=512, graphs=160),
+)
+"""The training for one core of a CPU: smaller batches and a narrower network, limited by time and not by steps."""
+
+
 def _encoder(rate: float = BASE.peak_rate, **changes: Any) -> UniversalSettings:
     return replace(BASE, encoder=replace(BASE.encoder, **changes), peak_rate=rate)
 
@@ -50,6 +64,9 @@ VARIANTS: dict[str, UniversalSettings] = {
     "entropy": replace(BASE, fineness="entropy"),
     "one-mark": replace(BASE, tuple_order=1),
     "three-marks": replace(BASE, tuple_order=3, walkers=4, curriculum=replace(BASE.curriculum, most_nodes=48)),
+    "one-core": ONE_CORE,
+    "one-core-batch-norm": replace(ONE_CORE, encoder=replace(ONE_CORE.encoder, norm="batch")),
+    "one-core-foresight": replace(ONE_CORE, gamma=0.5, foresight=1),
 }
 """What is tried, by name."""
 

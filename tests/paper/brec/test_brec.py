@@ -528,15 +528,14 @@ def test_an_agent_from_elsewhere_marks_two_strongly_regular_graphs(tmp_path):
 def test_three_marks_where_two_cannot(packed_data):
     """Two marks cannot distinguish the last two of the distance-regular pairs, nor the finest ones a third pair."""
     jobs = reproduce.make_jobs("finest3", "mag-gnn", ["regular-distance"], runs=1)
-    pairs = {
-        order: {pair for job in jobs if job.settings.tuple_order == order for pair in job.pairs} for order in (2, 3)
-    }
-    assert {398, 399} <= pairs[3] and len(pairs[3]) == 3 and pairs[2] | pairs[3] == set(range(380, 400))
+    pairs = {pair for job in jobs for pair in job.pairs}
+    assert {job.settings.tuple_order for job in jobs} == {3}
+    assert {398, 399} <= pairs < set(range(380, 400)) and len(pairs) == 3
     graphs = load("brec").graphs
-    for pair in (380, *pairs[3]):
+    for pair in (380, *pairs):
         ids = torch.tensor([2 * pair, 2 * pair + 1])
         first, second = copy_hashes(graphs[ids], finest_tuples(graphs.select(ids), 1, 2))
-        assert bool(first == second) == (pair in pairs[3])
+        assert bool(first == second) == (pair in pairs)
 
 
 def packed_pair(first, one, second, other):

@@ -9,7 +9,7 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 16 sets averaged | the same |
 | `all` | brec_rpc | basic:all | one tuple of each kind, m = \|V\|^2, and stay there | the same |
 | `finest` | brec_rpc | basic:finest | at the tuples of the finest colouring, m = 1, and stay there | the same |
-| `finest3` | brec_rpc | basic:finest3 | the same, k = 3 where these tuples are alike in both graphs | the same |
+| `finest3` | brec_rpc | basic:finest3 | the same with k = 3, pairs in which these tuples are alike alone | the same |
 | `agent` | brec_rpc | basic:agent | at a tuple that the agent `any` finds, trained before on other graphs | the same |
 | `walks` | brec_rpc | basic:walks | at the best of as many random tuples as the agent makes encoder passes | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
@@ -44,7 +44,7 @@ from maggnn_paper.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
 from maggnn_paper.brec.paper_test import PaperSettings, paper_test
 from maggnn_paper.brec.proposed import with_proposed
 from maggnn_paper.brec.rpc import FINEST, RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
-from maggnn_paper.brec.settings import TABLE, TESTS, Settings, by_order, in_short, settings_for
+from maggnn_paper.brec.settings import TABLE, TESTS, THREE_MARKS, Settings, in_short, settings_for, tried
 from maggnn_paper.jobs.job import peak_mb
 from maggnn_paper.jobs.side_by_side import Result, run_all
 from maggnn_paper.ledger import LedgerRow, commit_name, hardware_name, torch_version
@@ -94,7 +94,8 @@ def reproduce(
     rows = []
     for jobs, name, test in wanted:
         measured = {job: results[job] for job in jobs}
-        rows += [_row(test, name, method, measured) for method in results[jobs[0]]["found"]]
+        methods_of = results[jobs[0]]["found"] if jobs else ()  # a test may have nothing to try in a category
+        rows += [_row(test, name, method, measured) for method in methods_of]
     return rows
 
 
@@ -144,10 +145,10 @@ def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> l
     for category, pairs in pair_ids(categories).items():
         settings = settings_for(test, method, category)
         hopeless = _hopeless(settings, pairs)
-        for part, own in by_order(test, settings, pairs):
-            for group in like_sized(sizes, part, most, **slack):
-                left = tuple(pair for pair in group.tolist() if pair not in hopeless)
-                jobs += [BrecJob(test, category, left, own, seed) for seed in range(runs) if left]
+        own, settings = tried(test, settings, pairs)
+        for group in like_sized(sizes, own, most, **slack):
+            left = tuple(pair for pair in group.tolist() if pair not in hopeless)
+            jobs += [BrecJob(test, category, left, settings, seed) for seed in range(runs) if left]
     return jobs
 
 
@@ -239,7 +240,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         runs=len(counts),
         tests_per_run=settings.starts if isinstance(settings, PaperSettings) else RELABELLINGS,
         m=_num_tuples(settings) if marked else None,
-        k=max(_order(job.settings) for job in results) if marked else None,
+        k=settings.tuple_order if marked else None,
         t=_moves(settings, method),
         keep="last" if marked else None,
         passes=_passes(settings),
@@ -252,10 +253,6 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         config=_described(results),
         note=_note(test, method, results),
     )
-
-
-def _order(settings: Settings) -> int:
-    return 0 if isinstance(settings, RivalSettings) else settings.tuple_order
 
 
 def _passes(settings: Settings) -> int | None:
@@ -295,6 +292,7 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     note += (
         f", {untried} of which no marks of this k tell apart (colour refinement) and were left out" if untried else ""
     )
+    note += " that `finest` cannot distinguish, with two marks at its tuples" if test == THREE_MARKS else ""
     note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
     has_agent = method not in ("gin", *BASELINES) and test in ("rpc", "nodes", "paper")
     note += " of a model, with its agent" if has_agent else " of a model"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from maggnn.model.named_encoders import BASELINES
@@ -46,7 +45,7 @@ MARKS = RpcSettings.tuple_order
 """The k of all tests."""
 
 THREE_MARKS = "finest3"
-"""The test in which pairs that two marks at the finest tuples provably do not distinguish have three."""
+"""The test of pairs that two marks at the finest tuples provably do not distinguish, with three."""
 
 _LONGER = AgentSettings(steps=2000, walkers=32)
 _REGULAR = {
@@ -85,13 +84,16 @@ def settings_for(test: str, method: str, category: str) -> Settings:
     )
 
 
-def by_order(test: str, settings: Settings, pairs: Tensor) -> list[tuple[Tensor, Settings]]:
-    """The pairs with their settings: in `finest3` those whose finest copies with two marks are alike have three."""
+def tried(test: str, settings: Settings, pairs: Tensor) -> tuple[Tensor, Settings]:
+    """The pairs that a test tries, with their settings.
+
+    `finest3` tries those whose finest copies with two marks are alike, with a third mark; `finest` cannot distinguish
+    them, so the two tests together say what two marks, or three where two are not enough, can do.
+    """
     if test != THREE_MARKS or not isinstance(settings, RpcSettings) or not settings.is_marked:
-        return [(pairs, settings)]
-    more = alike_at_finest(tuple(pairs.tolist()), settings.tuple_order)
-    needs_more = torch.tensor([pair in more for pair in pairs.tolist()], dtype=torch.bool)
-    return [(pairs[~needs_more], settings), (pairs[needs_more], replace(settings, tuple_order=3))]
+        return pairs, settings
+    alike = alike_at_finest(tuple(pairs.tolist()), settings.tuple_order)
+    return pairs[[pair in alike for pair in pairs.tolist()]], replace(settings, tuple_order=settings.tuple_order + 1)
 
 
 def in_short(settings: Settings) -> str:

@@ -14,7 +14,7 @@ Shapes: B graphs, N nodes, V nodes of the largest graph, m walkers (tuples) of e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -226,17 +226,22 @@ def train(
     workers: int = 0,
     told: Callable[[str], None] = print,
     checkpoint: Path | None = None,
+    begin: Mapping[str, Tensor] | None = None,
 ) -> QNetwork:
     """Train an agent.
 
     Args:
+        begin: weights to go on from; fresh ones if not given.
         workers: processes that make graphs; 0: this one.
         told: gets a line of progress now and then.
         checkpoint: a file that is written every minute; where it exists, the training goes on from there, with fresh
             graphs and new walks.
     """
     device = torch.device(device)
-    network = fresh_network(settings).to(device).train()
+    network = fresh_network(settings)
+    if begin is not None:
+        network.load_state_dict(begin)
+    network.to(device).train()
     optimiser = make_optimiser(network, settings.config.training)
     done = _resumed(checkpoint, settings, network, optimiser)
     generator = torch.Generator(device).manual_seed(settings.seed + done.step)

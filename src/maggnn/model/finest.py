@@ -16,7 +16,7 @@ The rule is exact and expensive: all |V|^k copies of |V| nodes are refined, on t
 hundredths of a second with k = 2, one of 200 nodes some ten seconds. It is therefore applied once to a data set
 (`with_finest`), and refused where a graph has more than `MOST_CELLS` cells.
 
-With three marks and more, a graph that is too large for that gets its last mark by itself: C is then the set of
+With three marks and more, a graph of more than some 45 nodes gets its last mark by itself: C is then the set of
 tuples (v, u) of order k, where v is one of the finest tuples of order k - 1 with the rarest hash, *all* tuples of
 that hash, and u any node. The numbering does not matter to that either.
 
@@ -41,7 +41,10 @@ MOST_CELLS = 1 << 26
 """Nodes times copies of one graph, |V|^(k + 1): k = 2 up to 406 nodes, for which the search takes minutes."""
 
 SLOT_BY_SLOT = 3
-"""From this order on, tuples of graphs that are too large are extended by one mark more."""
+"""From this order on, the finest tuples of one mark less are extended in graphs with more than `FEW_CELLS` cells."""
+
+FEW_CELLS = 1 << 22
+"""|V|^(k + 1) up to which all tuples are tried whatever their order: k = 3 up to 45 nodes, some seconds."""
 
 
 def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Tensor:
@@ -56,7 +59,7 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
     """
     on_cpu = graphs.to("cpu")
     chosen = torch.zeros(len(on_cpu), num_tuples, tuple_order, dtype=torch.long)
-    small = on_cpu.num_nodes ** (tuple_order + 1) <= MOST_CELLS
+    small = on_cpu.num_nodes ** (tuple_order + 1) <= _most_cells(tuple_order)
     if tuple_order < SLOT_BY_SLOT:
         _check_sizes(on_cpu, tuple_order)
     whole = small.nonzero()[:, 0]
@@ -79,10 +82,15 @@ def _all_copies(graphs: PackedGraphs, order: int) -> list[Refined]:
     return [Refined(*(torch.cat(values) for values in zip(*parts, strict=True))) for parts in copies]
 
 
+def _most_cells(order: int) -> int:
+    """|V|^(k + 1) of a graph whose tuples are all tried."""
+    return MOST_CELLS if order < SLOT_BY_SLOT else FEW_CELLS
+
+
 def _extended(graph: PackedGraphs, order: int) -> Tensor:
     """The rarest of the finest tuples of one mark less, with every node as the last mark, [M, k]."""
     size = int(graph.num_nodes[0])
-    if order > SLOT_BY_SLOT and size**order > MOST_CELLS:
+    if order > SLOT_BY_SLOT and size**order > FEW_CELLS:
         tuples = _extended(graph, order - 1)
         rarest = tuples[_rarest(*_refined(graph, tuples))]
     else:

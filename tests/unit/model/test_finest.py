@@ -119,7 +119,7 @@ def test_without_marks_there_is_nothing_to_find():
 
 def test_the_last_of_three_marks_of_a_large_graph_is_found_by_itself(monkeypatch):
     """With the limit that small graphs reach, the rule is: all rarest finest pairs, extended by every node."""
-    monkeypatch.setattr(finest, "MOST_CELLS", 12**4 - 1)
+    monkeypatch.setattr(finest, "FEW_CELLS", 12**4 - 1)
     chosen = finest_tuples(REGULAR, 2, 3)
     for graph in range(len(REGULAR)):
         one = REGULAR.select(torch.tensor([graph]))
@@ -140,6 +140,7 @@ def test_the_last_of_three_marks_of_a_large_graph_is_found_by_itself(monkeypatch
 
 
 def test_too_many_tuples_to_extend_are_refused(monkeypatch):
+    monkeypatch.setattr(finest, "FEW_CELLS", 12**3)
     monkeypatch.setattr(finest, "MOST_CELLS", 12**3)
     with pytest.raises(InputError, match="too many to extend by every node"):
         finest_tuples(pack_networkx([nx.cycle_graph(12)]), 1, 3)

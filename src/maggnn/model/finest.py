@@ -16,6 +16,10 @@ The rule is exact and expensive: all |V|^k copies of |V| nodes are refined, on t
 hundredths of a second with k = 2, one of 200 nodes some ten seconds. It is therefore applied once to a data set
 (`with_finest`), and refused where a graph has more than `MOST_CELLS` cells.
 
+With three marks and more, a graph of more than some 45 nodes gets its last mark by itself: C is then the set of
+tuples (v, u) of order k, where v is one of the finest tuples of order k - 1 with the rarest hash, *all* tuples of
+that hash, and u any node. The numbering does not matter to that either.
+
 Shapes: G graphs of a set, B of a batch; M copies of a graph.
 """
 
@@ -28,12 +32,19 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.refined_copies import refined_in_chunks
+from maggnn.model.refined_copies import refine_in_parts, refined_in_chunks
 from maggnn.model.tuples import tuples_at
 
 MOST_CELLS = 1 << 26
 """Nodes times copies of one graph, |V|^(k + 1): k = 2 up to 406 nodes, for which the search takes minutes."""
+
+SLOT_BY_SLOT = 3
+"""From this order on, the finest tuples of one mark less are extended in graphs with more than `FEW_CELLS` cells."""
+
+FEW_CELLS = 1 << 22
+"""|V|^(k + 1) up to which all tuples are tried whatever their order: k = 3 up to 45 nodes, some seconds."""
 
 
 def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Tensor:
@@ -47,16 +58,62 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
         [G, m, k] on the set's device, node ids local to their graph.
     """
     on_cpu = graphs.to("cpu")
-    _check_sizes(on_cpu, tuple_order)
-    copies: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(len(on_cpu))]
     chosen = torch.zeros(len(on_cpu), num_tuples, tuple_order, dtype=torch.long)
-    for ids, refined in refined_in_chunks(on_cpu, tuple_order):
+    small = on_cpu.num_nodes ** (tuple_order + 1) <= _most_cells(tuple_order)
+    if tuple_order < SLOT_BY_SLOT:
+        _check_sizes(on_cpu, tuple_order)
+    whole = small.nonzero()[:, 0]
+    for graph, refined in zip(whole.tolist(), _all_copies(on_cpu.select(whole), tuple_order), strict=True):
+        places = first_of_rarest(*refined, num_tuples)
+        chosen[graph] = tuples_at(places, int(on_cpu.num_nodes[graph]), tuple_order)
+    for graph in (~small).nonzero()[:, 0]:
+        one = on_cpu.select(graph[None])
+        tuples = _extended(one, tuple_order)
+        chosen[graph] = tuples[first_of_rarest(*_refined(one, tuples), num_tuples)]
+    return chosen.to(graphs.device)
+
+
+def _all_copies(graphs: PackedGraphs, order: int) -> list[Refined]:
+    """Hashes and numbers of colours of all copies of each graph, [M] each, in the order of `all_tuples`."""
+    copies: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(len(graphs))]
+    for ids, refined in refined_in_chunks(graphs, order):
         for graph, hashes, num_colours in zip(ids.tolist(), *refined, strict=True):
             copies[graph].append((hashes, num_colours))
-    for graph, (size, parts) in enumerate(zip(on_cpu.num_nodes.tolist(), copies, strict=True)):
-        hashes, num_colours = (torch.cat(values) for values in zip(*parts, strict=True))  # [M] each
-        chosen[graph] = tuples_at(first_of_rarest(hashes, num_colours, num_tuples), size, tuple_order)
-    return chosen.to(graphs.device)
+    return [Refined(*(torch.cat(values) for values in zip(*parts, strict=True))) for parts in copies]
+
+
+def _most_cells(order: int) -> int:
+    """|V|^(k + 1) of a graph whose tuples are all tried."""
+    return MOST_CELLS if order < SLOT_BY_SLOT else FEW_CELLS
+
+
+def _extended(graph: PackedGraphs, order: int) -> Tensor:
+    """The rarest of the finest tuples of one mark less, with every node as the last mark, [M, k]."""
+    size = int(graph.num_nodes[0])
+    if order > SLOT_BY_SLOT and size**order > FEW_CELLS:
+        tuples = _extended(graph, order - 1)
+        rarest = tuples[_rarest(*_refined(graph, tuples))]
+    else:
+        _check_sizes(graph, order - 1)
+        rarest = tuples_at(_rarest(*_all_copies(graph, order - 1)[0]), size, order - 1)
+    if len(rarest) * size**2 > MOST_CELLS:
+        raise InputError(
+            f"agent.start = finest: {len(rarest):,} equally fine tuples of order {order - 1} of a graph with {size} "
+            f"nodes are too many to extend by every node: use another start or a smaller tuple_order"
+        )
+    node = torch.arange(size).repeat(len(rarest))
+    return torch.cat([rarest.repeat_interleave(size, dim=0), node[:, None]], dim=1)
+
+
+def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
+    """Hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
+    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
+
+
+def _rarest(hashes: Tensor, num_colours: Tensor) -> Tensor:
+    """The places of all finest copies of one graph that have the hash which is rarest among these."""
+    first = first_of_rarest(hashes, num_colours, 1)
+    return (hashes == hashes[first]).nonzero()[:, 0]
 
 
 def first_of_rarest(hashes: Tensor, num_colours: Tensor, count: int) -> Tensor:

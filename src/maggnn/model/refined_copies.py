@@ -46,6 +46,12 @@ def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
     return Refined(hashes, counts)
 
 
+def refine_in_parts(graphs: GraphBatch, tuples: Tensor) -> Refined:
+    """`refine`, a few copies at a time: for any number M of tuples [B, M, k]."""
+    parts = [refine(graphs, part) for part in tuples.split(max(CELLS // max(graphs.total_nodes, 1), 1), dim=1)]
+    return Refined(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
+
+
 def stable_entropy(graphs: GraphBatch, tuples: Tensor) -> Tensor:
     """The entropy of the stable colouring of every copy, in nats, [B, M], double precision.
 

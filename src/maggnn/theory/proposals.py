@@ -21,7 +21,7 @@ from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.pretrained import PretrainedAgent, pretrained_agent
-from maggnn.model.refined_copies import CELLS, refine
+from maggnn.model.refined_copies import refine_in_parts
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.individualisation import OneGraph, Path
@@ -89,9 +89,7 @@ def _best(graph: PackedGraphs, tuples: Tensor) -> Tensor:
 
 def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
     """Hashes and numbers of colours of all copies of one graph, tuples [T, d], [T] each."""
-    batch = graph[torch.tensor([0])]
-    parts = [refine(batch, part[None]) for part in tuples.split(max(CELLS // batch.total_nodes, 1))]
-    return Refined(*(torch.cat(values, dim=1)[0] for values in zip(*parts, strict=True)))
+    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
 def _shared(colours: Tensor, component: Tensor) -> Tensor:

@@ -38,6 +38,7 @@ from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import Pairs, like_sized, pair_ids, permuted
 from maggnn_paper.brec.paper_test import PaperSettings, class_error, paper_test, train_predictor
 from maggnn_paper.brec.practice import joined
+from maggnn_paper.brec.proposed import ProposalSettings, found, with_proposed
 from maggnn_paper.brec.rpc import (
     FAINTEST,
     LOSS_TO_STOP,
@@ -46,12 +47,14 @@ from maggnn_paper.brec.rpc import (
     RpcSettings,
     hotelling,
     outputs_after,
+    relabellings,
     rpc,
     siamese_loss,
     train_siamese,
     tuple_errors,
     unreliable,
 )
+from maggnn_paper.brec.settings import HARDER
 from maggnn_paper.tables.registry import reproduce_table
 
 HIDDEN, LAYERS = 6, 2
@@ -477,8 +480,62 @@ def test_rpc_at_the_finest_tuples_tells_two_strongly_regular_graphs_and_no_relab
     assert float(tested.control["mag-gnn-finest"]) < 1e-3  # nothing is drawn, so nothing varies
     rook = packed_pair(renumbered(shrikhande_rook(), 1), 1, shrikhande_rook(), 1)
     assert not rpc(finest_pairs(rook, [0], num_tuples=1), settings, seed=0).distinguished("mag-gnn-finest").any()
-    with pytest.raises(InputError, match="needs pairs with their finest tuples"):
+    with pytest.raises(InputError, match="the start finest needs pairs with their tuples"):
         rpc(Pairs.of(GRAPHS, torch.tensor([0])), settings, seed=0)
+
+
+def test_one_relabelling_stands_for_eight_that_are_alike():
+    """Where a graph has one set of tuples, a batch of equal copies has the gradients and statistics of one."""
+    settings = RpcSettings(start="finest", num_tuples=1, starts=1, hidden=8, num_layers=3, frequency=1.5)
+    relabelled = finest_pairs(shrikhande_rook(), [0], num_tuples=1).relabelled(RELABELLINGS, make_generator(0)).double()
+    trained = []
+    for distinct in (1, 8):
+        network = make_predictor(1, 2, 16, 8, 3, make_generator(1), 1.5).double()
+        _, loss = train_siamese(network, relabelled, replace(settings, epochs=3), make_generator(2), distinct)
+        trained.append((network.state_dict(), loss))
+    (first, loss), (second, other) = trained
+    assert torch.allclose(loss, other, atol=1e-9)
+    for name, value in first.items():
+        assert torch.allclose(value, second[name], atol=1e-7), name
+
+
+def test_every_relabelling_takes_one_of_the_sets_that_were_found():
+    settings = RpcSettings(start="walks", num_tuples=1, starts=1, proposals=ProposalSettings("", numberings=4))
+    graphs = Pairs.of(shrikhande_rook(), torch.tensor([0]))
+    tuples = found(graphs, 1, 2, settings.proposals)
+    assert tuples.shape[:2] == (1, 2) and tuples.shape[2] in (1, 4)
+    drawn = torch.tensor([[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]])  # [P, 2, R = 2, k]
+    marked = relabellings(replace(graphs, marked=drawn), settings, make_generator(0))
+    assert marked.marked.shape == (1, 2 * RELABELLINGS, 1, 2)
+    carried = replace(graphs, marked=drawn).relabelled(RELABELLINGS, make_generator(0))
+    for graph in range(2 * RELABELLINGS):
+        assert marked.marked[0, graph, 0].tolist() in carried.marked[0, graph].tolist()
+    assert (marked.marked == carried.marked[:, :, :1]).all(-1).float().mean() not in (0.0, 1.0)
+
+
+def test_an_agent_from_elsewhere_marks_two_strongly_regular_graphs(tmp_path):
+    """The shipped agent of SR25 proposes; the same in every numbering, so one set of tuples is left."""
+    own = ProposalSettings("sr25", starts=2, moves=2, numberings=3)
+    settings = RpcSettings(start="agent", num_tuples=1, starts=1, hidden=8, num_layers=4, frequency=1.5, proposals=own)
+    plain = Pairs.of(shrikhande_rook(), torch.tensor([0]))
+    graphs = with_proposed(plain, (0,), 1, 2, own, tmp_path)
+    assert graphs.marked.shape == (1, 2, 1, 2)
+    assert torch.equal(with_proposed(plain, (0,), 1, 2, own, tmp_path).marked, graphs.marked)
+    tested = rpc(graphs, settings, seed=0)
+    assert bool(tested.distinguished("mag-gnn-pre").all()) and float(tested.control["mag-gnn-pre"]) < 1e-3
+
+
+def test_three_marks_where_two_cannot(packed_data):
+    """Two marks cannot distinguish the last two of the distance-regular pairs, nor the finest ones a third pair."""
+    jobs = reproduce.make_jobs("finest3", "mag-gnn", ["regular-distance"], runs=1)
+    pairs = {pair for job in jobs for pair in job.pairs}
+    assert {job.settings.tuple_order for job in jobs} == {3}
+    assert {398, 399} <= pairs < set(range(380, 400)) and len(pairs) == 3
+    graphs = load("brec").graphs
+    for pair in (380, *pairs):
+        ids = torch.tensor([2 * pair, 2 * pair + 1])
+        first, second = copy_hashes(graphs[ids], finest_tuples(graphs.select(ids), 1, 2))
+        assert bool(first == second) == (pair in pairs)
 
 
 def packed_pair(first, one, second, other):
@@ -615,12 +672,12 @@ def test_hard_categories_have_settings_of_their_own():
             reproduce.settings_for(test, "mag-gnn", name) for name in ("basic", "regular-distance", "cfi")
         )
         assert plain == reproduce.TESTS[test]
-        if test not in ("all", "finest"):  # these have one setting for all categories
+        if test in ("rpc", "nodes", "paper"):  # the others have one setting for all categories
             assert hard.hidden > plain.hidden and hard.agent.steps > plain.agent.steps
             assert deep.num_layers > plain.num_layers and deep.frequency > 0
         without = reproduce.settings_for(test, "gin", "cfi")
         assert without.tuple_order == 0 and without.num_layers == deep.num_layers
-    assert set(reproduce.HARDER) <= set(reproduce.PIECES)
+    assert set(HARDER) <= set(reproduce.PIECES)
 
 
 def test_unknown_rows_and_methods_are_named(tmp_path):

@@ -50,6 +50,14 @@ def test_controls_and_teacher(order, capsys):
     assert "all tuples" in capsys.readouterr().out
 
 
+def test_tables_that_were_kept_serve_another_agent(tmp_path, monkeypatch):
+    first = measure(NETWORK, 2, "sr25", starts=2, most_graphs=2, folder=tmp_path)
+    (kept,) = tmp_path.glob("*/*.safetensors")
+    monkeypatch.setattr(families, "telling", None)  # nothing is worked out again
+    assert measure(NETWORK, 2, "sr25", starts=2, most_graphs=2, folder=tmp_path) == first
+    assert kept.parent.name == "sr25-k2-2-100"
+
+
 def test_generated_families_are_pairs_of_like_graphs():
     for name in families.generated():
         graphs = family(name)

@@ -68,6 +68,17 @@ def test_random_regular_and_latin(seed):
     assert (lifted.sum(1) == 3 + seed).all()
 
 
+@pytest.mark.parametrize("points", [9, 13, 19])
+def test_random_triple_systems(points):
+    blocks = random_graphs.random_triple_system(points, np.random.default_rng(points))
+    pairs = [
+        tuple(sorted(pair)) for block in blocks.tolist() for pair in zip(block, block[1:] + block[:1], strict=True)
+    ]
+    assert len(blocks) == points * (points - 1) // 6 and len(set(pairs)) == len(pairs) == 3 * len(blocks)
+    parameters = classical.strongly_regular_parameters(random_graphs.block_graph(blocks))
+    assert parameters is not None and parameters[0] == len(blocks) and parameters[3] == 9
+
+
 def test_random_squares_are_of_several_kinds():
     graphs = [
         classical.latin_square_graph([random_graphs.random_latin_square(6, np.random.default_rng(seed))])

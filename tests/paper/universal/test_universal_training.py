@@ -98,6 +98,20 @@ def test_a_stopped_training_goes_on(tmp_path, monkeypatch):
         train(replace(settings, seed=1), checkpoint=path)
 
 
+def test_a_training_goes_on_from_given_weights():
+    begin = fresh_network(replace(TINY, seed=5)).state_dict()
+    still = train(replace(TINY, steps=1, peak_rate=1e-12), told=print, begin=begin)
+    for name, value in still.named_parameters():
+        assert torch.allclose(value, begin[name], atol=1e-6), name
+
+
+def test_some_walkers_begin_on_one_node():
+    graphs = packed(generated()[FAMILY][:2])[torch.arange(2)]
+    tuples = training.starts(graphs, replace(TINY, walkers=8, one_node=0.25), torch.Generator().manual_seed(0))
+    same = tuples[..., 0] == tuples[..., 1]
+    assert tuples.shape == (2, 8, 2) and bool(same[:, :2].all()) and not bool(same[:, 2:].all())
+
+
 def test_losses_are_least_where_q_is_right():
     graphs = packed(generated()[FAMILY][:2])[torch.arange(2)]
     table = ValueTable.of(graphs, 2)

@@ -15,6 +15,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
+from maggnn.model import finest
 from maggnn.model.features import FeatureSpec
 from maggnn.model.finest import finest_starts, finest_tuples, with_finest
 from maggnn.model.mag_gnn import MagGNN
@@ -114,3 +115,32 @@ def test_answers_for_nodes_are_refused():
 
 def test_without_marks_there_is_nothing_to_find():
     assert finest_model(REGULAR, 1, 0)(all_of(REGULAR)).shape == (3, 3)
+
+
+def test_the_last_of_three_marks_of_a_large_graph_is_found_by_itself(monkeypatch):
+    """With the limit that small graphs reach, the rule is: all rarest finest pairs, extended by every node."""
+    monkeypatch.setattr(finest, "FEW_CELLS", 12**4 - 1)
+    chosen = finest_tuples(REGULAR, 2, 3)
+    for graph in range(len(REGULAR)):
+        one = REGULAR.select(torch.tensor([graph]))
+        pairs = [list(pair) for pair in itertools.product(range(12), repeat=2)]
+        hashes, colours = (values[0].tolist() for values in refine(all_of(one), torch.tensor([pairs])))
+        (rarest,) = by_definition(one, 0, 1, 2)
+        prefixes = [pair for pair, value in zip(pairs, hashes, strict=True) if value == rarest]
+        triples = torch.tensor([[*pair, node] for pair in prefixes for node in range(12)])
+        hashes, colours = (values[0].tolist() for values in refine(all_of(one), triples[None]))
+        times = Counter(value for value, count in zip(hashes, colours, strict=True) if count == max(colours))
+        ordered = sorted(times, key=lambda value: (times[value], value))
+        found = refine(all_of(one), chosen[graph][None]).hashes[0].tolist()
+        assert found == [ordered[place % len(ordered)] for place in range(2)]
+    for seed in range(2):
+        other = renumbered(REGULAR, seed)
+        ours, theirs = (refine(all_of(graphs), finest_tuples(graphs, 2, 3)).hashes for graphs in (REGULAR, other))
+        assert torch.equal(ours, theirs)
+
+
+def test_too_many_tuples_to_extend_are_refused(monkeypatch):
+    monkeypatch.setattr(finest, "FEW_CELLS", 12**3)
+    monkeypatch.setattr(finest, "MOST_CELLS", 12**3)
+    with pytest.raises(InputError, match="too many to extend by every node"):
+        finest_tuples(pack_networkx([nx.cycle_graph(12)]), 1, 3)

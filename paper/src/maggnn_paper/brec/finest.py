@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from maggnn.data import registry
 from maggnn.data.files import locked, whole_file
 from maggnn.model.finest import finest_tuples
+from maggnn.theory.refinement import copy_hashes
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.rpc import RpcSettings
 
@@ -35,6 +37,22 @@ def with_finest(graphs: Pairs, pairs: Sequence[int], settings: RpcSettings, fold
             with whole_file(path) as waiting:
                 save_file({"tuples": _found(pairs, m, k)}, waiting)
     return replace(graphs, marked=load_file(path)["tuples"])
+
+
+@cache
+def alike_at_finest(pairs: tuple[int, ...], tuple_order: int) -> frozenset[int]:
+    """Those of some of BREC's pairs whose two graphs have the same copy at their finest tuple.
+
+    No model that reads this copy alone distinguishes them; another copy, or one mark more, may.
+    """
+    graphs = registry.load("brec").graphs
+    tuples = _found(pairs, 1, tuple_order)  # [P, 2, 1, k]
+    ids = 2 * torch.tensor(pairs)[:, None] + torch.arange(2)
+    alike = [
+        len(set(copy_hashes(graphs[own], tuple_of)[:, 0].tolist())) == 1
+        for own, tuple_of in zip(ids, tuples, strict=True)
+    ]
+    return frozenset(pair for pair, same in zip(pairs, alike, strict=True) if same)
 
 
 def _found(pairs: Sequence[int], num_tuples: int, tuple_order: int) -> Tensor:

@@ -9,14 +9,17 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | `nodes` | brec_rpc | basic:nodes | one tuple at each node, m = \|V\|, 16 sets averaged | the same |
 | `all` | brec_rpc | basic:all | one tuple of each kind, m = \|V\|^2, and stay there | the same |
 | `finest` | brec_rpc | basic:finest | at the tuples of the finest colouring, m = 1, and stay there | the same |
+| `finest3` | brec_rpc | basic:finest3 | the same with k = 3, pairs in which these tuples are alike alone | the same |
+| `agent` | brec_rpc | basic:agent | at a tuple that the agent `any` finds, trained before on other graphs | the same |
+| `walks` | brec_rpc | basic:walks | at the best of as many random tuples as the agent makes encoder passes | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
 
-The agent (`all` and `finest` have none) learns after the predictor, in steps of its own (Algorithm 2), which no
-protocol counts. From `nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
+The agent (only `rpc`, `nodes` and `paper` train one) learns after the predictor, in steps of its own (Algorithm 2),
+which no protocol counts. From `nodes`, `random-marks` means marks that stay (t = 0): nothing about them is random.
 
 `finest` is the exact rule that an agent which hunts for fine colourings could at best learn: all |V|^2 tuples of each
 graph are tried by colour refinement, once, and the network reads m of them. Its settings are the same for all
-categories and were chosen on pairs of our own (`practice`).
+categories and were chosen on pairs of our own (`practice`); `finest3`, `agent` and `walks` have the same ones.
 """
 
 from __future__ import annotations
@@ -24,9 +27,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,18 +37,17 @@ from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.model.named_encoders import BASELINES
 from maggnn.model.runtime import pick_device
-from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.baseline_test import BaselineSettings, baseline_rpc
 from maggnn_paper.brec.ceiling import out_of_reach
 from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
 from maggnn_paper.brec.paper_test import PaperSettings, paper_test
+from maggnn_paper.brec.proposed import with_proposed
 from maggnn_paper.brec.rpc import FINEST, RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
+from maggnn_paper.brec.settings import TABLE, TESTS, THREE_MARKS, Settings, in_short, settings_for, tried
 from maggnn_paper.jobs.job import peak_mb
 from maggnn_paper.jobs.side_by_side import Result, run_all
 from maggnn_paper.ledger import LedgerRow, commit_name, hardware_name, torch_version
-
-Settings = RpcSettings | PaperSettings | BaselineSettings
 
 DATASETS = tuple(CATEGORIES)
 """Rows; one test of a category alone is, for example, `basic:paper`."""
@@ -60,46 +61,6 @@ PIECES = {name: kinds[0] for name, kinds in CATEGORIES.items() if len(kinds) == 
 
 MOST_NODES = {"cpu": 600, "cuda": 16_384}
 """Nodes of one graph of each pair in a group: on a CPU few, so that features stay in its caches."""
-
-TESTS: dict[str, RpcSettings | PaperSettings] = {
-    "rpc": RpcSettings(),
-    "nodes": RpcSettings(start="nodes"),
-    "all": RpcSettings(start="all", starts=1, hidden=16, num_layers=16, frequency=3.0),
-    "finest": RpcSettings(start="finest", num_tuples=1, num_moves=0, starts=1, num_layers=16, frequency=1.5),
-    "paper": PaperSettings(),
-}
-TABLE = {name: "brec_paper" if name == "paper" else "brec_rpc" for name in TESTS}
-
-STARTS = {
-    "random": "random starts",
-    "nodes": "a tuple at each node, m = |V|",
-    "all": "every tuple, m = |V|^2, none moves",
-    "finest": "the tuples of the finest colouring, none moves",
-}
-
-_LONGER = AgentSettings(steps=2000, walkers=32)
-_REGULAR = {
-    "rpc": {"hidden": 64, "starts": 128, "agent": _LONGER},
-    "nodes": {"hidden": 64, "agent": _LONGER},
-    "paper": {"hidden": 64, "steps": 4000, "sets": 64, "agent": _LONGER},
-}
-_DEEPER = {"num_layers": 16, "frequency": 1.5}
-HARDER: dict[str, dict[str, dict[str, Any]]] = {
-    "regular-strongly": _REGULAR,
-    "regular-4vertex": _REGULAR,
-    "regular-distance": _REGULAR,
-    "cfi": {
-        "rpc": {**_DEEPER, "starts": 32, "agent": AgentSettings(steps=1500)},
-        "nodes": {**_DEEPER, "agent": AgentSettings(steps=1500)},
-        "paper": {**_DEEPER, "steps": 2000, "agent": AgentSettings(steps=1500)},
-    },
-}
-"""Settings by category and test where the ordinary ones are too small, chosen on these pairs (BREC has no others).
-
-Tuples of the three kinds of regular graphs look much alike, so networks are wider, learn longer (under RPC the agent
-alone, the Siamese model has its 20 epochs) and more searches are averaged. Of the CFI pairs looked at,
-colour refinement with one or two marks needs up to 11 rounds, of all others up to 4, so there the networks are deeper.
-"""
 
 
 @dataclass(frozen=True)
@@ -133,7 +94,8 @@ def reproduce(
     rows = []
     for jobs, name, test in wanted:
         measured = {job: results[job] for job in jobs}
-        rows += [_row(test, name, method, measured) for method in results[jobs[0]]["found"]]
+        methods_of = results[jobs[0]]["found"] if jobs else ()  # a test may have nothing to try in a category
+        rows += [_row(test, name, method, measured) for method in methods_of]
     return rows
 
 
@@ -176,41 +138,33 @@ def _pieces(dataset: str) -> list[str]:
 def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
     """All groups and seeds of some of the seven categories, without pairs that no marks of this order tell apart."""
     sizes = registry.load("brec").graphs.num_nodes.view(-1, 2)[:, 0]
-    # Groups of `finest` are the same everywhere: what one machine measured is found in the folder by another.
-    most = MOST_NODES["cpu" if test == "finest" else pick_device("auto").type]
+    # Groups of tests whose tuples are found before are the same everywhere: what one machine measured another finds.
+    most = MOST_NODES["cpu" if _is_marked(TESTS[test]) else pick_device("auto").type]
     slack = {"slack": 1.0} if test in ("nodes", "all") else {}  # every node is a start, so none may be padding
     jobs = []
     for category, pairs in pair_ids(categories).items():
         settings = settings_for(test, method, category)
         hopeless = _hopeless(settings, pairs)
-        for group in like_sized(sizes, pairs, most, **slack):
+        own, settings = tried(test, settings, pairs)
+        for group in like_sized(sizes, own, most, **slack):
             left = tuple(pair for pair in group.tolist() if pair not in hopeless)
             jobs += [BrecJob(test, category, left, settings, seed) for seed in range(runs) if left]
     return jobs
 
 
 def _hopeless(settings: Settings, pairs: Tensor) -> frozenset[int]:
-    """Pairs that marks provably cannot tell apart; `finest`, controls without marks and baselines try every pair."""
-    if isinstance(settings, BaselineSettings) or not settings.tuple_order or _is_finest(settings):
+    """Pairs that marks provably cannot tell apart.
+
+    Where tuples are found before the test, every pair is tried, as with controls without marks and baselines.
+    """
+    if isinstance(settings, BaselineSettings) or not settings.tuple_order or _is_marked(settings):
         return frozenset()
     return out_of_reach(tuple(pairs.tolist()), settings.tuple_order)
 
 
-def _is_finest(settings: Settings) -> bool:
-    """Whether marks stand on the finest tuples."""
-    return isinstance(settings, RpcSettings) and settings.start == "finest" and settings.tuple_order > 0
-
-
-def settings_for(test: str, method: str, category: str) -> Settings:
-    """A plain GNN is the same model with k = 0; its copies are all alike, so one is enough."""
-    if method in BASELINES:
-        return BaselineSettings(method)
-    settings = replace(TESTS[test], **HARDER.get(category, {}).get(test, {}))
-    if method != "gin":
-        return settings
-    return replace(
-        settings, tuple_order=0, **({"sets": 1} if isinstance(settings, PaperSettings) else {"num_tuples": 1})
-    )
+def _is_marked(settings: Settings) -> bool:
+    """Whether tuples are found before the test."""
+    return isinstance(settings, RpcSettings) and settings.is_marked
 
 
 def run_jobs(jobs: Sequence[BrecJob], folder: Path, workers: int) -> list[Result]:
@@ -223,9 +177,7 @@ def run_job(job: BrecJob, folder: Path) -> Result:
     device = pick_device("auto")
     began = time.monotonic()
     graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs))
-    if isinstance(job.settings, RpcSettings) and _is_finest(job.settings):
-        graphs = with_finest(graphs, job.pairs, job.settings, folder)
-    graphs = graphs.to(device)
+    graphs = _with_tuples(graphs, job, folder).to(device)
     if not isinstance(job.settings, PaperSettings):
         tested = _official(graphs, job.settings, job.seed)
         found = {
@@ -247,6 +199,16 @@ def run_job(job: BrecJob, folder: Path) -> Result:
         "torch": torch_version(),
         "commit": commit_name(),
     }
+
+
+def _with_tuples(graphs: Pairs, job: BrecJob, folder: Path) -> Pairs:
+    """The graphs with the tuples that are found before the test, where the settings ask for that."""
+    settings = job.settings
+    if not isinstance(settings, RpcSettings) or not settings.is_marked:
+        return graphs
+    if settings.proposals is None:
+        return with_finest(graphs, job.pairs, settings, folder)
+    return with_proposed(graphs, job.pairs, settings.num_tuples, settings.tuple_order, settings.proposals, folder)
 
 
 def _official(graphs: Pairs, settings: RpcSettings | BaselineSettings, seed: int) -> RpcResult:
@@ -281,7 +243,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
         k=settings.tuple_order if marked else None,
         t=_moves(settings, method),
         keep="last" if marked else None,
-        passes=_num_tuples(settings) if method == FINEST else None,
+        passes=_passes(settings),
         params=max(result["params"] for result in results.values()),
         train_s=round(float(seconds.mean()), 1),
         peak_mb=round(max(result["peak_mb"] for result in results.values()), 1),
@@ -293,9 +255,22 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
     )
 
 
+def _passes(settings: Settings) -> int | None:
+    """Encoder passes over a graph for one answer, where tuples are found before the test.
+
+    The control `walks` judges as many random tuples, by refinement, as the agent looks at copies.
+    """
+    if not isinstance(settings, RpcSettings) or not settings.is_marked:
+        return None
+    searching = 0 if settings.proposals is None else settings.proposals.passes
+    return searching + settings.num_tuples
+
+
 def _moves(settings: Settings, method: str) -> int | None:
     if isinstance(settings, BaselineSettings) or method == "gin":
         return None
+    if isinstance(settings, RpcSettings) and settings.proposals is not None:
+        return settings.proposals.moves
     return 0 if method in ("random-marks", FINEST) else settings.num_moves
 
 
@@ -303,7 +278,7 @@ def _num_tuples(settings: Settings) -> int | None:
     """m where it is one number; from `nodes` it is |V|, from `all` |V|^2."""
     if isinstance(settings, PaperSettings):
         return 1
-    if isinstance(settings, BaselineSettings) or settings.start not in ("random", "finest"):
+    if isinstance(settings, BaselineSettings) or settings.start in ("nodes", "all"):
         return None
     return settings.num_tuples
 
@@ -317,8 +292,9 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     note += (
         f", {untried} of which no marks of this k tell apart (colour refinement) and were left out" if untried else ""
     )
+    note += " that `finest` cannot distinguish, with two marks at its tuples" if test == THREE_MARKS else ""
     note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
-    has_agent = method not in ("gin", *BASELINES) and test not in ("all", "finest")
+    has_agent = method not in ("gin", *BASELINES) and test in ("rpc", "nodes", "paper")
     note += " of a model, with its agent" if has_agent else " of a model"
     note += "; no agent was trained" if method == FINEST else ""
     if test == "paper":
@@ -350,28 +326,12 @@ def _described(results: dict[BrecJob, Result]) -> str:
     """The settings in words; of several categories, each with its own."""
     found: dict[str, list[str]] = {}
     for job in results:
-        names = found.setdefault(_in_short(job.settings), [])
+        names = found.setdefault(in_short(job.settings), [])
         if job.category not in names:
             names.append(job.category)
     if len(found) == 1:
         return next(iter(found))
     return " | ".join(f"{', '.join(names)}: {words}" for words, names in found.items())
-
-
-def _in_short(settings: Settings) -> str:
-    if isinstance(settings, BaselineSettings):
-        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}"
-        return f"{settings.method} {settings.num_layers} x {settings.hidden}, residual; {budget}; whole graphs"
-    agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"
-    sines = f", sin({settings.frequency:g} h)" if settings.frequency else ""
-    shape = f"GIN {settings.num_layers} x {settings.hidden}, residual{sines}"
-    if isinstance(settings, RpcSettings):
-        start = STARTS[settings.start] if settings.tuple_order else "no marks"
-        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}; {start}, {settings.starts} sets U averaged"
-    else:
-        budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"
-    learns = settings.tuple_order and not (isinstance(settings, RpcSettings) and settings.start in ("all", "finest"))
-    return f"{shape}; {budget}" + (f"; {agent}, gamma {settings.agent.gamma:g}" if learns else "")
 
 
 def in_words(job: BrecJob, result: Result) -> str:

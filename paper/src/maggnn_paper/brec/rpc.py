@@ -21,7 +21,14 @@ tells when nothing is left to be found. What is random adds to S, so the outputs
 Siamese model learns from sets of m random tuples in these three cases, as ORD says. `finest`: the m tuples of
 `maggnn.model.finest`, in training and in the test, which do not move. The rule does not depend on the numbering, so the
 tuples are found once for each graph of the file and renumbered with it (`Pairs.marked`), and nothing is drawn: the
-relabellings of a graph have equal outputs but for rounding.
+relabellings of a graph have equal outputs but for rounding. `agent` and `walks`: the m tuples that an agent which was
+trained before on other graphs proposes, or the best of as many random tuples (`maggnn_paper.brec.proposed`), in
+training and in the test. They are found in R random numberings of each graph, and every relabelling takes one of the R
+sets at random; where all numberings lead to equal copies, R is 1.
+
+Where a graph has one set of tuples, its relabellings are copies of one marked graph. A batch of eight of them then has
+the same loss, gradients and statistics as one of each graph, and the Siamese model learns from one of each in every
+step.
 
 The agent moves each tuple by itself (Eq. 9 with m = 1). It learns from the frozen Siamese model, by how far its output
 for a tuple is from that for any tuple of the other graph (`tuple_errors`).
@@ -34,7 +41,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -53,6 +60,7 @@ from maggnn_paper.brec.agent import (
 )
 from maggnn_paper.brec.batched import Adam, Encoder, Predictor, QNetwork, parameters_a_pair, settle
 from maggnn_paper.brec.pairs import Pairs
+from maggnn_paper.brec.proposed import ProposalSettings
 
 OUTPUTS = 16
 RELABELLINGS = 32
@@ -65,6 +73,9 @@ ROUNDING = 1e-13
 
 FINEST = "mag-gnn-finest"
 """The ledger's name of a model whose marks stand on the finest tuples; no agent is trained."""
+
+MARKED = {"finest": FINEST, "agent": "mag-gnn-pre", "walks": "random-moves"}
+"""Starts whose tuples are found before the test (`Pairs.marked`), with the ledger's name of the model."""
 
 LEARNING_RATE = 1e-4
 EPOCHS = 20
@@ -88,16 +99,17 @@ class RpcSettings:
     """A model a pair, and what the protocol leaves open.
 
     Attributes:
-        tuple_order, num_tuples, num_moves: k, m and t; marks that start as `all` or `finest` do not move.
+        tuple_order, num_tuples, num_moves: k, m and t; marks that start as `all` or `MARKED` say do not move.
         frequency: of sines; 0 is relu.
         start, starts: where tuples are before their first move, and the sets U whose outputs are averaged.
+        proposals: how tuples of the starts `agent` and `walks` are found.
         epochs, learning_rate: the protocol's 20 and 1e-4; anything else is another budget and must be called so.
     """
 
     tuple_order: int = 2
     num_tuples: int = 4
     num_moves: int = 4
-    start: Literal["random", "nodes", "all", "finest"] = "random"
+    start: Literal["random", "nodes", "all", "finest", "agent", "walks"] = "random"
     starts: int = 16
     hidden: int = 32
     num_layers: int = 5
@@ -105,6 +117,12 @@ class RpcSettings:
     epochs: int = EPOCHS
     learning_rate: float = LEARNING_RATE
     agent: AgentSettings = field(default_factory=AgentSettings)
+    proposals: ProposalSettings | None = None
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether its tuples are found before the test."""
+        return self.start in MARKED and self.tuple_order > 0
 
 
 @dataclass(frozen=True)
@@ -141,9 +159,10 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
         return Encoder(num_pairs, order, hidden, layers, host, settings.frequency)
 
     predictor = Predictor(encoder(), OUTPUTS, host).to(graphs.device)
-    relabelled = graphs.relabelled(RELABELLINGS, generator)  # G = 2 q
-    epochs, loss = train_siamese(predictor, relabelled, settings, generator)
-    tested = {"pair": relabelled, "control": graphs.first_twice().relabelled(RELABELLINGS, generator)}
+    relabelled = relabellings(graphs, settings, generator)  # G = 2 q
+    distinct = 1 if graphs.marked is not None and graphs.marked.shape[2] == settings.num_tuples else BATCH
+    epochs, loss = train_siamese(predictor, relabelled, settings, generator, distinct)
+    tested = {"pair": relabelled, "control": relabellings(graphs.first_twice(), settings, generator)}
     searches: dict[str, tuple[QNetwork | None, int]] = {_still(settings): (None, 0)}
     count, exact = parameters_a_pair(predictor), copy.deepcopy(predictor).double()
     if order and settings.start in ("random", "nodes"):  # elsewhere no tuple is left to be found
@@ -169,15 +188,33 @@ def _still(settings: RpcSettings) -> str:
     """What the ledger calls the model whose marks do not move."""
     if not settings.tuple_order:
         return "gin"
-    return FINEST if settings.start == "finest" else "random-marks"
+    return MARKED.get(settings.start, "random-marks")
+
+
+def relabellings(graphs: Pairs, settings: RpcSettings, generator: torch.Generator) -> Pairs:
+    """q relabellings of each graph, with one of its sets of tuples each, drawn at random."""
+    relabelled = graphs.relabelled(RELABELLINGS, generator)
+    if relabelled.marked is None:
+        return relabelled
+    sets = relabelled.marked.unflatten(2, (-1, settings.num_tuples))  # [P, 2 q, R, m, k]
+    chosen = torch.randint(sets.shape[2], sets.shape[:2], generator=generator, device=relabelled.device)
+    index = chosen[..., None, None, None].expand(-1, -1, 1, *sets.shape[3:])
+    return replace(relabelled, marked=sets.gather(2, index)[:, :, 0])
 
 
 def train_siamese(
-    predictor: Predictor, relabelled: Pairs, settings: RpcSettings, generator: torch.Generator
+    predictor: Predictor,
+    relabelled: Pairs,
+    settings: RpcSettings,
+    generator: torch.Generator,
+    distinct: int = BATCH,
 ) -> tuple[Tensor, Tensor]:
     """Train on relabelled graphs (G = 2 q, first graphs first) until each pair's own stop; epochs and losses, [P].
 
     A stopped pair stays in the batch, but its weights do not change any more.
+
+    Args:
+        distinct: how many relabellings of a graph stand for the eight of a batch; 1 where all of them are alike.
     """
     num_pairs, num_graphs, _ = relabelled.size
     epochs, last = torch.zeros(num_pairs, device=relabelled.device), torch.ones(num_pairs, device=relabelled.device)
@@ -186,10 +223,10 @@ def train_siamese(
     predictor.train()
 
     def outputs(begin: int) -> Tensor:
-        batch = relabelled.some_graphs([at + i for at in (begin, half + begin) for i in range(BATCH)])
+        batch = relabelled.some_graphs([at + i for at in (begin, half + begin) for i in range(distinct)])
         return predictor(batch, learning_tuples(batch, settings, generator), settings.num_tuples)[
             :, :, 0
-        ]  # [P, 2 BATCH, 16]
+        ]  # [P, 2 distinct, 16]
 
     for _ in range(settings.epochs):
         losses = []
@@ -210,7 +247,7 @@ def train_siamese(
 
 def learning_tuples(batch: Pairs, settings: RpcSettings, generator: torch.Generator) -> Tensor:
     """The set U of each graph that the Siamese model learns from, [P, G, m, k]."""
-    if batch.marked is not None and settings.start == "finest":
+    if batch.marked is not None and settings.is_marked:
         return batch.marked
     return batch.sample(settings.num_tuples, settings.tuple_order, generator)
 
@@ -259,7 +296,7 @@ def starting_tuples(graphs: Pairs, settings: RpcSettings, generator: torch.Gener
     num_pairs, num_graphs, n = graphs.size
     if not settings.tuple_order:
         return graphs.sample(1, 0, generator), 1  # a plain GNN has one copy
-    if graphs.marked is not None and settings.start == "finest":
+    if graphs.marked is not None and settings.is_marked:
         return graphs.marked, settings.num_tuples
     if settings.start == "all":
         every = all_tuples(n, settings.tuple_order, graphs.device)  # [n^k, k]
@@ -307,10 +344,13 @@ def _nearest(outputs: Tensor, is_tuple: Tensor) -> Tensor:
 def _check(graphs: Pairs, settings: RpcSettings) -> None:
     if graphs.size[1] != 2:
         raise InputError(f"a pair has two graphs, not {graphs.size[1]}")
-    expected = (*graphs.size[:2], settings.num_tuples, settings.tuple_order)
-    needed = settings.start == "finest" and settings.tuple_order > 0
-    if needed and (graphs.marked is None or graphs.marked.shape != expected):
-        raise InputError(f"the start finest needs pairs with their finest tuples, `marked` of shape {expected}")
+    m, k = settings.num_tuples, settings.tuple_order
+    shape = None if graphs.marked is None else graphs.marked.shape
+    if settings.is_marked and (shape is None or shape[3] != k or shape[2] % m):
+        raise InputError(
+            f"the start {settings.start} needs pairs with their tuples, `marked` of shape "
+            f"{(*graphs.size[:2], m, k)} or several times as many tuples"
+        )
     if settings.start in ("nodes", "all") and not bool(graphs.is_node.all()):
         raise InputError("starts at every node or tuple need pairs of equal size: padding would be a start")
     if settings.epochs < 1 or settings.starts < 1 or settings.num_tuples < 1:

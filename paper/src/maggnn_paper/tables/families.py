@@ -23,6 +23,9 @@ from maggnn_paper.universal.families import FAMILIES, MOST_NODES, STARTS, Measur
 
 __all__ = ["AGENTS", "FAMILIES", "UNIVERSAL", "reproduce"]
 
+TABLES = "families"
+"""The folder of exact values of all tuples, which serve every agent."""
+
 UNIVERSAL = "any"
 """The agent that was trained on the curriculum: `any.safetensors` in the table's folder, or the package's."""
 
@@ -44,7 +47,9 @@ def reproduce(
     for name in methods:
         agent = _agent(name, folder)
         network, order = agent.q_network(), agent.tuple_order
-        measured = [row for family in datasets for row in measure(network, order, family, device)]
+        measured = [
+            row for family in datasets for row in measure(network, order, family, device, folder=folder / TABLES)
+        ]
         with whole_file(folder / f"families_{name}.json") as waiting:
             waiting.write_text(json.dumps([row.to_dict() for row in measured]))
         print_families(measured)

@@ -26,6 +26,7 @@ from maggnn_paper.tables import (
     theorem2,
     training_time,
     travellers,
+    zero_shot,
 )
 
 TABLES = {
@@ -36,6 +37,7 @@ TABLES = {
     "theorem2": theorem2.reproduce,
     "ceilings": ceilings.reproduce,
     "families": families.reproduce,
+    "zero_shot": zero_shot.reproduce,
     "relabelling": relabelling.reproduce,
     "motivation": motivation.reproduce,
     "brec": brec.reproduce,
@@ -108,6 +110,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
         "families": {family: family for family in families.FAMILIES},
+        "zero_shot": {dataset: dataset for dataset in zero_shot.DATASETS},
         "demo": {row: row for row in (demo.TIME, *demo.SETS.values())},
         "cycles": {dataset: dataset for dataset in (*cycles.NODE_SETS, *cycles.ROOTED_SETS, *cycles.NEIGHBOUR_SETS)},
         "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},

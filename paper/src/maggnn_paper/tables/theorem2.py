@@ -80,18 +80,18 @@ def moves_needed(job: Job, method: str, folder: Path) -> Tensor:
     generator = make_generator(TEST_SEED + config.runtime.seed, device)
     epsilon = 1.0 if method == "random-moves" else 0.0
     state = model.to(device).walk(graphs, num_moves=0, generator=generator)[0]
-    arrived = _opposite(state)
+    arrived = opposite(state)
     needed = torch.zeros(len(arrived), dtype=torch.float64, device=device)
     for _ in range(LONGEST_WALK):
         if bool(arrived.all()):
             break
         needed += ~arrived
         _, state = epsilon_greedy(model.scores, state, config.agent.actions, epsilon, generator)
-        arrived = arrived | _opposite(state)
+        arrived = arrived | opposite(state)
     return needed.mean().cpu()
 
 
-def _opposite(state: State) -> Tensor:
+def opposite(state: State) -> Tensor:
     """Whether a tuple's two marks lie on opposite blocks, [B]."""
     block = state.tuples[:, 0] // BLOCK_NODES  # [B, 2]
     num_blocks = state.graphs.num_nodes // BLOCK_NODES

@@ -53,6 +53,12 @@ def _regular(random: Random, most: int) -> Adjacency:
     return random_graphs.random_regular(n + n * degree % 2, degree, random)
 
 
+def _dense_regular(random: Random, most: int) -> Adjacency:
+    """As dense as strongly regular graphs are, and without their symmetry."""
+    n = 2 * int(random.integers(6, min(most, 48) // 2 + 1))
+    return random_graphs.random_regular(n, int(random.integers(5, n // 2 + 1)), random)
+
+
 def _circulant(random: Random, most: int) -> Adjacency:
     n = int(random.integers(8, most + 1))
     return random_graphs.random_circulant(n, min(int(random.integers(1, 5)), n // 2), random)
@@ -97,10 +103,13 @@ def _base(random: Random) -> Adjacency:
 
 
 def _strongly_regular(random: Random, most: int) -> Adjacency:
-    """Fresh ones: of random Latin squares, and of random nets of an affine plane; else a classical one."""
+    """Fresh ones: of random triple systems, Latin squares and nets of an affine plane; else a classical one."""
     kind = random.random()
     orders = [n for n in (3, 4, 7, 8, 9, 10, 11, 12, 13) if n * n <= most]
-    if kind < 0.4:
+    systems = [v for v in (19, 21) if v * (v - 1) // 6 <= most]
+    if kind < 0.15 and systems:
+        graph = random_graphs.block_graph(random_graphs.random_triple_system(int(random.choice(systems)), random))
+    elif kind < 0.4:
         order = int(random.choice(orders))
         graph = classical.latin_square_graph([random_graphs.random_latin_square(order, random)])
     elif kind < 0.65:
@@ -159,17 +168,18 @@ def _union(random: Random, most: int) -> Adjacency:
 
 
 FAMILIES: dict[str, tuple[float, Draw]] = {
-    "cfi": (0.32, _cfi),
-    "regular": (0.1, _regular),
-    "circulant": (0.07, _circulant),
-    "cayley": (0.07, _cayley),
-    "strongly regular": (0.11, _strongly_regular),
+    "cfi": (0.26, _cfi),
+    "regular": (0.08, _regular),
+    "dense regular": (0.08, _dense_regular),
+    "circulant": (0.06, _circulant),
+    "cayley": (0.06, _cayley),
+    "strongly regular": (0.17, _strongly_regular),
     "distance-regular": (0.11, _distance_regular),
     "derived": (0.08, _derived),
-    "trees with cycles": (0.04, _tree),
-    "erdos-renyi": (0.03, _erdos_renyi),
-    "molecules": (0.04, _molecule),
-    "unions": (0.03, _union),
+    "trees with cycles": (0.03, _tree),
+    "erdos-renyi": (0.02, _erdos_renyi),
+    "molecules": (0.03, _molecule),
+    "unions": (0.02, _union),
 }
 """What is drawn, each with its share of the draws."""
 

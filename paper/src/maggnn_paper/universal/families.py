@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from maggnn.data import registry
+from maggnn.data.files import whole_file
 from maggnn.errors import InputError, did_you_mean
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.distances import with_distances
@@ -136,11 +139,23 @@ class Judged:
     tells: ValueTable
 
     @classmethod
-    def of(cls, graphs: GraphBatch, order: int) -> Judged:
-        values = ValueTable.of(graphs, order)
-        tells = telling(graphs, order).view(values.values.shape).float()
-        finest = values.finest().float()
-        return cls(graphs, values, ValueTable(finest, graphs.num_nodes), ValueTable(tells, graphs.num_nodes))
+    def of(cls, graphs: GraphBatch, order: int, kept: Path | None = None) -> Judged:
+        """Refine all tuples.
+
+        Args:
+            kept: a file for what was found, which no agent changes; read where it exists.
+        """
+        if kept is not None and kept.exists():
+            found = {name: table.to(graphs.device) for name, table in load_file(kept).items()}
+        else:
+            values = ValueTable.of(graphs, order).values
+            found = {"values": values, "tells": telling(graphs, order).view(values.shape)}
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                with whole_file(kept) as waiting:
+                    save_file(found, waiting)
+        values, tells = (ValueTable(found[name].float(), graphs.num_nodes) for name in ("values", "tells"))
+        return cls(graphs, values, ValueTable(values.finest().float(), graphs.num_nodes), tells)
 
     def figures(self, tuples: Tensor) -> Tensor:
         """Fineness, share among the finest and share that tells, of tuples [B, m, k]: [3, B]."""
@@ -214,6 +229,7 @@ def measure(
     seed: int = 0,
     most_graphs: int = MOST_GRAPHS,
     most_nodes: int = MOST_NODES,
+    folder: Path | None = None,
 ) -> list[Measured]:
     """Test an agent and its controls in one family.
 
@@ -222,12 +238,14 @@ def measure(
         order: k.
         name: of the family, one of `FAMILIES`.
         starts: random starts in each graph, the same for all methods.
+        folder: where the tables of exact values are kept for other agents, if anywhere.
     """
     graphs = family(name, most_graphs, most_nodes)
     network = network.to(device)
     figures: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     whole: list[Tensor] = []
-    for number, judged in enumerate(_judged(graphs, order, device, network)):
+    kept = None if folder is None else folder / f"{name}-k{order}-{most_graphs}-{most_nodes}"
+    for number, judged in enumerate(_judged(graphs, order, device, network, kept)):
         generator = torch.Generator(device).manual_seed(seed + number)
         first = sample_tuples(judged.graphs, starts, order, generator)
         central = central_tuples(judged.graphs, 1, order)
@@ -248,15 +266,18 @@ def measure(
     return measured
 
 
-def _judged(graphs: PackedGraphs, order: int, device: torch.device | str, network: QNetwork) -> Iterator[Judged]:
+def _judged(
+    graphs: PackedGraphs, order: int, device: torch.device | str, network: QNetwork, kept: Path | None
+) -> Iterator[Judged]:
     """The pairs of a family, those of one size together."""
     held = graphs.to(device)
     if network.encoder is not None and network.encoder.config.marking == "distance":
         held = with_distances(held)
     for size in graphs.num_nodes.unique().tolist():
         ids = (graphs.num_nodes == size).nonzero()[:, 0]
-        for part in ids.split(16):
-            yield Judged.of(held[part], order)
+        for number, part in enumerate(ids.split(16)):
+            file = None if kept is None else kept / f"{size}-{number}.safetensors"
+            yield Judged.of(held[part], order, file)
 
 
 def _walk(judged: Judged, tuples: Tensor, step: Step, num_moves: int) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from maggnn.config import EncoderConfig
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError, did_you_mean
+from maggnn.model.pretrained import agent_digest, pretrained_agent
 from maggnn.training.checkpoint import FILE as CHECKPOINT
 from maggnn_paper.universal.curriculum import CurriculumSettings
 from maggnn_paper.universal.families import FAMILIES, measure
@@ -34,6 +35,20 @@ BASE = UniversalSettings(
 """The training for a GPU that the variants change; its steps are more than the time allows."""
 
 
+ONE_CORE = replace(
+    BASE,
+    encoder=replace(BASE.encoder, hidden=64),
+    steps=1_000_000,
+    walkers=4,
+    one_node=0.25,
+    batches=12,
+    uses=24,
+    peak_rate=4e-3,
+    curriculum=CurriculumSettings(most_nodes=80, batch_nodes=512, graphs=160),
+)
+"""The training for one core of a CPU: smaller batches and a narrower network, limited by time and not by steps."""
+
+
 def _encoder(rate: float = BASE.peak_rate, **changes: Any) -> UniversalSettings:
     return replace(BASE, encoder=replace(BASE.encoder, **changes), peak_rate=rate)
 
@@ -50,6 +65,10 @@ VARIANTS: dict[str, UniversalSettings] = {
     "entropy": replace(BASE, fineness="entropy"),
     "one-mark": replace(BASE, tuple_order=1),
     "three-marks": replace(BASE, tuple_order=3, walkers=4, curriculum=replace(BASE.curriculum, most_nodes=48)),
+    "one-core": ONE_CORE,
+    "one-core-slow": replace(ONE_CORE, peak_rate=2e-3),
+    "one-core-batch-norm": replace(ONE_CORE, encoder=replace(ONE_CORE.encoder, norm="batch")),
+    "one-core-foresight": replace(ONE_CORE, gamma=0.5, foresight=1),
 }
 """What is tried, by name."""
 
@@ -64,6 +83,7 @@ class UniversalJob:
         workers: processes that make graphs.
         seed: of the training.
         device: where it runs; "auto" is a GPU where there is one.
+        begin: an agent, by name or path, whose weights it goes on from; fresh ones where that is empty.
     """
 
     variant: str
@@ -71,11 +91,13 @@ class UniversalJob:
     workers: int = 2
     seed: int = 0
     device: str = "auto"
+    begin: str = ""
 
     @property
     def name(self) -> str:
         """Unique to the settings."""
-        return f"universal_{self.variant}_{self.seconds:.0f}s_seed{self.seed}"
+        after = f"_after_{agent_digest(self.begin)}" if self.begin else ""
+        return f"universal_{self.variant}_{self.seconds:.0f}s_seed{self.seed}{after}"
 
     @property
     def settings(self) -> UniversalSettings:
@@ -99,7 +121,8 @@ def run_universal(job: UniversalJob, folder: Path) -> dict[str, Any]:
         with log.open("a") as file:
             file.write(f"{time.monotonic() - began:6.0f} s  {line}\n")
 
-    network = train(settings, device, job.workers, tell, own / CHECKPOINT)
+    begin = pretrained_agent(job.begin).weights if job.begin else None
+    network = train(settings, device, job.workers, tell, own / CHECKPOINT, begin)
     seconds = time.monotonic() - began
     checked = asdict(validate(network, settings, device))
     result = {"variant": job.variant, "settings": asdict(settings), "train_s": seconds, "validation": checked}

@@ -128,6 +128,35 @@ def random_latin_square(n: int, random: Random, switches: int = 30) -> np.ndarra
     return square
 
 
+def random_triple_system(points: int, random: Random) -> np.ndarray:
+    """A random Steiner triple system on 1 or 3 (mod 6) points, [blocks, 3]: every two points lie in one block.
+
+    Hill climbing (D. R. Stinson, "Hill-climbing algorithms for the construction of combinatorial designs", 1985): a
+    point x with two points y, z that it does not share a block with yet gets the block xyz, which replaces the block
+    of y and z if there is one.
+    """
+    third = np.full((points, points), -1)  # of the block of two points
+    while True:
+        free = (third < 0) & ~np.eye(points, dtype=bool)
+        if not free.any():
+            x, y = np.nonzero(np.triu(third >= 0, 1))
+            return np.unique(np.sort(np.stack([x, y, third[x, y]], axis=1), axis=1), axis=0)
+        x = random.choice(np.flatnonzero(free.any(1)))
+        y, z = random.choice(np.flatnonzero(free[x]), 2, replace=False)
+        other = third[y, z]
+        if other >= 0:
+            for a, b in ((y, other), (z, other)):
+                third[a, b] = third[b, a] = -1
+        for a, b, c in ((x, y, z), (x, z, y), (y, z, x)):
+            third[a, b] = third[b, a] = c
+
+
+def block_graph(blocks: np.ndarray) -> Adjacency:
+    """The blocks [b, 3] of a design, joined where they share a point; of a Steiner system it is strongly regular."""
+    shared = (blocks[:, None, :, None] == blocks[None, :, None, :]).sum(axis=(2, 3))
+    return (shared > 0) & ~np.eye(len(blocks), dtype=bool)
+
+
 def _conjugate(square: np.ndarray) -> np.ndarray:
     """Columns and symbols exchanged."""
     return np.argsort(square, axis=1)

@@ -14,7 +14,7 @@ Shapes: B graphs, N nodes, V nodes of the largest graph, m walkers (tuples) of e
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -78,6 +78,8 @@ class UniversalSettings:
         seconds: the training ends after this time too, its schedules complete; 0: no limit.
         walkers: states of each graph in a step.
         walk_length: moves before a walker begins again at random.
+        one_node: share of the walkers that begin with all marks on one node, as the invariant search does
+            (`maggnn.model.branching`).
         uses: steps with one batch of graphs before a fresh one takes its place.
         batches: that are in use at the same time.
         peak_rate: of one cycle.
@@ -97,6 +99,7 @@ class UniversalSettings:
     seconds: float = 0.0
     walkers: int = 4
     walk_length: int = 4
+    one_node: float = 0.0
     uses: int = 24
     batches: int = 12
     peak_rate: float = 4e-3
@@ -148,8 +151,7 @@ class Walkers:
         if settings.tuple_order <= TABULATED:
             table = ValueTable.of(batch, settings.tuple_order, settings.fineness)
             table = table.foreseen(settings.gamma, settings.foresight)
-        tuples = sample_tuples(batch, settings.walkers, settings.tuple_order, generator)
-        return cls(State.start(batch, tuples, history_width=0), table)
+        return cls(State.start(batch, starts(batch, settings, generator), history_width=0), table)
 
     def values(self, settings: UniversalSettings) -> Tensor:
         """The values of all moves of all walkers, [B, m, V, k]."""
@@ -165,11 +167,17 @@ class Walkers:
         graphs = self.state.graphs
         if self.moves == settings.walk_length:
             self.moves = 0
-            tuples = sample_tuples(graphs, settings.walkers, settings.tuple_order, generator)
-            self.state = State.start(graphs, tuples, history_width=0)
+            self.state = State.start(graphs, starts(graphs, settings, generator), history_width=0)
             return
         history = self.state.history
         _, self.state = epsilon_greedy(lambda _: (q_table, history), self.state, "simultaneous", explore, generator)
+
+
+def starts(graphs: GraphBatch, settings: UniversalSettings, generator: torch.Generator) -> Tensor:
+    """Tuples before their first move, [B, m, k]: random ones, the first of which lie on one node with all marks."""
+    tuples = sample_tuples(graphs, settings.walkers, settings.tuple_order, generator)
+    count = round(settings.one_node * settings.walkers)
+    return torch.cat([tuples[:, :count, :1].expand(-1, -1, settings.tuple_order), tuples[:, count:]], dim=1)
 
 
 # ---- losses ---------------------------------------------------------------------------------------------
@@ -218,17 +226,22 @@ def train(
     workers: int = 0,
     told: Callable[[str], None] = print,
     checkpoint: Path | None = None,
+    begin: Mapping[str, Tensor] | None = None,
 ) -> QNetwork:
     """Train an agent.
 
     Args:
+        begin: weights to go on from; fresh ones if not given.
         workers: processes that make graphs; 0: this one.
         told: gets a line of progress now and then.
         checkpoint: a file that is written every minute; where it exists, the training goes on from there, with fresh
             graphs and new walks.
     """
     device = torch.device(device)
-    network = fresh_network(settings).to(device).train()
+    network = fresh_network(settings)
+    if begin is not None:
+        network.load_state_dict(begin)
+    network.to(device).train()
     optimiser = make_optimiser(network, settings.config.training)
     done = _resumed(checkpoint, settings, network, optimiser)
     generator = torch.Generator(device).manual_seed(settings.seed + done.step)

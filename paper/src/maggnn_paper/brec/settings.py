@@ -1,0 +1,118 @@
+"""What each test of BREC runs with: settings by test, and by category where the ordinary ones are too small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from maggnn.model.named_encoders import BASELINES
+from maggnn_paper.brec.agent import AgentSettings
+from maggnn_paper.brec.baseline_test import BaselineSettings
+from maggnn_paper.brec.finest import alike_at_finest
+from maggnn_paper.brec.paper_test import PaperSettings
+from maggnn_paper.brec.proposed import ProposalSettings
+from maggnn_paper.brec.rpc import MARKED, RpcSettings
+
+Settings = RpcSettings | PaperSettings | BaselineSettings
+
+FINEST = RpcSettings(start="finest", num_tuples=1, num_moves=0, starts=1, num_layers=16, frequency=1.5)
+"""Chosen on pairs of our own (`practice`), for all tests whose tuples are found before."""
+
+TESTS: dict[str, RpcSettings | PaperSettings] = {
+    "rpc": RpcSettings(),
+    "nodes": RpcSettings(start="nodes"),
+    "all": RpcSettings(start="all", starts=1, hidden=16, num_layers=16, frequency=3.0),
+    "finest": FINEST,
+    "finest3": FINEST,
+    "agent": replace(FINEST, start="agent", proposals=ProposalSettings("any")),
+    "walks": replace(FINEST, start="walks", proposals=ProposalSettings("", numberings=32)),
+    "paper": PaperSettings(),
+}
+TABLE = {name: "brec_paper" if name == "paper" else "brec_rpc" for name in TESTS}
+
+STARTS = {
+    "random": "random starts",
+    "nodes": "a tuple at each node, m = |V|",
+    "all": "every tuple, m = |V|^2, none moves",
+    "finest": "the tuples of the finest colouring, none moves",
+    "agent": "tuples that the agent proposes",
+    "walks": "the best of random tuples",
+}
+
+MARKS = RpcSettings.tuple_order
+"""The k of all tests."""
+
+THREE_MARKS = "finest3"
+"""The test of pairs that two marks at the finest tuples provably do not distinguish, with three."""
+
+_LONGER = AgentSettings(steps=2000, walkers=32)
+_REGULAR = {
+    "rpc": {"hidden": 64, "starts": 128, "agent": _LONGER},
+    "nodes": {"hidden": 64, "agent": _LONGER},
+    "paper": {"hidden": 64, "steps": 4000, "sets": 64, "agent": _LONGER},
+}
+_DEEPER = {"num_layers": 16, "frequency": 1.5}
+HARDER: dict[str, dict[str, dict[str, Any]]] = {
+    "regular-strongly": _REGULAR,
+    "regular-4vertex": _REGULAR,
+    "regular-distance": _REGULAR,
+    "cfi": {
+        "rpc": {**_DEEPER, "starts": 32, "agent": AgentSettings(steps=1500)},
+        "nodes": {**_DEEPER, "agent": AgentSettings(steps=1500)},
+        "paper": {**_DEEPER, "steps": 2000, "agent": AgentSettings(steps=1500)},
+    },
+}
+"""Settings by category and test where the ordinary ones are too small, chosen on these pairs (BREC has no others).
+
+Tuples of the three kinds of regular graphs look much alike, so networks are wider, learn longer (under RPC the agent
+alone, the Siamese model has its 20 epochs) and more searches are averaged. Of the CFI pairs looked at,
+colour refinement with one or two marks needs up to 11 rounds, of all others up to 4, so there the networks are deeper.
+"""
+
+
+def settings_for(test: str, method: str, category: str) -> Settings:
+    """A plain GNN is the same model with k = 0; its copies are all alike, so one is enough."""
+    if method in BASELINES:
+        return BaselineSettings(method)
+    settings = replace(TESTS[test], **HARDER.get(category, {}).get(test, {}))
+    if method != "gin":
+        return settings
+    return replace(
+        settings, tuple_order=0, **({"sets": 1} if isinstance(settings, PaperSettings) else {"num_tuples": 1})
+    )
+
+
+def tried(test: str, settings: Settings, pairs: Tensor) -> tuple[Tensor, Settings]:
+    """The pairs that a test tries, with their settings.
+
+    `finest3` tries those whose finest copies with two marks are alike, with a third mark; `finest` cannot distinguish
+    them, so the two tests together say what two marks, or three where two are not enough, can do.
+    """
+    if test != THREE_MARKS or not isinstance(settings, RpcSettings) or not settings.is_marked:
+        return pairs, settings
+    alike = alike_at_finest(tuple(pairs.tolist()), settings.tuple_order)
+    return pairs[[pair in alike for pair in pairs.tolist()]], replace(settings, tuple_order=settings.tuple_order + 1)
+
+
+def in_short(settings: Settings) -> str:
+    """The settings in a few words, for the ledger."""
+    if isinstance(settings, BaselineSettings):
+        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}"
+        return f"{settings.method} {settings.num_layers} x {settings.hidden}, residual; {budget}; whole graphs"
+    agent = f"agent {settings.agent.steps} steps of {settings.agent.walkers} states a graph"
+    sines = f", sin({settings.frequency:g} h)" if settings.frequency else ""
+    shape = f"GIN {settings.num_layers} x {settings.hidden}, residual{sines}"
+    if isinstance(settings, RpcSettings):
+        start = STARTS[settings.start] if settings.tuple_order else "no marks"
+        budget = f"{settings.epochs} epochs at {settings.learning_rate:g}; {start}, {settings.starts} sets U averaged"
+        if settings.proposals is not None:
+            own = settings.proposals
+            budget += f"; {own.starts} starts of {own.moves} moves, in {own.numberings} numberings of each graph"
+        elif settings.is_marked and settings.tuple_order > MARKS:
+            budget += f"; k = {settings.tuple_order}"
+    else:
+        budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"
+    learns = settings.tuple_order and not (isinstance(settings, RpcSettings) and settings.start in ("all", *MARKED))
+    return f"{shape}; {budget}" + (f"; {agent}, gamma {settings.agent.gamma:g}" if learns else "")

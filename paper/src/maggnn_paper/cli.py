@@ -50,10 +50,13 @@ def reproduce(
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling, people, predict or chemist")],
+    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling, people, predict, chemist or motifs")],
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="only that many graphs of a set, rows for people and predict, cells for chemist"),
+        typer.Option(
+            min=1,
+            help="only that many graphs of a set, rows for people and predict, cells for chemist, molecules for motifs",
+        ),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
-from maggnn_paper.bench import chemist, floor, inference, people, predict, scaling, train
+from maggnn_paper.bench import chemist, floor, inference, motifs, people, predict, scaling, train
 from maggnn_paper.ledger import LedgerRow
 
-BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", "chemist")
+BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", "chemist", "motifs")
 
 
 def run_bench(
@@ -31,7 +31,7 @@ def run_bench(
     """
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
-    if limit is not None and name not in ("inference", "floor", "people", "predict", "chemist"):
+    if limit is not None and name not in ("inference", "floor", "people", "predict", "chemist", "motifs"):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if sets and name != "chemist":
         raise InputError(f"bench {name} has no practice sets: leave --set out")
@@ -49,6 +49,8 @@ def run_bench(
         return people.bench(limit, tell)
     if name == "chemist":
         return chemist.bench(limit, tell, sets=sets)
+    if name == "motifs":
+        return motifs.bench(limit, tell)
     if name == "predict":
         return predict.bench(limit, tell)
     if name == "train":

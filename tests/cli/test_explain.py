@@ -69,6 +69,26 @@ def test_several_files_and_json(maggnn, folder):
     assert facts["agent"]["policy"] == "agent" and facts["random"][0]["policy"] == "random moves"
 
 
+def test_a_molecule_of_a_fitted_model_has_its_property_explained(maggnn, folder):
+    _, out, err = maggnn("numbers", "CC(=O)OC", "-o", "a.html")
+    assert "atoms that contribute most" in out and "masking" in out, err
+    text = (folder / "a.html").read_text()
+    assert "contribution to y0" in text and "Where the marks went" in text and "no training.csv" in text
+    facts = json.loads(maggnn("numbers", "CC(=O)OC", "-o", "a.svg", "--json").out)
+    assert facts["property"]["atoms"] == ["C", "C", "O", "O", "C"]
+    assert [len(entry["values"]) for entry in facts["property"]["contributions"]] == [5, 5]
+
+
+def test_several_molecules_and_a_table_share_a_page(maggnn, folder):
+    code, out, err = maggnn("words", "CCO", "c1ccccc1C", "-o", "two.html")
+    assert code == 0 and (folder / "two.html").read_text().count("<article>") == 2, err
+    assert out.splitlines()[-1] == "two.html" and "moves" not in out.splitlines()[0]
+    (folder / "few.csv").write_text("id,molecule\n1,CCO\n2,C1CC(\n3,CCN\n")
+    facts = json.loads(maggnn("words", "few.csv", "--smiles", "molecule", "-o", "few.html", "--json").output())
+    assert [one["smiles"] for one in facts["molecules"]] == ["CCO", "CCN"] and facts["left_out"][0][0] == "C1CC("
+    assert "C1CC(" in (folder / "few.html").read_text()
+
+
 def test_a_run_by_number_and_by_its_file(maggnn):
     code, out, err = maggnn("run", "0", "-o", "run.html")
     assert code == 0 and "score" in out, err
@@ -133,6 +153,11 @@ MISTAKES = {
     "moves": (("words", "CCO", "--moves", "-1"), ["--moves"]),
     "too many moves": (("words", "CCO", "--moves", "65"), ["65 moves", "at most 64"]),
     "no graph": (("words",), ["graph"]),
+    "a picture of several": (("words", "CCO", "CCN", "-o", "it.png"), ["it.png", "a page"]),
+    "targets of several": (("words", "CCO", "CCN", "--target", "yes"), ["--target", "one molecule"]),
+    "one of several is wrong": (("words", "CCO", "C1CC("), ["'C1CC('", "not a SMILES string"]),
+    "several graphs of a run": (("run", "0", "1"), ["run", "give one graph"]),
+    "no such table": (("words", "absent.csv", "--smiles", "smiles"), ["absent.csv", "no such file"]),
 }
 
 

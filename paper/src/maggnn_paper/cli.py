@@ -51,12 +51,14 @@ def reproduce(
 @app.command()
 def bench(
     what: Annotated[
-        str, typer.Argument(help="inference, floor, train, scaling, people, predict, chemist, screen or serve")
+        str, typer.Argument(help="inference, floor, train, scaling, people, predict, chemist, motifs, screen or serve")
     ],
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1, help="only that many graphs of a set, rows for people, predict, screen, serve, cells for chemist"
+            min=1,
+            help="only that many graphs of a set, rows for people, predict, screen and serve, cells for chemist, "
+            "molecules for motifs",
         ),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,

@@ -424,10 +424,11 @@ def serve(
 def explain(
     model: Annotated[Path, typer.Argument(help="a folder of `maggnn fit`, or a run folder of `maggnn train`")],
     graph: Annotated[
-        str,
+        list[str],
         typer.Argument(
-            help="fitted to SMILES: a SMILES string; a run: the number of a graph of its data set, or a SMILES string "
-            "where that holds molecules, else graph6; also a file such as mine.g6, mine.g6:3 for its graph number 3"
+            help="fitted to SMILES: SMILES strings, or a table of them (.csv, .smi, .parquet); a run: the number of a "
+            "graph of its data set, or a SMILES string where that holds molecules, else graph6; also a file such as "
+            "mine.g6, mine.g6:3 for its graph number 3"
         ),
     ],
     out: Annotated[
@@ -435,7 +436,8 @@ def explain(
         typer.Option(
             "-o",
             "--out",
-            help="a .html page, an .svg or .png picture; may be given again; replaces a file that is there",
+            help="a .html page, an .svg or .png picture of the marks; may be given again; "
+            "replaces a file that is there",
         ),
     ] = [Path("explain.html")],  # noqa: B006
     moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
@@ -443,18 +445,23 @@ def explain(
     target: Annotated[
         list[str], typer.Option(help="the true class or number, for scores; once a target", metavar="VALUE")
     ] = [],  # noqa: B006
+    smiles: SmilesColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show where the marks went on one graph, what Q promised and what it brought, beside random moves."""
-    from maggnn.apps.explain.command import HEADER, table_rows
-    from maggnn.apps.explain.command import explain as explain_graph
+    """Show which atoms a model's answer rests on, similar molecules of training, and where the marks went."""
+    from maggnn.apps.explain import command
 
-    explanation, facts = explain_graph(model, graph, out, moves, seed, target)
+    found, facts = command.explain_all(model, graph, out, moves, seed, target, smiles)
     if as_json:
         print(json.dumps(facts))
         return
-    print_table(HEADER, table_rows(explanation))
-    print("\n".join([*explanation.notes, *map(str, out)]))
+    if len(found.searches) == 1:
+        print_table(command.HEADER, command.table_rows(found.searches[0]))
+        print("\n".join(found.searches[0].notes))
+    if found.properties:
+        print_table(command.PROPERTY_HEADER, command.property_rows(found.properties))
+        print("\n".join(found.properties[0].notes))
+    print("\n".join([*(f"left out: {smiles} ({reason})" for smiles, reason in found.left_out), *map(str, out)]))
 
 
 @app.command()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
-from maggnn_paper.bench import chemist, floor, inference, people, predict, scaling, screen, serve, train
+from maggnn_paper.bench import chemist, floor, inference, motifs, people, predict, scaling, screen, serve, train
 from maggnn_paper.ledger import LedgerRow
 
-BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", "chemist", "screen", "serve")
+BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", "chemist", "motifs", "screen", "serve")
 
 
 def run_bench(
@@ -49,8 +49,8 @@ def run_bench(
         return people.bench(limit, tell)
     if name == "chemist":
         return chemist.bench(limit, tell, sets=sets)
-    if name in ("predict", "screen", "serve"):
-        return {"predict": predict, "screen": screen, "serve": serve}[name].bench(limit, tell)
+    if name in ("predict", "motifs", "screen", "serve"):
+        return {"predict": predict, "motifs": motifs, "screen": screen, "serve": serve}[name].bench(limit, tell)
     if name == "train":
         return train.bench(device=place, tell=tell)
     return scaling.bench(place, memory_mb=memory_mb, tell=tell)

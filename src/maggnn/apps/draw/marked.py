@@ -47,7 +47,7 @@ def nodes(
 
     Args:
         gains: what Q promises for moving a mark to each node.
-        labels: the element of each atom; none for graphs that are no molecules.
+        labels: what is written at each atom; none for graphs that are no molecules.
         roots: nodes on a square, which a rooted graph is about.
     """
     shapes: list[Shape] = []
@@ -57,7 +57,7 @@ def nodes(
             square = [(point[0] + sx * 1.3 * radius, point[1] + sy * 1.3 * radius) for sx, sy in CORNERS]
             shapes.append(Area(tuple(square), INK))
         shapes.append(Disc(point, radius, shade(depth), GREYS[0], 0.8))
-        if labels:
+        if labels and labels[node]:
             size = {1: 1.25, 2: 1.0}.get(len(labels[node]), 0.7) * radius
             shapes.append(Words(point, labels[node], size, "#ffffff" if depth > 0.55 else INK))
     return shapes

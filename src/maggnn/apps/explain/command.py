@@ -1,23 +1,49 @@
-"""`maggnn explain`: where the marks went on one graph and why, as a page, a picture and a short table."""
+"""`maggnn explain`: why a model says what it says of a molecule, and where the marks went, as a page or a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from maggnn.apps.explain.explanation import Explanation, explain_subject, promised
 from maggnn.apps.explain.graph import read_subject
-from maggnn.apps.explain.page import write_page
+from maggnn.apps.explain.page import page
 from maggnn.apps.explain.picture import write_png, write_svg
+from maggnn.apps.explain.property import PropertyExplainer, PropertyExplanation
+from maggnn.apps.explain.property_page import molecules_page, property_part
 from maggnn.apps.explain.trace import Step
+from maggnn.apps.fit.fitted import FittedModel, is_fitted
+from maggnn.apps.fit.row_files import READABLE, open_source
+from maggnn.apps.terminal import tell
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
-WRITERS: dict[str, Callable[[Explanation, Path], None]] = {".html": write_page, ".svg": write_svg, ".png": write_png}
-"""What writes a file, by its ending."""
+PAGE = ".html"
+PICTURES: dict[str, Callable[[Explanation, Path], None]] = {".svg": write_svg, ".png": write_png}
+"""What writes a picture, by its ending."""
 
 HEADER = ["moves", "marks", "answer", "promised gain", "random moves", "answer"]
+MOST_MOLECULES = 100
+"""On one page."""
+
+SHOWN_ATOMS = 5
+
+
+@dataclass(frozen=True)
+class Explained:
+    """What was explained.
+
+    Attributes:
+        searches: of each graph the agent's search.
+        properties: of each molecule of a fitted model why it has its answer; empty for other models.
+        left_out: rows of a table that could not be explained, with the reason.
+    """
+
+    searches: list[Explanation]
+    properties: list[PropertyExplanation]
+    left_out: list[tuple[str, str]]
 
 
 def explain(
@@ -28,16 +54,146 @@ def explain(
     seed: int = 0,
     target: Sequence[str] = (),
 ) -> tuple[Explanation, dict[str, Any]]:
-    """Search on one graph, write the files `outs`, and return what there is to say, also as plain values."""
+    """Explain one graph, write the files `outs`, and return its search, and all there is to say as plain values."""
+    found, facts = explain_all(model, [graph], outs, num_moves, seed, target)
+    return found.searches[0], facts
+
+
+def explain_all(
+    model: Path,
+    graphs: Sequence[str],
+    outs: Sequence[Path],
+    num_moves: int | None = None,
+    seed: int = 0,
+    target: Sequence[str] = (),
+    smiles_column: str | None = None,
+) -> tuple[Explained, dict[str, Any]]:
+    """Explain graphs, write the files `outs`, and return what there is to say, also as plain values.
+
+    Args:
+        model: A folder of `maggnn fit` or of `maggnn train`.
+        graphs: Of a model fitted to SMILES several SMILES, or one table of them; of others one graph.
+        outs: A page or pictures; several molecules need a page.
+        num_moves: t, if not the model's own.
+        target: The true targets of a single graph.
+        smiles_column: Of a table, if not the model's own.
+    """
+    endings = (PAGE, *PICTURES)
     for path in outs:
-        if path.suffix not in WRITERS:
-            raise InputError(f"{path}: what is written is told by its ending, which may be {', '.join(WRITERS)}")
-    subject = read_subject(model, graph, target)
-    explanation = explain_subject(subject, num_moves, seed)
+        if path.suffix not in endings:
+            raise InputError(f"{path}: what is written is told by its ending, which may be {', '.join(endings)}")
+    fitted = _fitted(model)
+    single = len(graphs) == 1 and (fitted is None or not _is_table(graphs[0]))
+    if not single:
+        _check_several(model, fitted, outs, target)
+    found = _one(model, graphs[0], fitted, num_moves, seed, target) if single else None
+    if found is None:
+        assert fitted is not None
+        found = _several(model, fitted, graphs, num_moves, seed, smiles_column)
     for path in outs:
         with whole_file(path) as waiting:
-            WRITERS[path.suffix](explanation, waiting)
-    return explanation, {"model": str(model), "out": [str(path) for path in outs], **explanation.to_json()}
+            if path.suffix == PAGE:
+                waiting.write_text(_page(model, found, single), encoding="utf-8")
+            else:
+                PICTURES[path.suffix](found.searches[0], waiting)
+    return found, _facts(model, outs, found, single)
+
+
+def _fitted(model: Path) -> FittedModel | None:
+    """The model of a folder that was fitted to SMILES; None for all others."""
+    if not model.is_dir() or not is_fitted(model):
+        return None
+    fitted = FittedModel.load(model)
+    return fitted if fitted.facts.source == "smiles" else None
+
+
+def _is_table(graph: str) -> bool:
+    return Path(graph).suffix in READABLE
+
+
+def _check_several(model: Path, fitted: FittedModel | None, outs: Sequence[Path], target: Sequence[str]) -> None:
+    if fitted is None:
+        raise InputError(f"{model}: several molecules are for a model that was fitted to SMILES; give one graph")
+    if target:
+        raise InputError("--target is the true target of one molecule: leave it out for several")
+    for path in outs:
+        if path.suffix != PAGE:
+            raise InputError(f"{path}: several molecules go to a page: give a name that ends in {PAGE}")
+
+
+def _one(
+    model: Path, graph: str, fitted: FittedModel | None, num_moves: int | None, seed: int, target: Sequence[str]
+) -> Explained:
+    search = explain_subject(read_subject(model, graph, target, fitted), num_moves, seed)
+    properties = [] if fitted is None else [PropertyExplainer.of(model, fitted).explain(graph, seed)]
+    if fitted is not None:
+        _tell_of_blend(model, fitted)
+    return Explained([search], properties, [])
+
+
+def _tell_of_blend(model: Path, fitted: FittedModel) -> None:
+    if fitted.facts.blend.folds > 1:
+        tell(f"{model}: a blend of several models; the search of the marks is that of its first network alone")
+
+
+def _several(
+    model: Path, fitted: FittedModel, graphs: Sequence[str], num_moves: int | None, seed: int, column: str | None
+) -> Explained:
+    listed, left_out = _molecules(graphs, fitted, column)
+    if len(listed) > MOST_MOLECULES:
+        raise InputError(f"{len(listed)} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
+    _tell_of_blend(model, fitted)
+    explainer, searches, properties = PropertyExplainer.of(model, fitted), [], []
+    for smiles, from_table in listed:
+        try:
+            search = explain_subject(read_subject(model, smiles, (), fitted), num_moves, seed)
+            told = explainer.explain(smiles, seed)
+        except InputError as error:
+            if not from_table:
+                raise
+            left_out.append((smiles, str(error)))
+            continue
+        searches.append(search)
+        properties.append(told)
+    if not properties:
+        raise InputError(f"{graphs[0]}: no molecule can be explained ({left_out[0][1] if left_out else 'no rows'})")
+    return Explained(searches, properties, left_out)
+
+
+def _molecules(
+    graphs: Sequence[str], fitted: FittedModel, column: str | None
+) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
+    """SMILES with whether they are from a table, and the rows of tables that hold none."""
+    listed: list[tuple[str, bool]] = []
+    left_out: list[tuple[str, str]] = []
+    for graph in graphs:
+        if not _is_table(graph):
+            listed.append((graph, False))
+            continue
+        for chunk in open_source(Path(graph), column or fitted.facts.smiles_column).chunks(MOST_MOLECULES + 1):
+            for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True):
+                if reason:
+                    left_out.append((smiles, reason))
+                else:
+                    listed.append((smiles, True))
+            if len(listed) > MOST_MOLECULES:
+                break
+    return listed, left_out
+
+
+def _page(model: Path, found: Explained, single: bool) -> str:
+    if not single:
+        pairs = list(zip(found.properties, found.searches, strict=True))
+        return molecules_page(f"{len(pairs)} molecules by {model.name}", pairs, found.left_out)
+    return page(found.searches[0], "".join(map(property_part, found.properties)))
+
+
+def _facts(model: Path, outs: Sequence[Path], found: Explained, single: bool) -> dict[str, Any]:
+    files = {"model": str(model), "out": [str(path) for path in outs]}
+    told = [asdict(one) for one in found.properties]
+    if single:
+        return {**files, **found.searches[0].to_json(), **({"property": told[0]} if told else {})}
+    return {**files, "molecules": told, "left_out": [list(pair) for pair in found.left_out]}
 
 
 def table_rows(explanation: Explanation) -> list[list[str]]:
@@ -49,6 +205,20 @@ def table_rows(explanation: Explanation) -> list[list[str]]:
         own = [str(number), _marks(explanation, step), _answer(explanation, step), " ".join(f"{g:+.3g}" for g in gains)]
         rows.append([*own, _marks(explanation, other), _answer(explanation, other)])
     return rows
+
+
+def property_rows(properties: Sequence[PropertyExplanation]) -> list[list[str]]:
+    """A row a molecule: its SMILES, answer, the atoms that contribute most, and the nearest molecule of training."""
+    rows = []
+    for told in properties:
+        values = told.contributions[0].values
+        atoms = " ".join(f"{told.atoms[atom]}{atom} {values[atom]:+.2g}" for atom in told.ranked()[:SHOWN_ATOMS])
+        near = f"{told.similar[0].similarity:.2f} {told.similar[0].smiles}" if told.similar else ""
+        rows.append([told.smiles, told.answers[0], atoms, near])
+    return rows
+
+
+PROPERTY_HEADER = ["molecule", "answer", "atoms that contribute most", "nearest in training"]
 
 
 def _marks(explanation: Explanation, step: Step) -> str:

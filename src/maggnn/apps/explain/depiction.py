@@ -8,13 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from maggnn.apps.draw.layouts import positions
 from maggnn.data.molecules.atom_features import OGB_LAST_ELEMENT, QM9_ELEMENTS, ZINC_TYPES
-from maggnn.data.molecules.smiles import written_numbers
+from maggnn.data.molecules.smiles import parsed, written_numbers
 from maggnn.graphs.packed import PackedGraphs
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Atom
 
 AROMATIC = 1.5
 OGB_ORDERS = (1.0, 2.0, 3.0, AROMATIC)
@@ -35,6 +39,7 @@ class Depicted:
         edges: each once, with the order of its bond (1 where there are no bonds).
         labels: of the atoms; empty for graphs that are no molecules.
         roots: the nodes that a rooted graph is about.
+        signs: what is written at each atom: nothing at carbons, hydrogens at others, as OH; empty: the labels.
         numbers: what people call each node: an atom's number in the SMILES as it was written; empty: the node's own.
     """
 
@@ -43,6 +48,7 @@ class Depicted:
     labels: list[str]
     roots: list[int]
     numbers: list[int] = field(default_factory=list)
+    signs: list[str] = field(default_factory=list)
 
     def node_name(self, node: int) -> str:
         """As C7, or 7 where nodes have no elements; without hydrogens, whose number would run into the node's."""
@@ -88,7 +94,27 @@ def depicted(
         labels=labels,
         roots=[] if single.roots is None else single.roots[0].tolist(),
         numbers=numbers,
+        signs=_signs(labels, smiles, rows),
     )
+
+
+def _signs(labels: Sequence[str], smiles: str | None, rows: Sequence[int]) -> list[str]:
+    """What a chemist writes at each atom; the labels alone do not know of hydrogens."""
+    mol = None if smiles is None or not labels else parsed(smiles.strip())
+    if mol is None or mol.GetNumAtoms() != len(labels):  # hydrogens are atoms of their own there
+        return ["" if label == "C" else label for label in labels]
+    signs = [_sign(atom) for atom in mol.GetAtoms()]
+    return [signs[row] for row in rows] if rows else signs
+
+
+def _sign(atom: Atom) -> str:
+    """As OH, NH3+ or nothing for a carbon among others."""
+    charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
+    if atom.GetSymbol() == "C" and not charge and atom.GetDegree():
+        return ""
+    held = "" if not hydrogens else "H" if hydrogens == 1 else f"H{hydrogens}"
+    sign = "" if not charge else ("+" if charge > 0 else "-") + (str(abs(charge)) if abs(charge) > 1 else "")
+    return f"{atom.GetSymbol()}{held}{sign}"
 
 
 def _numbers(smiles: str, num_nodes: int) -> list[int]:

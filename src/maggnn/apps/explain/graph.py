@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.explain.words import output_names, promise_notes
-from maggnn.apps.fit.fitted import MODEL, UnseenWarning, is_fitted, load_first
+from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.data import registry
 from maggnn.data.graph_files import READERS, read_graphs
@@ -77,19 +77,26 @@ class Subject:
         return self.classes or self.targets
 
 
-def read_subject(model: Path, graph: str, target: Sequence[str] = ()) -> Subject:
-    """The model of folder `model` and the graph that `graph` names; `target` is its true one, if not known already."""
+def read_subject(model: Path, graph: str, target: Sequence[str] = (), fitted: FittedModel | None = None) -> Subject:
+    """The model of folder `model` and the graph that `graph` names.
+
+    Args:
+        target: the graph's true one, if not known already.
+        fitted: the folder's model, where it was read before.
+    """
     if not model.exists():
         raise InputError(f"{model}: no such model folder; `maggnn fit` and `maggnn train` make one")
-    subject = _of_fitted(model, graph) if is_fitted(model) else _of_run(model, graph)
+    if fitted is not None or is_fitted(model):
+        subject = _of_fitted(load_first(model) if fitted is None else fitted, model, graph)
+    else:
+        subject = _of_run(model, graph)
     _check(subject, model)
     if target:
         subject = replace(subject, packed=replace(subject.packed, y=_target(target, subject)))
     return subject
 
 
-def _of_fitted(folder: Path, graph: str) -> Subject:
-    fitted = load_first(folder)
+def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
     if is_smiles:

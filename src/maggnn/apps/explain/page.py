@@ -6,7 +6,6 @@ Without JavaScript all steps are shown one below the other; the script only hide
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 
 from maggnn.apps.draw.marked import step_name
 from maggnn.apps.draw.shapes import to_svg
@@ -30,6 +29,12 @@ table { border-collapse: collapse; } th, td { padding: 3px 18px 3px 0; text-alig
 th { border-bottom: 1px solid #ced4da; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
 tr.made td { font-weight: 600; } .stepping .step { display: none; } .stepping .step.now { display: block; }
 .stepping table.step.now { display: table; }
+h2.part { border-top: 1px solid #ced4da; padding-top: 14px; }
+article { border-bottom: 1px solid #ced4da; padding: 12px 0; } .answer { font-weight: 600; }
+.property { display: flex; flex-wrap: wrap; gap: 26px; align-items: center; margin: 10px 0; }
+.similar { display: flex; flex-wrap: wrap; gap: 12px; } .similar figure { margin: 0; width: 180px; font-size: 13px; }
+figcaption { overflow-wrap: anywhere; } summary { cursor: pointer; margin: 8px 0; }
+.up { color: #1557a0; } .down { color: #b03010; }
 """
 
 SCRIPT = """
@@ -55,21 +60,35 @@ PANEL = 360.0
 """Width of a panel before the page stretches it."""
 
 
-def write_page(explanation: Explanation, path: Path) -> None:
-    """The page as a file."""
-    path.write_text(page(explanation), encoding="utf-8")
+def page(explanation: Explanation, told: str = "") -> str:
+    """The whole page.
+
+    Args:
+        told: what stands above the search: the explanation of the property, as HTML.
+    """
+    body = f"""<h1>{escape(explanation.name)}</h1>
+{told}
+{'<h2 class="part">Where the marks went</h2>' if told else ""}
+{search(explanation)}
+<script>{SCRIPT}</script>"""
+    return document(f"{explanation.name}: where the marks went", body)
 
 
-def page(explanation: Explanation) -> str:
-    """The whole page."""
+def document(title: str, body: str) -> str:
+    """An HTML document that needs no network."""
+    return f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{STYLE}</style></head><body>
+{body}</body></html>
+"""
+
+
+def search(explanation: Explanation) -> str:
+    """Both walks, the most promising moves and the charts."""
     last = len(explanation.agent.steps) - 1
     best = "".join(_best(explanation, number) for number in range(last + 1))
     drawn = "".join(to_svg(drawing) for drawing in charts(explanation))
-    return f"""<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(explanation.name)}: where the marks went</title><style>{STYLE}</style></head><body>
-<h1>{escape(explanation.name)}</h1>
-{_facts(explanation)}
+    return f"""{_facts(explanation)}
 <div class="controls" id="controls" hidden><button id="back" type="button">&#9664; back</button>
 <input id="step" type="range" min="0" max="{last}" value="0" aria-label="step">
 <button id="next" type="button">next &#9654;</button><output id="shown"></output></div>
@@ -80,9 +99,16 @@ def page(explanation: Explanation) -> str:
 {best}
 <h2>Along the way</h2>
 <p class="soft">The band holds the middle 80 % of the random walks, its line is their mean.</p>
-<div class="charts">{drawn}</div>
-<script>{SCRIPT}</script></body></html>
-"""
+<div class="charts">{drawn}</div>"""
+
+
+def walk_only(explanation: Explanation) -> str:
+    """The agent's walk, its panels side by side."""
+    panels = "".join(
+        to_svg(panel(explanation, explanation.agent, number, PANEL), step_name(number))
+        for number in range(len(explanation.agent.steps))
+    )
+    return f'{_facts(explanation)}<div class="charts">{panels}</div>{to_svg(legend(explanation), "what shades mean")}'
 
 
 def _facts(explanation: Explanation) -> str:

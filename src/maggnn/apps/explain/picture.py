@@ -84,7 +84,9 @@ def panel(explanation: Explanation, walk: Trace, number: int, size: float) -> Dr
     heading = marked.step_name(number) + (", marks stay" if still else "")
     shapes: list[Shape] = [Words((size / 2, 12), heading, 12, SOFT_INK)]
     shapes += _edges(graph, points, radius)
-    shapes += marked.nodes(points, radius, node_gains(step), explanation.q_range, graph.labels, graph.roots)
+    shapes += marked.nodes(
+        points, radius, node_gains(step), explanation.q_range, graph.signs or graph.labels, graph.roots
+    )
     came_from = None if before is None else before.tuples
     shapes += marked.came_from(came_from, step.tuples, points, radius, (HEAD, size, height))
     shapes += marked.marks(step.tuples, points, radius)

@@ -30,6 +30,7 @@ from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import member_folder
 from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
 from maggnn.apps.fit.packing import write_errors
+from maggnn.apps.fit.training_rows import TrainingRows, training_rows, write_training_rows
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -236,10 +237,18 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
     return float(score(torch.from_numpy(answers), y, metric)) if len(y) else math.nan
 
 
+def _training_rows(own: OwnTable) -> TrainingRows:
+    """The rows that were learned from or chosen by."""
+    split, dataset = own.dataset.split(0, 0), own.dataset
+    rows = torch.cat([split.train, split.val]).sort().values.numpy()
+    return training_rows(own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes, rows)
+
+
 def _describe(out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, own: OwnTable) -> None:
     try:
         write_errors(out / model_card.LEFT_OUT, own.table.errors)
         write_metrics(out, test.metrics)
+        write_training_rows(out, _training_rows(own))
         draw_test(out / model_card.PICTURE, facts, test)
         model_card.write_card(out, facts, origin, test)
     except OSError as error:

@@ -126,8 +126,13 @@ def two_class_metrics(
     }
 
 
-def class_metrics(true: np.ndarray, probabilities: np.ndarray, known: np.ndarray | None = None) -> Values:
+def class_metrics(
+    true: np.ndarray, probabilities: np.ndarray, known: np.ndarray | None = None, areas: bool = True
+) -> Values:
     """Accuracy, balanced accuracy and MCC of the likeliest class, and the mean ROC-AUC and PR-AUC over classes.
+
+    Args:
+        areas: Whether the last two are wanted, which take a sort for each class.
 
     Shapes:
         true, known: [n]
@@ -137,19 +142,21 @@ def class_metrics(true: np.ndarray, probabilities: np.ndarray, known: np.ndarray
 
     true, probabilities = _where_known(known, true, probabilities)
     if not len(true) or not np.isfinite(probabilities).all():
-        return dict.fromkeys(("accuracy", "balanced_accuracy", "mcc", "roc_auc", "pr_auc"), np.nan)
+        return dict.fromkeys(
+            ("accuracy", "balanced_accuracy", "mcc", *(("roc_auc", "pr_auc") if areas else ())), np.nan
+        )
     likeliest = probabilities.argmax(axis=1)
-    areas = [_areas(true == place, column) for place, column in enumerate(probabilities.T)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes that no row has do not count, which scikit-learn warns of
-        balanced = float(balanced_accuracy_score(true, likeliest))
-        means = {name: float(np.nanmean([area[name] for area in areas])) for name in ("roc_auc", "pr_auc")}
-    return {
-        "accuracy": float((true == likeliest).mean()),
-        "balanced_accuracy": balanced,
-        "mcc": float(matthews_corrcoef(true, likeliest)) if len(np.unique(true)) > 1 else np.nan,
-        **means,
-    }
+        values = {
+            "accuracy": float((true == likeliest).mean()),
+            "balanced_accuracy": float(balanced_accuracy_score(true, likeliest)),
+            "mcc": float(matthews_corrcoef(true, likeliest)) if len(np.unique(true)) > 1 else np.nan,
+        }
+        if areas:
+            found = [_areas(true == place, column) for place, column in enumerate(probabilities.T)]
+            values |= {name: float(np.nanmean([area[name] for area in found])) for name in ("roc_auc", "pr_auc")}
+    return values
 
 
 def chosen_classes(probabilities: np.ndarray, threshold: float | None) -> np.ndarray:
@@ -207,14 +214,14 @@ def best_threshold(true: np.ndarray, probability: np.ndarray, known: np.ndarray 
     return float(np.clip(thresholds[int(np.argmax(true_rate - false_rate))], 0.0, 1.0))
 
 
-def with_intervals(
+def bootstrap_intervals(
     true: np.ndarray,
     answers: np.ndarray,
     metrics: Callable[[np.ndarray, np.ndarray], Values],
     known: np.ndarray | None = None,
     seed: int = 0,
-) -> tuple[Values, dict[str, tuple[float, float]]]:
-    """Metrics, and between what they lie in 95 % of bootstrap samples of the rows.
+) -> dict[str, tuple[float, float]]:
+    """Between what metrics lie in 95 % of bootstrap samples of the rows.
 
     Args:
         metrics: One of the functions above, of true values and answers alone.
@@ -224,9 +231,9 @@ def with_intervals(
         answers: [n] or [n, C]
     """
     true, answers = _where_known(known, true, answers)
-    values, rng = metrics(true, answers), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     draws = [metrics(true[rows], answers[rows]) for rows in rng.integers(len(true), size=(DRAWS, len(true)))]
-    return values, {name: limits(np.array([draw[name] for draw in draws])) for name in values}
+    return {name: limits(np.array([draw[name] for draw in draws])) for name in draws[0]}
 
 
 def limits(draws: np.ndarray) -> tuple[float, float]:

@@ -1,69 +1,128 @@
-"""The picture of a fitted model's test: what it says against the truth, and whether it knows how sure it is."""
+"""The pictures of a fitted model's test: what it says against the truth, and whether it knows how sure it is.
+
+    numbers  a parity plot of each target, and how often intervals of each coverage hold the true value
+    classes  the confusion matrix, the ROC and the precision-recall curve, and how often probabilities are right
+    targets  of two classes each: the ROC curve of each, and how often all probabilities together are right
+
+Curves and matrices are scikit-learn's; without it, the curves are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from maggnn.apps.draw import style
+from maggnn.apps.fit.card.metrics import chosen_classes
 from maggnn.apps.fit.card.model_card import MOST_NAMES, Test
+from maggnn.apps.fit.card.reported import labels, metric_name, number
 from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.uncertainty import COVERAGES
-
-MOST_PLOTS = 6
-"""Targets that have a plot of their own."""
 
 BINS = 5
 """Groups of equally many rows whose probabilities are compared with how often they were right."""
 
+PANEL, ACROSS = 4.6, 3
+"""The side of a panel in inches, and how many stand beside one another."""
+
+MOST_TARGETS = 24
+"""Targets that have a parity plot: the card's tables have all of them."""
+
+MOST_CURVES = len(style.COLOURS)
+"""Classes that have a curve of their own: more could not be told apart."""
+
+Plot = Callable[[Any], None]
+"""Draws into the axes of one panel."""
+
 
 def draw_test(path: Path, facts: Facts, test: Test) -> None:
-    """True against predicted, the ROC curve or the confusion matrix; beside it coverage or calibration."""
-    targets = facts.targets[:MOST_PLOTS] if facts.task == "regression" else ("",)
-    beside = facts.task != "regression" or test.answer.errors is not None
-    figure = style.new_figure(height=4.4, width=min(4.8 * (len(targets) + beside), 24.0))
-    plots = figure.subplots(1, len(targets) + beside, squeeze=False)[0]
-    if facts.task == "regression":
-        _draw_values(plots, targets, test)
-        if beside:
-            _draw_coverage(plots[-1], facts.targets, test)
-    elif facts.task == "multilabel":
-        _draw_rocs(plots[0], facts.targets, test)
-        _draw_share_calibration(plots[1], test)
-    else:
-        (_draw_roc if facts.metric == "auroc" else _draw_confusion)(plots[0], facts.classes, test)
-        _draw_calibration(plots[1], facts.classes, test)
+    """Draw all panels of a test into one PNG."""
+    plots = {"classification": _of_classes, "multilabel": _of_labels, "regression": _of_numbers}[facts.task](
+        facts, test
+    )
+    across = 2 if len(plots) in (2, 4) else min(ACROSS, len(plots))
+    down = math.ceil(len(plots) / across)
+    figure = style.new_figure(height=(PANEL + 0.35) * down, width=PANEL * across)
+    panels = figure.subplots(down, across, squeeze=False).flatten()
+    for axes, plot in zip(panels, plots, strict=False):
+        plot(axes)
+    for axes in panels[len(plots) :]:
+        axes.set_axis_off()
     style.save(figure, path)
 
 
-def _draw_values(plots: Any, targets: Sequence[str], test: Test) -> None:
-    for place, (axes, name) in enumerate(zip(plots, targets, strict=False)):
-        known = ~np.isnan(test.true[:, place])
-        true, said = test.true[known, place], test.answer.values.numpy()[known, place]
-        low, high = min(true.min(initial=0), said.min(initial=0)), max(true.max(initial=0), said.max(initial=0))
-        if len(true):
-            low, high = min(true.min(), said.min()), max(true.max(), said.max())
-        axes.plot((low, high), (low, high), color=style.PALE, linewidth=1.2)
-        axes.scatter(true, said, s=12, alpha=0.6, color=style.COLOURS[0], linewidths=0)
-        style.tidy(axes, "true", "predicted", style.literal(name))
+def _of_numbers(facts: Facts, test: Test) -> list[Plot]:
+    names = labels(facts)
+    count = min(len(names), MOST_TARGETS)
+    plots: list[Plot] = [
+        lambda axes, k=k: _draw_parity(axes, facts.targets[k], names[k], k, test) for k in range(count)
+    ]
+    if test.answer.errors is not None:
+        plots.append(lambda axes: _draw_coverage(axes, names, test))
+    return plots
 
 
-def _draw_coverage(axes: Any, targets: Sequence[str], test: Test) -> None:
+def _of_labels(facts: Facts, test: Test) -> list[Plot]:
+    said, known = test.answer.values.double().numpy(), np.isfinite(test.true)
+    what = "second class of all targets"
+    plots: list[Plot] = [lambda axes: _draw_groups(axes, said[known], test.true[known] == 1, what)]
+    if test.metrics:
+        plots.insert(0, lambda axes: _draw_target_curves(axes, facts.targets, test))
+    return plots
+
+
+def _of_classes(facts: Facts, test: Test) -> list[Plot]:
+    report = test.metrics.get(facts.targets[0]) if facts.targets else None
+    threshold = None if report is None else report.own.threshold
+    plots: list[Plot] = [lambda axes: _draw_confusion(axes, facts.classes, test, threshold)]
+    if report is not None and len(facts.classes) <= MOST_CURVES:
+        plots.append(lambda axes: _draw_curves(axes, facts.classes, test, threshold, roc=True))
+        plots.append(lambda axes: _draw_curves(axes, facts.classes, test, threshold, roc=False))
+    plots.append(lambda axes: _draw_calibration(axes, facts.classes, test))
+    return plots
+
+
+def _draw_parity(axes: Any, target: str, label: str, place: int, test: Test) -> None:
+    """True against predicted on equal axes, with the number of rows and the errors."""
+    predicted, true = test.answer.values.double().numpy()[:, place], test.true[:, place]
+    shown = np.isfinite(predicted) & np.isfinite(true)
+    predicted, true = predicted[shown], true[shown]
+    axes.scatter(true, predicted, s=16, alpha=0.55, color=style.COLOURS[0], linewidths=0, zorder=2)
+    both = np.concatenate([true, predicted]) if len(true) else np.array([0.0, 1.0])
+    margin = 0.04 * (np.ptp(both) or 1.0)
+    ends = (both.min() - margin, both.max() + margin)
+    axes.plot(ends, ends, color=style.GREYS[1], linewidth=1.2, zorder=1)
+    axes.set_ylim(ends)
+    axes.set_xticks(axes.get_yticks())  # equal axes have equal ticks
+    axes.set_xlim(ends)
+    axes.set_aspect("equal", adjustable="box")
+    style.tidy(axes, f"true {style.literal(label)}", f"predicted {style.literal(label)}", "parity")
+    lines = [f"n = {len(true)}"]
+    if target in test.metrics:
+        report = test.metrics[target]
+        lines += [f"{metric_name(key)} = {number(value, key)}" for key, value in report.own.values.items()]
+    axes.text(0.04, 0.96, "\n".join(lines), transform=axes.transAxes, va="top", fontsize=9, color=style.INK,
+              bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 2.0}, zorder=3)  # fmt: skip
+
+
+def _draw_coverage(axes: Any, names: Sequence[str], test: Test) -> None:
     """How often intervals of each coverage hold the true value."""
     wanted = COVERAGES[4::5]
     limits = [test.answer.interval(float(coverage)) for coverage in wanted]
-    known = np.maximum((~np.isnan(test.true)).sum(axis=0), 1)
+    known = np.maximum(np.isfinite(test.true).sum(axis=0), 1)
     found = np.array([((low <= test.true) & (test.true <= high)).sum(axis=0) / known for low, high in limits])
-    axes.plot((0, 100), (0, 100), color=style.PALE, linewidth=1.2)
-    for place, name in enumerate(targets):
-        colour = style.COLOURS[place % len(style.COLOURS)]
-        axes.plot(100 * wanted, 100 * found[:, place], "o-", markersize=3, color=colour, label=style.literal(name))
-    if 1 < len(targets) <= MOST_NAMES:
+    axes.plot((0, 100), (0, 100), color=style.GREYS[1], linewidth=1.2)
+    for place, name in enumerate(names[:MOST_CURVES]):
+        axes.plot(100 * wanted, 100 * found[:, place], "o-", markersize=3.5, color=style.COLOURS[place],
+                  label=style.literal(name))  # fmt: skip
+    if len(names) > 1:
         axes.legend(fontsize=8, frameon=False)
-    style.tidy(axes, "coverage asked for, %", "true values inside, %", "intervals")
+    _unit_square(axes, 100)
+    style.tidy(axes, "coverage asked for, %", f"true values inside, % (n = {len(test.true)})", "intervals")
 
 
 def _draw_calibration(axes: Any, classes: Sequence[str], test: Test) -> None:
@@ -76,59 +135,105 @@ def _draw_calibration(axes: Any, classes: Sequence[str], test: Test) -> None:
     _draw_groups(axes, likely, right, what)
 
 
-def _draw_share_calibration(axes: Any, test: Test) -> None:
-    """The same of the second classes of several targets, all known values together."""
-    known = ~np.isnan(test.true)
-    _draw_groups(axes, test.answer.values.numpy()[known], test.true[known] == 1, "second class of all targets")
-
-
 def _draw_groups(axes: Any, likely: np.ndarray, right: np.ndarray, what: str) -> None:
+    """Groups of equally many rows: how likely they were said to be, and how many of them were right."""
     groups = np.array_split(np.argsort(likely, kind="stable"), min(BINS, len(likely)))
-    axes.plot((0, 1), (0, 1), color=style.PALE, linewidth=1.2)
+    axes.plot((0, 1), (0, 1), color=style.GREYS[1], linewidth=1.2)
     points = [(likely[group].mean(), right[group].mean()) for group in groups]
     axes.plot(*zip(*points, strict=True), "o-", markersize=5, color=style.COLOURS[0])
+    _unit_square(axes)
     style.tidy(axes, f"predicted probability, {what}", "share that is right", "calibration")
 
 
-def _draw_roc(axes: Any, classes: Sequence[str], test: Test) -> None:
-    axes.plot((0, 1), (0, 1), color=style.PALE, linewidth=1.2)
-    false, true = _roc(test.answer.values[:, 1].numpy(), test.y.numpy() == 1)
-    axes.plot(false, true, color=style.COLOURS[0], linewidth=2)
-    first, second = map(style.literal, classes)
-    style.tidy(axes, f"{first} taken for {second}", f"{second} found", "ROC curve")
+def _draw_curves(axes: Any, classes: Sequence[str], test: Test, threshold: float | None, roc: bool) -> None:
+    """The ROC or the precision-recall curve: of the second of two classes, else of each class against all others."""
+    said, y = test.answer.values.double().numpy(), test.y.numpy()
+    places = [1] if len(classes) == 2 else range(len(classes))
+    if roc:
+        axes.plot((0, 1), (0, 1), color=style.GREYS[1], linewidth=1.2, linestyle=(0, (4, 3)))
+    for number_, place in enumerate(places):
+        positive = y == place
+        if not 0 < positive.sum() < len(y) or not np.isfinite(said).all():
+            continue
+        x, up, area = _curve(positive, said[:, place], roc)
+        colour = style.COLOURS[number_]
+        label = f"{style.literal(classes[place])}: {area:.3f}"
+        axes.plot(x, up, color=colour, linewidth=2, label=label, drawstyle="default" if roc else "steps-post")
+        if not roc:  # what guessing would have
+            axes.axhline(positive.mean(), color=colour if len(places) > 1 else style.GREYS[1], linewidth=1.0,
+                         linestyle=(0, (4, 3)))  # fmt: skip
+        if threshold is not None:
+            axes.plot(*_at_threshold(positive, said[:, place], threshold, roc), "o", color=colour, markersize=7,
+                      markeredgecolor="white", label=f"threshold {threshold:.2f}")  # fmt: skip
+    _unit_square(axes)
+    if axes.lines[1 if roc else 0 :]:
+        axes.legend(fontsize=9, frameon=False, loc="lower right" if roc else "lower left",
+                    title=f"area (n = {len(y)})", title_fontsize=9)  # fmt: skip
+    names = ("false positive rate", "true positive rate", "ROC curve")
+    style.tidy(axes, *(names if roc else ("recall", "precision", "precision-recall curve")))
 
 
-def _draw_rocs(axes: Any, targets: Sequence[str], test: Test) -> None:
-    """A curve for each of several targets whose test part has both classes."""
-    axes.plot((0, 1), (0, 1), color=style.PALE, linewidth=1.2)
+def _draw_target_curves(axes: Any, targets: Sequence[str], test: Test) -> None:
+    """The ROC curve of each of several targets whose test part has both classes."""
+    axes.plot((0, 1), (0, 1), color=style.GREYS[1], linewidth=1.2, linestyle=(0, (4, 3)))
     for place, name in enumerate(targets):
-        known = ~np.isnan(test.true[:, place])
+        known = np.isfinite(test.true[:, place])
         positive = test.true[known, place] == 1
-        if positive.any() and not positive.all():
-            colour = style.COLOURS[place % len(style.COLOURS)]
-            false, true = _roc(test.answer.values.numpy()[known, place], positive)
-            axes.plot(false, true, color=colour, linewidth=1.4, label=style.literal(name))
-    if len(targets) <= MOST_PLOTS * 2:
-        axes.legend(fontsize=7, frameon=False)
-    style.tidy(axes, "first class taken for second", "second class found", "ROC curves of the targets")
+        said = test.answer.values.double().numpy()[known, place]
+        if 0 < positive.sum() < len(positive) and np.isfinite(said).all():
+            x, up, area = _curve(positive, said, roc=True)
+            colour = style.COLOURS[place % MOST_CURVES]
+            axes.plot(x, up, color=colour, linewidth=1.4, label=f"{style.literal(name)}: {area:.3f}")
+    _unit_square(axes)
+    if len(targets) <= MOST_NAMES and len(axes.lines) > 1:
+        axes.legend(fontsize=7, frameon=False, loc="lower right", title="area", title_fontsize=8)
+    style.tidy(axes, "false positive rate", "true positive rate", "ROC curves of the targets")
 
 
-def _roc(said: np.ndarray, positive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of false and of true positives, from the highest score down."""
-    ordered = positive[np.argsort(-said, kind="stable")]
-    true, false = np.cumsum(ordered) / ordered.sum(), np.cumsum(~ordered) / (~ordered).sum()
-    return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
+def _curve(positive: np.ndarray, scores: np.ndarray, roc: bool) -> tuple[np.ndarray, np.ndarray, float]:
+    from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score, roc_curve
+
+    if roc:
+        false_rate, true_rate, _ = roc_curve(positive, scores)
+        return false_rate, true_rate, float(roc_auc_score(positive, scores))
+    precision, recall, _ = precision_recall_curve(positive, scores)
+    return recall[::-1], precision[::-1], float(average_precision_score(positive, scores))
 
 
-def _draw_confusion(axes: Any, classes: Sequence[str], test: Test) -> None:
+def _at_threshold(positive: np.ndarray, scores: np.ndarray, threshold: float, roc: bool) -> tuple[float, float]:
+    """Where a threshold lies on the curve."""
+    taken = scores >= threshold
+    found = float(taken[positive].mean())
+    if roc:
+        return float(taken[~positive].mean()), found
+    return found, float(positive[taken].mean()) if taken.any() else 1.0
+
+
+def _draw_confusion(axes: Any, classes: Sequence[str], test: Test, threshold: float | None) -> None:
+    """Counts, in shades of the share of each true class."""
     counts = np.zeros((len(classes), len(classes)), dtype=int)
-    np.add.at(counts, (test.y.numpy(), test.answer.values.argmax(dim=1).numpy()), 1)
-    axes.imshow(counts / counts.sum(axis=1, keepdims=True).clip(min=1), cmap="Blues", vmin=0, vmax=1)
-    style.tidy(axes, "predicted", "true", "test molecules")
+    np.add.at(counts, (test.y.numpy(), chosen_classes(test.answer.values.numpy(), threshold)), 1)
+    shares = counts / counts.sum(axis=1, keepdims=True).clip(min=1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    at = "" if threshold is None else f", threshold {threshold:.2f}"
+    style.tidy(axes, "predicted", "true", f"confusion matrix (n = {counts.sum()}{at})")
     axes.grid(visible=False)
-    if len(classes) <= MOST_NAMES:
-        names = [style.literal(name) for name in classes]
-        axes.set_xticks(range(len(classes)), names, rotation=45, ha="right")
-        axes.set_yticks(range(len(classes)), names)
-        for row, column in np.ndindex(counts.shape):
-            axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=8, color=style.INK)
+    if len(classes) > MOST_NAMES:
+        return
+    names = [style.literal(name) for name in classes]
+    short = max(map(len, names)) <= 10 and len(classes) <= 4
+    axes.set_xticks(range(len(classes)), names, rotation=0 if short else 45, ha="center" if short else "right")
+    axes.set_yticks(range(len(classes)), names)
+    size = 13 if len(classes) <= 4 else 9 if len(classes) <= 10 else 7
+    for row, column in np.ndindex(counts.shape):
+        share = shares[row, column]
+        text = f"{counts[row, column]}" + (f"\n{100 * share:.0f} %" if len(classes) <= 6 else "")
+        axes.text(column, row, text, ha="center", va="center", fontsize=size,
+                  color="white" if share > 0.5 else style.INK)  # fmt: skip
+
+
+def _unit_square(axes: Any, top: float = 1.0) -> None:
+    """Equal axes from 0 to `top`, with a little room for points on the border."""
+    axes.set_xlim(-0.02 * top, 1.02 * top)
+    axes.set_ylim(-0.02 * top, 1.02 * top)
+    axes.set_aspect("equal", adjustable="box")

@@ -20,11 +20,11 @@ from maggnn.apps.fit.card.metrics import (
     WITH_UNIT,
     WORDS,
     Metrics,
+    bootstrap_intervals,
     class_metrics,
     number_metrics,
     per_class,
     two_class_metrics,
-    with_intervals,
 )
 from maggnn.apps.fit.fitted import Facts
 from maggnn.data.files import whole_file
@@ -154,10 +154,9 @@ def _of_methods(
     count = len(true) if known is None else int(known.sum())
     found: dict[str, Metrics] = {}
     for method, values in answers.items():
-        if found or not count or not intervals:
-            found[method] = Metrics(count, metrics(true, values, known=known), threshold=threshold)
-            continue
-        said, limits = with_intervals(true, values, metrics, known)
+        said = metrics(true, values, known=known)
+        drawn = partial(class_metrics, areas=False) if metrics is class_metrics else metrics
+        limits = {} if found or not count or not intervals else bootstrap_intervals(true, values, drawn, known)
         found[method] = Metrics(count, said, limits, threshold=threshold)
     return found
 

@@ -5,11 +5,11 @@ import pytest
 
 from maggnn.apps.fit.card.metrics import (
     best_threshold,
+    bootstrap_intervals,
     class_metrics,
     number_metrics,
     per_class,
     two_class_metrics,
-    with_intervals,
 )
 from maggnn.apps.fit.card.reported import label_of, metric_rows, reports, threshold_words, to_json
 from maggnn.apps.fit.fitted import Blend, Facts
@@ -59,9 +59,8 @@ def test_rows_without_a_target_do_not_count(metrics, true, answers):
     masked = np.where(known, true, -1)
     assert metrics(masked, answers, known=known) == metrics(true[known], answers[known])
     assert all(np.isnan(list(metrics(true, answers, known=np.zeros(60, dtype=bool)).values())))
-    with_mask, without = (with_intervals(*rest) for rest in (
-        (masked, answers, metrics, known), (true[known], answers[known], metrics)))  # fmt: skip
-    assert with_mask == without
+    intervals = bootstrap_intervals(masked, answers, metrics, known)
+    assert intervals == bootstrap_intervals(true[known], answers[known], metrics)
 
 
 def test_what_rows_do_not_define_is_no_number():
@@ -94,9 +93,9 @@ def test_the_threshold_has_the_best_balanced_accuracy_of_all():
 
 
 def test_intervals_hold_the_value_and_narrow_with_rows():
-    values, intervals = with_intervals(TRUE, SAID, number_metrics)
+    values, intervals = number_metrics(TRUE, SAID), bootstrap_intervals(TRUE, SAID, number_metrics)
     assert all(low <= values[name] <= high for name, (low, high) in intervals.items())
-    _, wider = with_intervals(TRUE[:12], SAID[:12], number_metrics)
+    wider = bootstrap_intervals(TRUE[:12], SAID[:12], number_metrics)
     assert wider["rmse"][1] - wider["rmse"][0] > intervals["rmse"][1] - intervals["rmse"][0]
 
 

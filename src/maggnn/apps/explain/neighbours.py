@@ -1,0 +1,58 @@
+"""The molecules of training that are most like a new one, with their values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from maggnn.apps.fit.descriptors import BITS, RADIUS
+from maggnn.apps.fit.training_rows import TrainingRows
+from maggnn.data.molecules.smiles import parsed
+from maggnn.errors import InputError
+
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Similar:
+    """A molecule of training.
+
+    Attributes:
+        similarity: Tanimoto, of Morgan fingerprints, 0 to 1.
+        values: its targets as they are shown, one a target.
+    """
+
+    smiles: str
+    similarity: float
+    values: list[str]
+
+
+class Neighbours:
+    """Fingerprints of the molecules of training, made once for all molecules that are asked about.
+
+    Example:
+        >>> known = TrainingRows(["CCO", "CCN", "c1ccccc1"], ["y"], [["1"], ["2"], ["3"]])
+        >>> Neighbours(known).of("CCO", 1)
+        [Similar(smiles='CCO', similarity=1.0, values=['1'])]
+    """
+
+    def __init__(self, known: TrainingRows) -> None:
+        from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+        self.generator = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+        self.known, self.prints, self.rows = known, [], []
+        for row, smiles in enumerate(known.smiles):
+            try:
+                self.prints.append(self.generator.GetFingerprint(parsed(smiles.strip())))
+                self.rows.append(row)
+            except InputError:  # of a file that somebody changed
+                continue
+
+    def of(self, smiles: str, count: int = SHOWN) -> list[Similar]:
+        """The nearest first; of equally near ones the first of the table."""
+        from rdkit.DataStructs import BulkTanimotoSimilarity
+
+        own = self.generator.GetFingerprint(parsed(smiles.strip()))
+        near = BulkTanimotoSimilarity(own, self.prints)
+        order = sorted(range(len(near)), key=lambda place: -near[place])[:count]
+        rows = [(self.rows[place], near[place]) for place in order]
+        return [Similar(self.known.smiles[row], similarity, self.known.values[row]) for row, similarity in rows]

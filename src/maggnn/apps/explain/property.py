@@ -1,0 +1,176 @@
+"""Why a fitted model says what it says of a molecule: contributions of atoms, and similar molecules of training.
+
+The answer is the whole model's. Contributions are those of its networks, in the mean: boosting and forests, where a
+blend has such parts, read descriptors and fingerprints of the whole molecule and know no atoms, which is said.
+
+Shapes: n atoms.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from maggnn.apps.explain.contributions import METHOD, atom_contributions
+from maggnn.apps.explain.neighbours import Neighbours, Similar
+from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.card.reported import labels
+from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
+from maggnn.apps.fit.own_table import graphs_of
+from maggnn.apps.fit.training_rows import read_training_rows
+from maggnn.apps.fit.uncertainty import COVERAGE
+from maggnn.data.molecules.smiles import featurise, parsed, written_numbers
+from maggnn.data.packing import pack
+from maggnn.errors import InputError
+from maggnn.graphs.canonical_order import canonical_rows, reordered
+
+NO_TRAINING = "The folder has no training.csv, so molecules of training cannot be shown."
+
+
+@dataclass(frozen=True)
+class Contributions:
+    """To one output.
+
+    Attributes:
+        output: what the contributions are to: a target with its unit, or the logarithm of the odds of a class.
+        values: of each atom, in the order of the SMILES as it was written, [n].
+    """
+
+    output: str
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class PropertyExplanation:
+    """Why a model says what it says of a molecule.
+
+    Attributes:
+        smiles: as the user wrote it.
+        answers: what the model says, a line for each target.
+        atoms: the element of each atom, in the order of the SMILES as it was written, [n].
+        contributions: one for each target of numbers, one of classes.
+        targets: names of the values of similar molecules.
+        similar: the most similar molecules of training.
+        similarity: of the nearest one, over all of training; None where nothing is known of that.
+        notes: what a reader must know.
+    """
+
+    smiles: str
+    answers: list[str]
+    atoms: list[str]
+    contributions: list[Contributions]
+    targets: list[str]
+    similar: list[Similar]
+    similarity: float | None
+    notes: list[str]
+
+    def ranked(self, place: int = 0) -> list[int]:
+        """Numbers of the atoms, the largest absolute contribution to output `place` first."""
+        values = self.contributions[place].values
+        return sorted(range(len(values)), key=lambda atom: -abs(values[atom]))
+
+
+class PropertyExplainer:
+    """Explains molecules with one fitted model, which is read once.
+
+    Example:
+        ``PropertyExplainer.of(Path("model")).explain("CCO").contributions[0].values`` is a number for each atom.
+    """
+
+    def __init__(self, fitted: FittedModel, neighbours: Neighbours | None = None) -> None:
+        if fitted.facts.source != "smiles":
+            raise InputError("only models that were fitted to SMILES have a property of molecules to explain")
+        self.fitted, self.neighbours = fitted, neighbours
+
+    @classmethod
+    def of(cls, folder: Path, fitted: FittedModel | None = None) -> PropertyExplainer:
+        """For the model of a folder that `maggnn fit` wrote; `fitted` is that model, where it was read before."""
+        known = read_training_rows(folder)
+        return cls(FittedModel.load(folder) if fitted is None else fitted, None if known is None else Neighbours(known))
+
+    def explain(self, smiles: str, seed: int = 0) -> PropertyExplanation:
+        """Why the model says what it says of a molecule.
+
+        Args:
+            smiles: A SMILES string.
+            seed: Of random starts of the marks, where a model has such.
+        """
+        made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
+        molecules = described([smiles]) if self.fitted.trees or self.fitted.known is not None else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnseenWarning)  # the search of the marks says so
+            answer = self.fitted.answer(made, molecules, seed)
+            if not bool(answer.values.isfinite().all()):
+                raise InputError("no prediction for this graph: the model's answer is not a finite number")
+            contributions = self._contributions(made, seed)
+        numbers = written_numbers(smiles)
+        by_number = torch.empty_like(contributions)
+        by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms as the SMILES has them
+        mol = parsed(smiles.strip())
+        elements = {number: atom.GetSymbol() for number, atom in zip(numbers, mol.GetAtoms(), strict=True)}
+        near = [] if self.neighbours is None else self.neighbours.of(smiles)
+        return PropertyExplanation(
+            smiles=smiles.strip(),
+            answers=self._answers(answer),
+            atoms=[elements[number] for number in range(len(numbers))],
+            contributions=self._named(by_number, answer),
+            targets=[] if self.neighbours is None else self.neighbours.known.targets,
+            similar=near,
+            similarity=None if answer.similarity is None else float(answer.similarity[0]),
+            notes=self._notes(),
+        )
+
+    def _contributions(self, made: Any, seed: int) -> torch.Tensor:
+        """The mean over networks, [O, n], atoms in the order in which the graph was made."""
+        found = []
+        for network in self.fitted.networks:
+            packed = network.familiar(made)
+            rows = canonical_rows(packed)  # the order in which `predict` reads it
+            own = torch.empty(self.fitted.model.num_outputs, int(made.num_nodes[0]), dtype=torch.float64)
+            own[:, rows] = atom_contributions(network.model, reordered(packed, rows), seed)
+            found.append(own)
+        return torch.stack(found).mean(dim=0)
+
+    def _answers(self, answer: Answer) -> list[str]:
+        facts, values = self.fitted.facts, answer.values[0].tolist()
+        if facts.classes:
+            order = sorted(range(len(values)), key=lambda place: -values[place])[:3]
+            return [f"p({facts.classes[place]}) = {values[place]:.3f}" for place in order]
+        lines = [f"{name} = {value:.4g}" for name, value in zip(labels(facts), values, strict=True)]
+        if answer.errors is None:
+            return lines
+        low, high = answer.interval(COVERAGE)
+        between = [f", {100 * COVERAGE:.0f} % interval {low[0, k]:.4g} to {high[0, k]:.4g}" for k in range(len(lines))]
+        return [line + more for line, more in zip(lines, between, strict=True)]
+
+    def _named(self, contributions: torch.Tensor, answer: Answer) -> list[Contributions]:
+        """Of every target; of two classes those to the second, of several those to the likeliest."""
+        facts = self.fitted.facts
+        if not facts.classes:
+            return [Contributions(name, row.tolist()) for name, row in zip(labels(facts), contributions, strict=True)]
+        place = 1 if len(facts.classes) == 2 else int(answer.values[0].argmax())
+        return [Contributions(f"log-odds of {facts.classes[place]}", contributions[place].tolist())]
+
+    def _notes(self) -> list[str]:
+        notes = [METHOD]
+        weights = self.fitted.facts.blend.weights
+        others = [name for name, weight in weights.items() if weight and name != NETWORK]
+        if others:
+            share = weights[NETWORK]
+            count = len(self.fitted.networks)
+            what = "its network" if count == 1 else f"the mean of its {count} networks"
+            said = (
+                f"which have {100 * share:.0f} % of the weight"
+                if share
+                else "which the answer does not use: they say what a network learned from the same molecules"
+            )
+            notes.append(
+                f"The answer is a blend. Contributions are of {what}, {said}; {' and '.join(others)} read the whole "
+                "molecule and have no contributions of atoms."
+            )
+        return notes if self.neighbours is not None else [*notes, NO_TRAINING]

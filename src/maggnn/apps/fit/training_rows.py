@@ -1,0 +1,85 @@
+"""The molecules that a model learned from, beside it as a plain table: `maggnn explain` shows those like a new one.
+
+`training.csv` has the canonical SMILES and the targets of the rows to train and validate on. Nothing else reads it, so
+whoever may not pass the molecules on deletes it from the folder.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from maggnn.apps.fit.row_files import cell_text
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
+
+FILE = "training.csv"
+MOST_ROWS = 10_000
+"""Kept, spread evenly over the table."""
+
+MOST_BYTES = 50_000_000
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """Molecules with their targets.
+
+    Attributes:
+        smiles: canonical.
+        targets: names of the columns.
+        values: of each molecule one a target, as they are shown; empty where a target is missing.
+    """
+
+    smiles: list[str]
+    targets: list[str]
+    values: list[list[str]]
+
+
+def training_rows(
+    smiles: Sequence[str], targets: Sequence[str], y: np.ndarray, classes: Sequence[str], rows: np.ndarray
+) -> TrainingRows:
+    """Those of a table.
+
+    Args:
+        smiles: canonical, of all molecules.
+        y: classes [G] or numbers [G, targets]; NaN where a number is missing.
+        classes: names of the classes; empty for numbers.
+        rows: which molecules were learned from, ascending.
+    """
+    kept = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).round().astype(int)] if len(rows) else rows
+    values = y[kept].reshape(len(kept), -1)
+    if classes:
+        shown = [[classes[int(value)] for value in row] for row in values]
+    else:
+        shown = [["" if np.isnan(value) else f"{value:.6g}" for value in row] for row in values.astype(float)]
+    return TrainingRows([smiles[int(row)] for row in kept], list(targets), shown)
+
+
+def write_training_rows(folder: Path, known: TrainingRows) -> None:
+    """Write `training.csv`, all or nothing; names that begin like a spreadsheet's formula are made harmless."""
+    with whole_file(folder / FILE) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["smiles", *map(cell_text, known.targets)])
+        for smiles, values in zip(known.smiles, known.values, strict=True):
+            writer.writerow([smiles, *map(cell_text, values)])
+
+
+def read_training_rows(folder: Path) -> TrainingRows | None:
+    """What `write_training_rows` wrote; None where the folder has no such file."""
+    path = folder / FILE
+    if not path.is_file():
+        return None
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"larger than {MOST_BYTES} bytes")
+        with path.open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file)
+        if any(len(row) != len(header) for row in rows):
+            raise ValueError("rows have other numbers of cells than the header")
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f"{path}: damaged ({error}); without this file everything else works") from error
+    return TrainingRows([row[0] for row in rows], header[1:], [row[1:] for row in rows])

@@ -27,6 +27,8 @@ SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
+CV_KEYS = ("mean", "low", "high")
 EXPORT_FORMATS = (
     "torch, aoti (compiled, needs g++) or onnx; whoever reads a .pt2 (torch, aoti) executes code it may hold, "
     "an .onnx is data alone"
@@ -105,7 +107,19 @@ def fit(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
-    split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
+    split: Annotated[str, typer.Option(help=SPLITS)] = "random",
+    folds: Annotated[int, typer.Option(help="of a cross-validation beside the fit; 0 for none", min=0, max=100)] = 0,
+    repeats: Annotated[int, typer.Option(help="of the cross-validation", min=1, max=100)] = 1,
+    weight: Annotated[
+        str | None, typer.Option(help="a column that says how much a row counts in training", metavar="COL")
+    ] = None,
+    balance_classes: Annotated[
+        bool, typer.Option("--balance-classes", help="all classes count alike in training, however rare")
+    ] = False,
+    salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
+    duplicates: Annotated[
+        str, typer.Option(help="rows of one molecule: keep, mean (make one of them) or refuse")
+    ] = "keep",
     seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
@@ -115,9 +129,12 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
-    from maggnn.apps.fit.fitting import fit_table
+    from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
 
-    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble)
+    result = fit_table(
+        table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble,
+        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats),
+    )  # fmt: skip
     if as_json:
         print(json.dumps(result))
         return
@@ -126,6 +143,8 @@ def fit(
         for name, entry in result["test_scores"].items()
     ]
     print_table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
+    for name, found in (result["cross_validation"] or {}).items():
+        print("cross-validation, {}: {:.4g} ({:.4g} to {:.4g})".format(name, *(found[key] for key in CV_KEYS)))
     print(result["verdict"])
     print(f"{result['left_out']} of {result['rows']} rows left out; {result['seconds']['all']:.0f} s; {out}/README.md")
 
@@ -185,7 +204,7 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="stop at the next look after so many", min=0.01)] = None,
     steps: Annotated[int | None, typer.Option(help="of a trial's training, if not as usual", min=1)] = None,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
-    split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
+    split: Annotated[str, typer.Option(help=SPLITS)] = "random",
     seed: Annotated[int | None, typer.Option(help="of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,

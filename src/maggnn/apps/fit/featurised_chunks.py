@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 
 from maggnn.apps.fit.descriptors import Described, describe
+from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import Molecule, featurise_rows
 from maggnn.data.packing import Arrays, pack
 
@@ -41,9 +42,18 @@ def _wait_and_leave() -> None:
 
 
 def featurised_chunk(
-    smiles: Sequence[str], features: str, with_fingerprints: bool = False, with_descriptors: bool = False
+    smiles: Sequence[str],
+    features: str,
+    with_fingerprints: bool = False,
+    with_descriptors: bool = False,
+    salts: str = "keep",
 ) -> Featurised:
-    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for."""
+    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for.
+
+    Args:
+        salts: which fragments are read (`maggnn.data.molecules.fragments`).
+    """
+    smiles = list(chosen_fragments(smiles, salts))
     results = featurise_rows(smiles, features)
     molecules = [result for result in results if isinstance(result, Molecule)]
     reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]

@@ -72,6 +72,7 @@ class Facts:
         metric: accuracy, auroc or mae.
         rows: how many graphs each part has.
         scores: the metric on each part that has targets and was not learned from.
+        salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
         seen_nodes, seen_edges: what the features of training held; `fit_blend` fills them in.
     """
 
@@ -88,6 +89,7 @@ class Facts:
     seen_edges: Seen = field(default=(), repr=False)
     blend: Blend = field(default_factory=Blend)
     labels: tuple[tuple[str, ...], ...] = ()
+    salts: str = "keep"
 
 
 @dataclass(frozen=True)

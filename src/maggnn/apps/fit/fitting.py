@@ -19,6 +19,7 @@ from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.apps.fit import model_card
+from maggnn.apps.fit.answers.markdown import plain
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.descriptors import Described
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
@@ -26,9 +27,10 @@ from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.members import member_folder
-from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
+from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.picture_of_test import draw_test
+from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -41,6 +43,10 @@ from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
 LOCK = "fit.lock"
+SALTS_IN_WORDS = {
+    "keep": "Salts and mixtures: all fragments are kept, as one graph",
+    "largest": "Salts and mixtures: the largest organic fragment alone is read, here and by `maggnn predict`",
+}
 TRAINING = "training-"
 """How folders of checkpoints begin; a digest of exactly these data and settings follows, so that the same command goes
 on from them and another one does not."""
@@ -59,12 +65,18 @@ def fit_table(
     overwrite: bool = False,
     settings: Path | None = None,
     ensemble: int = 5,
+    cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
+    weighting: Weighting = Weighting(),  # noqa: B008
+    plan: Plan = Plan(),  # noqa: B008
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
     Args:
         ensemble: folds, and so networks, boostings and forests, which are blended; 1 is a network alone.
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
+        cleaning: what becomes of salts and of repeated molecules.
+        weighting: how much rows and classes count.
+        plan: of cross-validation, whose scores the card has beside those of the test part.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -73,16 +85,53 @@ def fit_table(
         with _only_here(out):  # said before long work too
             pass
     given = None if settings is None else configs.load(settings)
-    own = read_own_table(table, smiles, targets, task, split, seed, workers)
+    plan.check(split)
+    own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting)
     folds = _folds(own, ensemble, seed)
     config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
         config = _given_config(given, config, steps)
     with _only_here(out):
-        training = out / f"{TRAINING}{data_digest(own.table.arrays | {'fold': folds.fold}, config)}"
+        training = out / f"{TRAINING}{data_digest(_learned_from(own, folds), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        facts = _facts(own, smiles)
-        return _fitted_folder(own, facts, config, folds, table, out, training, workers, began)
+        facts = replace(_facts(own, smiles), salts=cleaning.salts)
+        validated = None
+        if plan.folds:
+            validated = cross_validated(own, facts, config, plan, ensemble, training, workers, _own_scores)
+        choices = _choices(own, cleaning, weighting)
+        return _fitted_folder(own, facts, config, folds, table, out, training, workers, began, validated, choices)
+
+
+def _learned_from(own: OwnTable, folds: Folds) -> Arrays:
+    """What a training depends on, beside the settings."""
+    weights = own.dataset.weights
+    return own.table.arrays | {"fold": folds.fold} | ({} if weights is None else {"weights": weights.numpy()})
+
+
+def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Described | None, dataset: Dataset) -> Scores:
+    """What the model and its parts score on the test part."""
+    test, _ = tested(fitted, held_out, molecules, dataset)
+    return {name: judged.value for name, judged in test.judged.items()}
+
+
+def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[str, ...]:
+    """What was chosen about rows, as lines of the card."""
+    repeated = len(own.table.canonical) - len(set(own.table.canonical))
+    lines = [SALTS_IN_WORDS[cleaning.salts]]
+    if own.table.num_merged:
+        lines.append(
+            f"Repeated molecules: {own.table.num_merged} rows were merged into the first row of their molecule"
+        )
+    elif repeated:
+        lines.append(f"Repeated molecules: {repeated} rows repeat a molecule; all were kept, in one part of the split")
+    if weighting.column is not None:
+        lines.append(f"Weights: rows count in training by column {plain(weighting.column)}; scores are not weighted")
+    if weighting.balance:
+        lines.append(
+            "Weights: all classes of a target count alike in total in training, so that probabilities are those of a table "
+            "whose classes are equally common; scores are not weighted"
+        )
+    return tuple(lines)
 
 
 def _folds(own: OwnTable, count: int, seed: int) -> Folds:
@@ -91,7 +140,7 @@ def _folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.whole_scaffolds)
+        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups)
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
@@ -108,6 +157,8 @@ def _fitted_folder(
     training: Path,
     workers: int,
     began: float,
+    validated: CrossValidated | None,
+    choices: tuple[str, ...],
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
@@ -120,6 +171,7 @@ def _fitted_folder(
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
         time.monotonic() - began, own.table.target.why, own.balance, own.known,
+        choices, validated,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
     _finish(out, training)
@@ -253,6 +305,7 @@ def _result(
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },
+        "cross_validation": None if origin.validated is None else origin.validated.summary(),
         "parts": {name: asdict(part) for name, part in test.parts.items()},
         "coverage": model_card.covered(test),
         "verdict": model_card.verdict(test.judged, facts.metric),

@@ -212,7 +212,7 @@ def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, mo
         future = None
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            asked = (fitted.known is not None, bool(fitted.trees))
+            asked = (fitted.known is not None, bool(fitted.trees), fitted.facts.salts)
             future = pool.submit(featurised_chunk, usable, fitted.facts.features, *asked)
         waiting.append((number, chunk, future))
         if len(waiting) > most:

@@ -27,6 +27,7 @@ SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
 CV_KEYS = ("mean", "low", "high")
 EXPORT_FORMATS = (
@@ -75,7 +76,7 @@ def train(
 @app.command()
 def evaluate(
     model: Annotated[Path, typer.Argument(help="a run folder or its model.safetensors; with a table, a fitted model")],
-    table: Annotated[Path | None, typer.Argument(help="a CSV table to test a model of `maggnn fit` on")] = None,
+    table: Annotated[Path | None, typer.Argument(help="a table to test a model of `maggnn fit` on")] = None,
     target: Targets = [],  # noqa: B006
     smiles: SmilesColumn = None,
     workers: Workers = 2,
@@ -99,13 +100,13 @@ def evaluate(
 
 @app.command()
 def fit(
-    table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
-    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
+    table: Annotated[Path, typer.Argument(help=TABLES)],
     target: Annotated[
         list[str],
         typer.Option(help="a column to predict, or a pattern such as NR-*; may be given again", metavar="COL"),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
+    smiles: Annotated[str, typer.Option(help="the column of SMILES or InChI", metavar="COL")] = "smiles",
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
     folds: Annotated[int, typer.Option(help="of a cross-validation beside the fit; 0 for none", min=0, max=100)] = 0,
@@ -152,7 +153,7 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
-    table: Annotated[Path, typer.Argument(help="molecules: a .csv, .smi or .parquet")],
+    table: Annotated[Path, typer.Argument(help="molecules: a .csv, .smi, .parquet or .sdf; .csv.gz and .sdf.gz too")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the answers, a .csv or .parquet; killed, it resumes")],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,

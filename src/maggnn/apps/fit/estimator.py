@@ -31,7 +31,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels
+from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels, target_names
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import Answer, Facts, FittedModel, own_config
@@ -39,7 +39,7 @@ from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset, Metric
-from maggnn.data.inputs import packed_inputs
+from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.several_targets import strata
 from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
@@ -105,6 +105,7 @@ class _MagEstimator(BaseEstimator):
         task: Task,
         classes: tuple[str, ...] = (),
         labels: tuple[tuple[str, ...], ...] = (),
+        given: Any = None,
     ) -> None:
         """Train on targets y: classes [n] numbered from 0, or numbers or two classes each [n, targets]."""
         _check_share(self.validation)
@@ -121,7 +122,7 @@ class _MagEstimator(BaseEstimator):
             source,
             task,
             features=self.features if source == "smiles" else "",
-            targets=("y",) if classes or y.shape[1] == 1 else tuple(f"y{column}" for column in range(y.shape[1])),
+            targets=target_names(given, 1 if classes else y.shape[1]),
             classes=classes,
             labels=labels,
             metric=dataset.metric,
@@ -181,8 +182,9 @@ class _MagEstimator(BaseEstimator):
 class MagClassifier(ClassifierMixin, _MagEstimator):
     """A classifier of graphs that moves a few marks to where they tell graphs apart.
 
-    X is a sequence of SMILES strings, graph6 strings (`inputs="graph6"`), NetworkX graphs or PyG `Data`, or a whole
-    set: `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
+    X is a sequence of SMILES or InChI strings, RDKit molecules, graph6 strings (`inputs="graph6"`), NetworkX graphs or
+    PyG `Data`; a pandas or Polars column of strings, or a frame with one column or a column "smiles"; or a whole set:
+    `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
 
     An element or bond that training never saw is taken for the commonest one, with an `UnseenWarning`. Marks start at
     a graph's most central nodes, so its answer does not depend on what else X holds.
@@ -231,11 +233,11 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         who = type(self).__name__
         if has_columns(y):
             several, numbers = several_labels(y, who)
-            self._fit(X, numbers, "multilabel", labels=tuple(tuple(map(str, pair)) for pair in several))
+            self._fit(X, numbers, "multilabel", labels=tuple(tuple(map(str, pair)) for pair in several), given=y)
             self.classes_ = several
             return self
         classes, numbers = class_numbers(y, who)
-        self._fit(X, numbers, "classification", tuple(map(str, classes)))
+        self._fit(X, numbers, "classification", tuple(map(str, classes)), given=y)
         self.classes_ = classes
         return self
 
@@ -280,7 +282,7 @@ class MagRegressor(RegressorMixin, _MagEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Train on graphs X and numbers y, [n] or [n, targets]; of several targets, NaN is a missing value."""
         numbers = finite_numbers(y, type(self).__name__)
-        self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression")
+        self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression", given=y)
         self.one_dimensional_ = numbers.ndim == 1
         return self
 
@@ -318,8 +320,9 @@ def _known_errors(answer: Answer) -> Answer:
 
 
 def _strings(X: Any) -> list[str]:
-    """SMILES that `packed_inputs` has accepted; a table of one column is its column."""
-    return [str(text) for text in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
+    """SMILES of what `packed_inputs` has accepted as molecules."""
+    X = molecule_column(X)
+    return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
 
 
 # ---- settings -------------------------------------------------------------------------------------------

@@ -128,8 +128,8 @@ def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[s
         lines.append(f"Weights: rows count in training by column {plain(weighting.column)}; scores are not weighted")
     if weighting.balance:
         lines.append(
-            "Weights: all classes of a target count alike in total in training, so that probabilities are those of a table "
-            "whose classes are equally common; scores are not weighted"
+            "Weights: all classes of a target count alike in total in training, so that probabilities are those of a "
+            "table whose classes are equally common; scores are not weighted"
         )
     return tuple(lines)
 

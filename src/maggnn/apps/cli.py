@@ -26,6 +26,7 @@ Settings = Annotated[list[str], typer.Option("--set", help="override a setting, 
 SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
+Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
@@ -124,6 +125,10 @@ def fit(
     seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="a fitted model's folder: networks begin with its weights")
+    ] = None,
+    device: Device = "auto",
     ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
     workers: Workers = 2,
     overwrite: Overwrite = False,
@@ -134,7 +139,7 @@ def fit(
 
     result = fit_table(
         table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble,
-        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats),
+        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result))
@@ -153,10 +158,16 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
-    table: Annotated[Path, typer.Argument(help="molecules: a .csv, .smi, .parquet or .sdf; .csv.gz and .sdf.gz too")],
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="molecules: a .csv, .smi, .parquet or .sdf; .csv.gz and .sdf.gz too; or graphs (.g6, .npz, .pt)"
+        ),
+    ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the answers, a .csv or .parquet; killed, it resumes")],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
+    device: Device = "auto",
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -164,7 +175,7 @@ def predict(
     """Add predictions to a table of any length; rows that cannot be used say why and have none."""
     from maggnn.apps.fit.predicting import predict_table
 
-    result = predict_table(model, table, out, smiles, workers, overwrite, coverage)
+    result = predict_table(model, table, out, smiles, workers, overwrite, coverage, device)
     if as_json:
         print(json.dumps(result))
         return

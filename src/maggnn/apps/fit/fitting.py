@@ -26,11 +26,12 @@ from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.intervals import Judged, judge, judged_singly
-from maggnn.apps.fit.members import member_folder
+from maggnn.apps.fit.members import Start, member_folder
 from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.picture_of_test import draw_test
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
+from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -38,6 +39,7 @@ from maggnn.data.files import locked, whole_file
 from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
+from maggnn.model.runtime import pick_device
 from maggnn.model.saving import checksum_of
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
@@ -68,6 +70,8 @@ def fit_table(
     cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
     weighting: Weighting = Weighting(),  # noqa: B008
     plan: Plan = Plan(),  # noqa: B008
+    device: str = "auto",
+    start: Path | None = None,
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
@@ -77,6 +81,8 @@ def fit_table(
         cleaning: what becomes of salts and of repeated molecules.
         weighting: how much rows and classes count.
         plan: of cross-validation, whose scores the card has beside those of the test part.
+        device: where networks learn: auto, cpu or cuda.
+        start: the folder of a fitted model whose networks these begin with.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -86,26 +92,36 @@ def fit_table(
             pass
     given = None if settings is None else configs.load(settings)
     plan.check(split)
+    pick_device(device)
+    earlier = None if start is None else EarlierModel.load(start, FEATURES)
     own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting)
     folds = _folds(own, ensemble, seed)
     config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
         config = _given_config(given, config, steps)
+    config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})
     with _only_here(out):
-        training = out / f"{TRAINING}{data_digest(_learned_from(own, folds), config)}"
+        training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
         facts = replace(_facts(own, smiles), salts=cleaning.salts)
+        starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
         validated = None
         if plan.folds:
-            validated = cross_validated(own, facts, config, plan, ensemble, training, workers, _own_scores)
+            validated = cross_validated(own, facts, config, plan, ensemble, training, workers, _own_scores, starts)
         choices = _choices(own, cleaning, weighting)
-        return _fitted_folder(own, facts, config, folds, table, out, training, workers, began, validated, choices)
+        if earlier is not None:
+            choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
+        return _fitted_folder(
+            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts
+        )
 
 
-def _learned_from(own: OwnTable, folds: Folds) -> Arrays:
+def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> Arrays:
     """What a training depends on, beside the settings."""
     weights = own.dataset.weights
-    return own.table.arrays | {"fold": folds.fold} | ({} if weights is None else {"weights": weights.numpy()})
+    more = {} if weights is None else {"weights": weights.numpy()}
+    more |= {} if earlier is None else {"start": earlier.digest()}
+    return own.table.arrays | {"fold": folds.fold} | more
 
 
 def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Described | None, dataset: Dataset) -> Scores:
@@ -159,11 +175,12 @@ def _fitted_folder(
     began: float,
     validated: CrossValidated | None,
     choices: tuple[str, ...],
+    starts: Sequence[Start] | None,
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
-    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, quiet=False)
+    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts)
     test, seconds = tested(*fit, own.dataset)
     fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value
     fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))

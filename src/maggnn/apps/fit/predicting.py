@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,13 @@ from maggnn.apps.fit.row_files import (
     open_source,
     write_part,
 )
+from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.molecules.target_column import are_truth
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
+from maggnn.model.runtime import pick_device
 
 ROWS = 2048
 """Rows a chunk: enough that sending and writing cost little, few enough that memory stays small."""
@@ -66,18 +69,22 @@ def predict_table(
     workers: int = 2,
     overwrite: bool = False,
     coverage: float = COVERAGE,
+    device: str = "auto",
 ) -> dict[str, Any]:
     """Write all rows of `table` with their predictions to `out`; return what there is to say.
 
     Args:
+        table: of a model of graphs, a file of graphs.
         coverage: of the intervals of numbers.
+        device: where networks answer: auto, cpu or cuda.
     """
     began = time.monotonic()
     check_writable_name(out)
     check_coverage(coverage)
-    fitted = FittedModel.load(model)
+    pick_device(device)  # said before long work
+    fitted = replace(FittedModel.load(model), device=device)
     if fitted.facts.source != "smiles":
-        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+        return predict_graphs(fitted, table, out, overwrite, coverage, answer_names(fitted), _values)
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")

@@ -206,4 +206,5 @@ def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:
     """A Parquet type: of the input, or of a name for one."""
-    return {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64()}.get(kind, kind)
+    named = {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64(), "int64": arrow.int64()}
+    return named.get(kind, kind)

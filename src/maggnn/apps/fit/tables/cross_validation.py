@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from maggnn.apps.fit.answers.markdown import number, plain
 from maggnn.apps.fit.ensemble import fit_blend
 from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.folds import Folds, deal_folds
+from maggnn.apps.fit.members import Start
 from maggnn.apps.fit.own_table import OwnTable
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
@@ -120,12 +121,14 @@ def cross_validated(
     folder: Path,
     workers: int,
     judge: Judge,
+    starts: Sequence[Start] | None = None,
 ) -> CrossValidated:
     """Fit and test on every fold of every repeat; what was done before, by files in `folder`, is not done again.
 
     Args:
         ensemble: folds within the rows that a model is fitted to, as in the fit itself.
         folder: of checkpoints and scores.
+        starts: weights that networks begin with.
     """
     scores: dict[str, list[float]] = {}
     shares = []
@@ -134,7 +137,7 @@ def cross_validated(
         path = folder / f"{name}.json"
         if not path.exists():
             tell(f"{own.dataset.name}: cross-validation, {name}")
-            found = _fold_scores(own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge)
+            found = _fold_scores(own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts)
             with whole_file(path) as waiting:
                 waiting.write_text(json.dumps(found), encoding="utf-8")
         for method, value in json.loads(path.read_text(encoding="utf-8")).items():
@@ -169,12 +172,13 @@ def _fold_scores(
     folder: Path,
     workers: int,
     judge: Judge,
+    starts: Sequence[Start] | None,
 ) -> dict[str, float | None]:
     inner = _inner_folds(own, rest, ensemble, seed)
     parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
     dataset: Dataset = replace(own.dataset, protocol=official_split, extra=parts)
     config = config.replaced(runtime={"seed": seed})
-    fit: tuple[Any, ...] = fit_blend(dataset, facts, config, inner, own.table.canonical, folder, workers)
+    fit: tuple[Any, ...] = fit_blend(dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts)
     return {name: value if math.isfinite(value) else None for name, value in judge(*fit, dataset).items()}
 
 

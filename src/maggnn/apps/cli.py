@@ -27,7 +27,11 @@ Settings = Annotated[list[str], typer.Option("--set", help="override a setting, 
 SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
+Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
+SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
+CV_KEYS = ("mean", "low", "high")
 EXPORT_FORMATS = (
     "torch, aoti (compiled, needs g++) or onnx; whoever reads a .pt2 (torch, aoti) executes code it may hold, "
     "an .onnx is data alone"
@@ -85,7 +89,7 @@ def train(
 @app.command()
 def evaluate(
     model: Annotated[Path, typer.Argument(help="a run folder or its model.safetensors; with a table, a fitted model")],
-    table: Annotated[Path | None, typer.Argument(help="a CSV table to test a model of `maggnn fit` on")] = None,
+    table: Annotated[Path | None, typer.Argument(help="a table to test a model of `maggnn fit` on")] = None,
     target: Targets = [],  # noqa: B006
     smiles: SmilesColumn = None,
     workers: Workers = 2,
@@ -109,18 +113,34 @@ def evaluate(
 
 @app.command()
 def fit(
-    table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
-    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
+    table: Annotated[Path, typer.Argument(help=TABLES)],
     target: Annotated[
         list[str],
         typer.Option(help="a column to predict, or a pattern such as NR-*; may be given again", metavar="COL"),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
+    smiles: Annotated[str, typer.Option(help="the column of SMILES or InChI", metavar="COL")] = "smiles",
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
-    split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
+    split: Annotated[str, typer.Option(help=SPLITS)] = "random",
+    folds: Annotated[int, typer.Option(help="of a cross-validation beside the fit; 0 for none", min=0, max=100)] = 0,
+    repeats: Annotated[int, typer.Option(help="of the cross-validation", min=1, max=100)] = 1,
+    weight: Annotated[
+        str | None, typer.Option(help="a column that says how much a row counts in training", metavar="COL")
+    ] = None,
+    balance_classes: Annotated[
+        bool, typer.Option("--balance-classes", help="all classes count alike in training, however rare")
+    ] = False,
+    salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
+    duplicates: Annotated[
+        str, typer.Option(help="rows of one molecule: keep, mean (make one of them) or refuse")
+    ] = "keep",
     seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
     steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", help="a fitted model's folder: networks begin with its weights")
+    ] = None,
+    device: Device = "auto",
     ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
     unit: Annotated[list[str], typer.Option(help="of a target of numbers, for tables and axes; once a target")] = [],  # noqa: B006
     workers: Workers = 2,
@@ -128,9 +148,12 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
-    from maggnn.apps.fit.fitting import fit_table
+    from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
 
-    result = fit_table(table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit)
+    result = fit_table(
+        table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit,
+        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start,
+    )  # fmt: skip
     if as_json:
         print(json.dumps(result))
         return
@@ -139,6 +162,8 @@ def fit(
         for name, entry in result["test_scores"].items()
     ]
     print_table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
+    for name, found in (result["cross_validation"] or {}).items():
+        print("cross-validation, {}: {:.4g} ({:.4g} to {:.4g})".format(name, *(found[key] for key in CV_KEYS)))
     print(result["verdict"])
     _print_metrics(result["metrics"])
     print(f"{result['left_out']} of {result['rows']} rows left out; {result['seconds']['all']:.0f} s; {out}/README.md")
@@ -148,7 +173,11 @@ def fit(
 def predict(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
     table: Annotated[
-        str, typer.Argument(help="molecules: a .csv, .smi or .parquet; with --ray also a folder of them, or a URI")
+        str,
+        typer.Argument(
+            help="molecules: a .csv, .smi, .parquet or .sdf; .csv.gz and .sdf.gz too; or graphs (.g6, .npz, .pt); "
+            "with --ray a .csv, .smi or .parquet, a folder of them, or a URI"
+        ),
     ],
     out: Annotated[
         str,
@@ -156,6 +185,7 @@ def predict(
     ],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
+    device: Device = "auto",
     workers: Annotated[
         int | None, typer.Option(help="processes that read molecules: 2, with --ray one a CPU", min=1)
     ] = None,
@@ -179,8 +209,10 @@ def predict(
                 raise InputError(f"--{option if value is not None else 'lowest'} needs --ray")
         from maggnn.apps.fit.predicting import predict_table
 
-        result = predict_table(model, Path(table), Path(out), smiles, workers or 2, overwrite, coverage)
+        result = predict_table(model, Path(table), Path(out), smiles, workers or 2, overwrite, coverage, device)
     else:
+        if device != "auto":
+            raise InputError(f"--device {device}: Ray has its own: use --gpus 0 for CPUs alone")
         from maggnn.apps.scale.screening import screen
         from maggnn.apps.scale.selection import Selection
 
@@ -227,7 +259,7 @@ def tune(
     minutes: Annotated[float | None, typer.Option(help="stop at the next look after so many", min=0.01)] = None,
     steps: Annotated[int | None, typer.Option(help="of a trial's training, if not as usual", min=1)] = None,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
-    split: Annotated[str, typer.Option(help="random, scaffold or column:NAME (train, val, test)")] = "random",
+    split: Annotated[str, typer.Option(help=SPLITS)] = "random",
     seed: Annotated[int | None, typer.Option(help="of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,

@@ -1,4 +1,4 @@
-"""Graphs as Python hands them over, packed: SMILES or graph6 strings, NetworkX or PyG graphs, a packed file.
+"""Graphs as Python hands them over, packed: strings (SMILES, InChI, graph6), molecules of RDKit, NetworkX, PyG, files.
 
 What a sequence holds is told by its items. Strings are SMILES unless `inputs` says graph6. Files of other kinds are
 read by `graph_files`.
@@ -25,12 +25,18 @@ from maggnn.graphs.packed import PackedGraphs
 
 Source = Literal["smiles", "graphs"]
 
-STRING, NETWORKX, PYG = "a string", "a NetworkX graph", "a PyG graph"
+STRING, MOLECULE, NETWORKX, PYG = "a string", "an RDKit molecule", "a NetworkX graph", "a PyG graph"
+COLUMN = "smiles"
+"""Of a frame with several columns, in any case."""
+
 PACKERS: dict[str, Callable[[list[Any]], PackedGraphs]] = {
     NETWORKX: partial(pack_networkx, targets=False), PYG: partial(pack_pyg, targets=False)
 }  # fmt: skip
 INPUTS = ("auto", "smiles", "graph6")
-ACCEPTED = "SMILES or graph6 strings, NetworkX graphs, PyG graphs, PackedGraphs or the path of a packed .npz file"
+ACCEPTED = (
+    "SMILES, InChI or graph6 strings, RDKit molecules, NetworkX graphs, PyG graphs, PackedGraphs or the path of a "
+    "packed .npz file"
+)
 
 
 def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tuple[PackedGraphs, Source]:
@@ -49,8 +55,10 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tupl
         return replace(whole, y=None, level="graph"), "graphs"
     if whole is not None:
         raise InputError(f"inputs is {inputs!r}, but X is a packed set: give a list of strings")
-    items = _items(X)
+    items = _items(molecule_column(X))
     kind = _common_kind(items)
+    if kind == MOLECULE:
+        items, kind = [written_molecule(item) for item in items], STRING
     if kind != STRING and inputs != "auto":
         raise InputError(f"inputs is {inputs!r}, but X[0] is {kind}")
     if kind != STRING:
@@ -58,6 +66,26 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tupl
     if inputs == "graph6":
         return _pack_graph6(items), "graphs"
     return pack_smiles(items, features, lambda error: f"X[{error.row - 1}] ({str(error.smiles)!r})"), "smiles"
+
+
+def molecule_column(X: Any) -> Any:
+    """X, of which a pandas or Polars frame with several columns is its column of SMILES."""
+    columns = getattr(X, "columns", None)
+    if columns is None or len(getattr(X, "shape", ())) != 2 or X.shape[1] == 1:
+        return X
+    names = [name for name in columns if str(name).lower() == COLUMN]
+    if len(names) != 1:
+        raise InputError(f"X has {len(columns)} columns, of which {len(names)} are called {COLUMN!r}: give that column")
+    return X[names[0]]
+
+
+def written_molecule(item: Any) -> str:
+    """An RDKit molecule as SMILES; a string is one already."""
+    if isinstance(item, str):
+        return str(item)
+    from rdkit import Chem
+
+    return Chem.MolToSmiles(item)
 
 
 def _whole_set(X: Any) -> PackedGraphs | None:
@@ -111,6 +139,10 @@ def _kind(item: Any) -> str | None:
     """What an item is, if it is a graph; PyG, which takes seconds to import, is asked last."""
     if isinstance(item, str):
         return STRING
+    if any(base.__module__.startswith("rdkit.") for base in type(item).__mro__):
+        from rdkit.Chem import Mol
+
+        return MOLECULE if isinstance(item, Mol) else None
     import networkx as nx
 
     if isinstance(item, nx.Graph):

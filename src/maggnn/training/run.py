@@ -26,6 +26,7 @@ from maggnn.training.divergence import Watch
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
 from maggnn.training.validation import Validation
+from maggnn.training.warm_start import begin_from
 
 LAST_GOOD = "last_good.safetensors"
 """Of a run that diverged: the model with the best weights before."""
@@ -65,6 +66,7 @@ def train(
     predictor: Mapping[str, Tensor] | None = None,
     dataset: Dataset | None = None,
     callbacks: Sequence[Callback] = (),
+    start: Mapping[str, Tensor] | None = None,
 ) -> Trained:
     """Train as `config` says.
 
@@ -74,6 +76,7 @@ def train(
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
         dataset: graphs of your own instead of the set that `config.data.name` names.
         callbacks: are told of every step, every validation and the end; what one raises ends the run.
+        start: weights of another model that the predictor begins with, as far as they fit (`warm_start`).
     """
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name) if dataset is None else dataset
@@ -82,6 +85,8 @@ def train(
     _check_parameters(paradigm.model, config, dataset)
     if predictor is not None:
         paradigm.use_predictor(predictor)
+    if start is not None:
+        begin_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)
     with contextlib.nullcontext() if folder is None else only_here(folder):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)

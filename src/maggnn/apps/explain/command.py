@@ -18,6 +18,8 @@ from maggnn.apps.fit.fitted import FittedModel, is_fitted
 from maggnn.apps.fit.row_files import READABLE, open_source
 from maggnn.apps.terminal import tell
 from maggnn.data.files import whole_file
+from maggnn.data.molecules.fragments import chosen_fragments
+from maggnn.data.molecules.rows import ending
 from maggnn.errors import InputError
 
 PAGE = ".html"
@@ -108,7 +110,7 @@ def _fitted(model: Path) -> FittedModel | None:
 
 
 def _is_table(graph: str) -> bool:
-    return Path(graph).suffix in READABLE
+    return ending(Path(graph)) in READABLE
 
 
 def _check_several(model: Path, fitted: FittedModel | None, outs: Sequence[Path], target: Sequence[str]) -> None:
@@ -124,6 +126,8 @@ def _check_several(model: Path, fitted: FittedModel | None, outs: Sequence[Path]
 def _one(
     model: Path, graph: str, fitted: FittedModel | None, num_moves: int | None, seed: int, target: Sequence[str]
 ) -> Explained:
+    if fitted is not None:
+        (graph,) = chosen_fragments([graph], fitted.facts.salts)  # atoms are numbered in what the model reads
     search = explain_subject(read_subject(model, graph, target, fitted), num_moves, seed)
     properties = [] if fitted is None else [PropertyExplainer.of(model, fitted).explain(graph, seed)]
     if fitted is not None:
@@ -140,6 +144,8 @@ def _several(
     model: Path, fitted: FittedModel, graphs: Sequence[str], num_moves: int | None, seed: int, column: str | None
 ) -> Explained:
     listed, left_out = _molecules(graphs, fitted, column)
+    read = chosen_fragments([smiles for smiles, _ in listed], fitted.facts.salts)
+    listed = [(smiles, from_table) for smiles, (_, from_table) in zip(read, listed, strict=True)]
     if len(listed) > MOST_MOLECULES:
         raise InputError(f"{len(listed)} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
     _tell_of_blend(model, fitted)

@@ -141,6 +141,8 @@ class PropertyExplainer:
         if facts.classes:
             order = sorted(range(len(values)), key=lambda place: -values[place])[:3]
             return [f"p({facts.classes[place]}) = {values[place]:.3f}" for place in order]
+        if facts.labels:
+            return [f"p({name}) = {value:.3f}" for name, value in zip(self._second_classes(), values, strict=True)]
         lines = [f"{name} = {value:.4g}" for name, value in zip(labels(facts), values, strict=True)]
         if answer.errors is None:
             return lines
@@ -148,11 +150,17 @@ class PropertyExplainer:
         between = [f", {100 * COVERAGE:.0f} % interval {low[0, k]:.4g} to {high[0, k]:.4g}" for k in range(len(lines))]
         return [line + more for line, more in zip(lines, between, strict=True)]
 
+    def _second_classes(self) -> list[str]:
+        """Of several targets of two classes, what the probability of each is about."""
+        facts = self.fitted.facts
+        return [f"{name} = {pair[1]}" for name, pair in zip(facts.targets, facts.labels, strict=True)]
+
     def _named(self, contributions: torch.Tensor, answer: Answer) -> list[Contributions]:
         """Of every target; of two classes those to the second, of several those to the likeliest."""
         facts = self.fitted.facts
         if not facts.classes:
-            return [Contributions(name, row.tolist()) for name, row in zip(labels(facts), contributions, strict=True)]
+            names = [f"log-odds of {name}" for name in self._second_classes()] if facts.labels else labels(facts)
+            return [Contributions(name, row.tolist()) for name, row in zip(names, contributions, strict=True)]
         place = 1 if len(facts.classes) == 2 else int(answer.values[0].argmax())
         return [Contributions(f"log-odds of {facts.classes[place]}", contributions[place].tolist())]
 

@@ -27,7 +27,7 @@ from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined,
 from maggnn.apps.fit.descriptors import Described, described
 from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, seen_categories
 from maggnn.apps.fit.folds import Folds
-from maggnn.apps.fit.members import train_members
+from maggnn.apps.fit.members import Start, train_members
 from maggnn.apps.fit.trees import Trees
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
@@ -64,6 +64,7 @@ def fit_blend(
     folder: Path | None = None,
     workers: int = 1,
     quiet: bool = True,
+    starts: Sequence[Start] | None = None,
 ) -> tuple[FittedModel, OutOfFold, Described | None]:
     """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
 
@@ -71,6 +72,7 @@ def fit_blend(
         config: of every network; each has a seed of its own.
         smiles: of the molecules, canonical; None for graphs.
         folder: keep checkpoints there, and go on from those that are there.
+        starts: weights that the network of each fold begins with; None for fresh ones.
 
     Returns:
         The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
@@ -80,7 +82,8 @@ def fit_blend(
     dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
     sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
     seeds = [config.runtime.seed + number for number in range(folds.count)]
-    networks = train_members(sets, [config.replaced(runtime={"seed": seed}) for seed in seeds], folder, workers, quiet)
+    configs = [config.replaced(runtime={"seed": seed}) for seed in seeds]
+    networks = train_members(sets, configs, folder, workers, quiet, starts)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]

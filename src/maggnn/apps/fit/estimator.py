@@ -1,6 +1,5 @@
 """MAG-GNN as scikit-learn estimators: `MagClassifier` and `MagRegressor`.
 
-    from pathlib import Path
     from sklearn.model_selection import cross_val_score, train_test_split
     from maggnn import MagRegressor
 
@@ -10,7 +9,7 @@
     model = MagRegressor().fit(train, y_train)
     print(model.predict(test), model.score(test, y_test))
     print(cross_val_score(MagRegressor(steps=500), smiles, solubility, cv=5))
-    model.fitted_.save(Path("solubility"))  # a folder that `maggnn predict` reads
+    model.save("solubility")  # a folder that `maggnn predict` reads, and MagRegressor.load("solubility")
 
 Cross-validation picks items, so it needs X as a sequence; `maggnn.graphs.conversions.to_pyg` makes one of a packed set.
 
@@ -22,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
@@ -31,7 +31,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels
+from maggnn.apps.fit.answers.estimator_file import labels_from, plain_labels, read_estimator, write_estimator
+from maggnn.apps.fit.answers.given_graphs import read_given
+from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels, target_names
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import Answer, Facts, FittedModel, own_config
@@ -39,7 +41,7 @@ from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset, Metric
-from maggnn.data.inputs import packed_inputs
+from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.several_targets import strata
 from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
@@ -67,6 +69,7 @@ class _MagEstimator(BaseEstimator):
         num_tuples: int | None = None,
         num_moves: int | None = None,
         ensemble: int = 1,
+        device: str = "auto",
         verbose: bool = False,
     ) -> None:
         self.steps = steps
@@ -77,6 +80,7 @@ class _MagEstimator(BaseEstimator):
         self.num_tuples = num_tuples
         self.num_moves = num_moves
         self.ensemble = ensemble
+        self.device = device
         self.verbose = verbose
 
     fitted_: FittedModel
@@ -105,6 +109,7 @@ class _MagEstimator(BaseEstimator):
         task: Task,
         classes: tuple[str, ...] = (),
         labels: tuple[tuple[str, ...], ...] = (),
+        given: Any = None,
     ) -> None:
         """Train on targets y: classes [n] numbered from 0, or numbers or two classes each [n, targets]."""
         _check_share(self.validation)
@@ -121,17 +126,17 @@ class _MagEstimator(BaseEstimator):
             source,
             task,
             features=self.features if source == "smiles" else "",
-            targets=("y",) if classes or y.shape[1] == 1 else tuple(f"y{column}" for column in range(y.shape[1])),
+            targets=target_names(given, 1 if classes else y.shape[1]),
             classes=classes,
             labels=labels,
             metric=dataset.metric,
             rows={"train": len(folds.train(0)), "val": len(folds.held_out(0))},
         )
-        config = _config(fold_set(dataset, folds, 0), seed, changes)
+        config = _config(fold_set(dataset, folds, 0), seed, changes).replaced(runtime={"device": self.device})
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with torch.random.fork_rng(devices):  # dropout seeds torch's own generator, which belongs to the caller
             fitted, *_ = fit_blend(dataset, facts, config, folds, smiles, quiet=not self.verbose)
-        self.fitted_ = trimmed(fitted)
+        self.fitted_ = replace(trimmed(fitted), device=self.device)
         self.seed_ = seed
 
     def _folds(self, y: Tensor, task: Task, count: int, seed: int, smiles: list[str] | None) -> Folds:
@@ -155,6 +160,36 @@ class _MagEstimator(BaseEstimator):
             for section, values in wanted.items()
         }
 
+    def save(self, folder: Path | str) -> None:
+        """Write the model's folder, which `load` and `maggnn predict` read."""
+        check_is_fitted(self)
+        self.fitted_.save(folder)
+        params = self.get_params() | {"random_state": self.seed_}
+        write_estimator(Path(folder), type(self).__name__, params, {"seed": self.seed_} | self._learned())
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """The estimator of a folder that `save` or `maggnn fit` wrote; it predicts as it did."""
+        folder = Path(folder)
+        fitted = FittedModel.load(folder)
+        if (fitted.facts.task == "regression") != issubclass(cls, RegressorMixin):
+            raise InputError(f"{folder}: holds a model for {fitted.facts.task}, not one for {cls.__name__}")
+        found = read_estimator(folder, cls.__name__, cls._get_param_names())
+        params: dict[str, Any] = {"ensemble": fitted.facts.blend.folds} if found is None else found["params"]
+        estimator = cls(**params)
+        estimator.fitted_ = replace(fitted, device=estimator.device)
+        estimator.seed_ = 0 if found is None else found["seed"]
+        estimator._recall(found, folder)
+        return estimator
+
+    def _learned(self) -> dict[str, Any]:
+        """What `fit` sets beside the model, as plain values."""
+        raise NotImplementedError
+
+    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
+        """The inverse of `_learned`; None for a folder of `maggnn fit`."""
+        raise NotImplementedError
+
     def _answers(self, X: Any) -> np.ndarray:
         """What the model says of each graph, [n, outputs]."""
         return self._answer(X).values.double().numpy()
@@ -171,7 +206,11 @@ class _MagEstimator(BaseEstimator):
         reads = bool(self.fitted_.trees) or self.fitted_.known is not None
         if reads and source != "smiles":
             raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
-        answer = self.fitted_.answer(packed, described(_strings(X)) if reads else None, seed=self.seed_)
+        if source == "smiles" and self.fitted_.facts.salts != "keep":  # a model of `maggnn fit` has rules of its own
+            packed, molecules = read_given(self.fitted_, _strings(X))
+        else:
+            molecules = described(_strings(X)) if reads else None
+        answer = self.fitted_.answer(packed, molecules, seed=self.seed_)
         bad = np.flatnonzero(~answer.values.isfinite().all(dim=1).numpy())
         if len(bad):
             raise InputError(f"X[{bad[0]}] has no prediction: the model's answer is not a finite number")
@@ -181,8 +220,9 @@ class _MagEstimator(BaseEstimator):
 class MagClassifier(ClassifierMixin, _MagEstimator):
     """A classifier of graphs that moves a few marks to where they tell graphs apart.
 
-    X is a sequence of SMILES strings, graph6 strings (`inputs="graph6"`), NetworkX graphs or PyG `Data`, or a whole
-    set: `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
+    X is a sequence of SMILES or InChI strings, RDKit molecules, graph6 strings (`inputs="graph6"`), NetworkX graphs or
+    PyG `Data`; a pandas or Polars column of strings, or a frame with one column or a column "smiles"; or a whole set:
+    `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
 
     An element or bond that training never saw is taken for the commonest one, with an `UnseenWarning`. Marks start at
     a graph's most central nodes, so its answer does not depend on what else X holds.
@@ -197,11 +237,12 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         ensemble: folds; each has a network that learns from the other folds, and of SMILES also gradient boosting and
             a random forest, which are blended by how well they answer out of fold. 1, the default, is one network: it
             takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+        device: where networks learn and answer: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 
     Attributes:
         classes_: the labels in the order of `predict_proba`'s columns; of several targets a list of two labels each.
-        fitted_: the model and what it was fitted to; `fitted_.save(folder)` keeps it.
+        fitted_: the model and what it was fitted to; `save(folder)` keeps it, and `load(folder)` brings it back.
         seed_: what `random_state` came to.
         is_fitted: whether `fit` has been called.
 
@@ -231,13 +272,27 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         who = type(self).__name__
         if has_columns(y):
             several, numbers = several_labels(y, who)
-            self._fit(X, numbers, "multilabel", labels=tuple(tuple(map(str, pair)) for pair in several))
+            self._fit(X, numbers, "multilabel", labels=tuple(tuple(map(str, pair)) for pair in several), given=y)
             self.classes_ = several
             return self
         classes, numbers = class_numbers(y, who)
-        self._fit(X, numbers, "classification", tuple(map(str, classes)))
+        self._fit(X, numbers, "classification", tuple(map(str, classes)), given=y)
         self.classes_ = classes
         return self
+
+    def _learned(self) -> dict[str, Any]:
+        several = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
+        return {"classes": [plain_labels(labels) for labels in several]}
+
+    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
+        facts = self.fitted_.facts
+        if found is None:
+            classes = [np.array(labels) for labels in (facts.labels or (facts.classes,))]
+        else:
+            classes = [labels_from(labels, folder) for labels in found.get("classes", [])]
+        if [tuple(map(str, labels)) for labels in classes] != list(facts.labels or (facts.classes,)):
+            raise InputError(f"{folder}: the labels of the estimator are not those of its model")
+        self.classes_ = classes if facts.labels else classes[0]
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest label of each graph, [n], or of each target, [n, targets]."""
@@ -280,9 +335,16 @@ class MagRegressor(RegressorMixin, _MagEstimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Train on graphs X and numbers y, [n] or [n, targets]; of several targets, NaN is a missing value."""
         numbers = finite_numbers(y, type(self).__name__)
-        self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression")
+        self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression", given=y)
         self.one_dimensional_ = numbers.ndim == 1
         return self
+
+    def _learned(self) -> dict[str, Any]:
+        return {"one_dimensional": self.one_dimensional_}
+
+    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
+        one = len(self.fitted_.facts.targets) == 1
+        self.one_dimensional_ = one if found is None else bool(found.get("one_dimensional")) and one
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Numbers of each graph, in the shape that y had: [n] or [n, targets].
@@ -318,8 +380,9 @@ def _known_errors(answer: Answer) -> Answer:
 
 
 def _strings(X: Any) -> list[str]:
-    """SMILES that `packed_inputs` has accepted; a table of one column is its column."""
-    return [str(text) for text in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
+    """SMILES of what `packed_inputs` has accepted as molecules."""
+    X = molecule_column(X)
+    return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
 
 
 # ---- settings -------------------------------------------------------------------------------------------

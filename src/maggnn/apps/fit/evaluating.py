@@ -16,7 +16,7 @@ from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.fitted import Answer, FittedModel
-from maggnn.apps.fit.own_table import graphs_of, metric_of, packed_table
+from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
 from maggnn.errors import InputError
@@ -36,7 +36,7 @@ def evaluate_table(
         raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
     classes = bool(facts.classes or facts.labels)
     kind = TargetKind(facts.classes, labels=facts.labels) if classes else known_numbers(table, targets)
-    packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers)
+    packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers, cleaning=Cleaning(facts.salts))
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
     metric = cast("Metric", facts.metric or metric_of(kind))  # a folder need not say by what its model was judged

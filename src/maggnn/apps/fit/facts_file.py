@@ -21,6 +21,7 @@ from maggnn.apps.fit.cheap_baselines import COLUMNS
 from maggnn.apps.fit.uncertainty import COVERAGES, Spread
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.atom_features import FEATURE_SETS
+from maggnn.data.molecules.fragments import SALTS
 from maggnn.errors import InputError
 from maggnn.model.features import FeatureSpec
 from maggnn.model.file_checks import one_line
@@ -106,6 +107,8 @@ def _features_apart(facts: Facts, model: MagGNN) -> str:
             return f"{name} features: {wrong}"
     if facts.source == "graphs":
         return ""
+    if facts.salts not in SALTS:
+        return f"salts are {facts.salts!r}, must be one of {', '.join(SALTS)}"
     made = FEATURE_SETS.get(facts.features)
     if made is None:
         return f"features are {facts.features!r}, must be one of {', '.join(FEATURE_SETS)}"

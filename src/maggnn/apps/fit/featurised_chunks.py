@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import parent_process
 
 from maggnn.apps.fit.descriptors import Described, describe
+from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
 from maggnn.data.packing import Arrays, pack
 
@@ -45,13 +46,16 @@ def featurised_chunk(
     features: str,
     with_fingerprints: bool = False,
     with_descriptors: bool = False,
+    salts: str = "keep",
     most_atoms: int = MOST_ATOMS,
 ) -> Featurised:
     """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for.
 
     Args:
+        salts: which fragments are read (`maggnn.data.molecules.fragments`).
         most_atoms: of a molecule; larger ones get that as their reason.
     """
+    smiles = list(chosen_fragments(smiles, salts))
     results = [_within(result, most_atoms) for result in featurise_rows(smiles, features)]
     molecules = [result for result in results if isinstance(result, Molecule)]
     reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]

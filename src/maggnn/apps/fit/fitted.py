@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.fit.answers.blended import Blend, Seen
+from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.cheap_baselines import COLUMNS, table, tree_answers
 from maggnn.apps.fit.descriptors import BITS, Described
@@ -73,6 +74,7 @@ class Facts:
         units: of the targets, as the user gave them; empty where none was given.
         rows: how many graphs each part has.
         scores: the metric on each part that has targets and was not learned from.
+        salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
         seen_nodes, seen_edges: what the features of training held; `fit_blend` fills them in.
     """
 
@@ -90,6 +92,7 @@ class Facts:
     blend: Blend = field(default_factory=Blend)
     units: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
+    salts: str = "keep"
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,12 @@ class FittedModel:
         others: the other networks.
         trees: of the parts that are no networks, by name.
         known: packed fingerprints of the molecules of training, [K, bytes].
+        device: where networks answer: "auto" (a GPU where there is one), "cpu" or "cuda".
+
+    Example:
+        >>> from maggnn.apps.fit.fitted import FittedModel
+        >>> FittedModel.load("solubility/").predict(["CCO", "c1ccccc1"])  # doctest: +SKIP
+        tensor([[0.61], [-1.93]])
     """
 
     model: MagGNN
@@ -140,10 +149,11 @@ class FittedModel:
     others: tuple[MagGNN, ...] = field(default=(), repr=False)
     trees: dict[str, Trees] = field(default_factory=dict, repr=False)
     known: np.ndarray | None = field(default=None, repr=False)
+    device: str = field(default="auto", repr=False)
 
     def predict(
         self,
-        packed: PackedGraphs,
+        packed: Any,
         seed: int = 0,
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
@@ -155,6 +165,8 @@ class FittedModel:
         has one answer, however its nodes are numbered and however a molecule was written.
 
         Args:
+            packed: SMILES, InChI or RDKit molecules for a model of molecules, graphs for a model of graphs, or
+                `PackedGraphs` of the model's own features.
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             done: is told after each chunk how many graphs have been answered so far.
             molecules: the same graphs by descriptors (`descriptors.described`), where a part of the model reads them.
@@ -163,13 +175,15 @@ class FittedModel:
 
     def answer(
         self,
-        packed: PackedGraphs,
+        packed: Any,
         molecules: Described | None = None,
         seed: int = 0,
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
     ) -> Answer:
         """What `predict` returns, and how sure that is."""
+        if not isinstance(packed, PackedGraphs):
+            packed, molecules = read_given(self, packed)
         used = [name for name, weight in self.facts.blend.weights.items() if weight]
         return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
 
@@ -220,7 +234,7 @@ class FittedModel:
             with warnings.catch_warnings():
                 if place:  # the first network has said it
                     warnings.simplefilter("ignore", UnseenWarning)
-                engine, own = member.engine(memory_mb), member.familiar(packed)
+                engine, own = member.engine(memory_mb, self.device), member.familiar(packed)
             if own.x is packed.x and own.edge_attr is packed.edge_attr:  # for most graphs all networks read the same
                 prepared = engine.prepared(in_canonical_order(own)) if prepared is None else prepared
                 own = prepared
@@ -283,8 +297,9 @@ class FittedModel:
             )
         return replace(packed, x=x, edge_attr=edge_attr)
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | str) -> None:
         """Write the folder's files, each under another name first: what is there stays whole. The facts come last."""
+        folder = Path(folder)
         save_model(folder / MODEL, self.model, self.config)  # makes the folder
         written = []
         for number, model in enumerate(self.others, start=2):
@@ -303,8 +318,9 @@ class FittedModel:
             left.unlink(missing_ok=True)  # of a model that was here before
 
     @classmethod
-    def load(cls, folder: Path) -> FittedModel:
+    def load(cls, folder: Path | str) -> FittedModel:
         """The model of a folder that `save` wrote; a folder that somebody changed is an `InputError`."""
+        folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder}: no such model folder; `maggnn fit` makes one")
         model, config = load_model(folder / MODEL)

@@ -20,6 +20,7 @@ from torch import Tensor
 from maggnn import config as configs
 from maggnn.apps.fit.card import model_card
 from maggnn.apps.fit.card.intervals import Judged, judge, judged_singly
+from maggnn.apps.fit.card.markdown import plain
 from maggnn.apps.fit.card.picture_of_test import draw_test
 from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
@@ -27,9 +28,11 @@ from maggnn.apps.fit.descriptors import Described
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
-from maggnn.apps.fit.members import member_folder
-from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
+from maggnn.apps.fit.members import Start, member_folder
+from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
 from maggnn.apps.fit.packing import write_errors
+from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
+from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.apps.fit.training_rows import TrainingRows, training_rows, write_training_rows
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
@@ -38,11 +41,16 @@ from maggnn.data.files import locked, whole_file
 from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
+from maggnn.model.runtime import pick_device
 from maggnn.model.saving import checksum_of
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
 LOCK = "fit.lock"
+SALTS_IN_WORDS = {
+    "keep": "Salts and mixtures: all fragments are kept, as one graph",
+    "largest": "Salts and mixtures: the largest organic fragment alone is read, here and by `maggnn predict`",
+}
 TRAINING = "training-"
 """How folders of checkpoints begin; a digest of exactly these data and settings follows, so that the same command goes
 on from them and another one does not."""
@@ -62,6 +70,11 @@ def fit_table(
     settings: Path | None = None,
     ensemble: int = 5,
     units: Sequence[str] = (),
+    cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
+    weighting: Weighting = Weighting(),  # noqa: B008
+    plan: Plan = Plan(),  # noqa: B008
+    device: str = "auto",
+    start: Path | None = None,
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
@@ -69,6 +82,11 @@ def fit_table(
         units: of the targets, in their order, for the labels of tables and axes.
         ensemble: folds, and so networks, boostings and forests, which are blended; 1 is a network alone.
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
+        cleaning: what becomes of salts and of repeated molecules.
+        weighting: how much rows and classes count.
+        plan: of cross-validation, whose scores the card has beside those of the test part.
+        device: where networks learn: auto, cpu or cuda.
+        start: the folder of a fitted model whose networks these begin with.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -77,25 +95,74 @@ def fit_table(
         with _only_here(out):  # said before long work too
             pass
     given = None if settings is None else configs.load(settings)
-    _check_units(targets, units)
-    own = read_own_table(table, smiles, targets, task, split, seed, workers)
-    if units and own.classes:
-        raise InputError(f"--unit {units[0]!r}: {targets[0]!r} is classes, which have no unit")
+    plan.check(split)
+    pick_device(device)
+    earlier = None if start is None else EarlierModel.load(start, FEATURES)
+    own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting)
+    _check_units(own, units)
     folds = _folds(own, ensemble, seed)
     config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
     if given is not None:
         config = _given_config(given, config, steps)
+    config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})
     with _only_here(out):
-        training = out / f"{TRAINING}{data_digest(own.table.arrays | {'fold': folds.fold}, config)}"
+        training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        facts = replace(_facts(own, smiles), units=tuple(units))
-        return _fitted_folder(own, facts, config, folds, table, out, training, workers, began)
+        facts = replace(_facts(own, smiles), salts=cleaning.salts, units=tuple(units))
+        starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
+        validated = None
+        if plan.folds:
+            validated = cross_validated(own, facts, config, plan, ensemble, training, workers, _own_scores, starts)
+        choices = _choices(own, cleaning, weighting)
+        if earlier is not None:
+            choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
+        return _fitted_folder(
+            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts
+        )
 
 
-def _check_units(targets: Sequence[str], units: Sequence[str]) -> None:
-    if units and len(units) != len(targets):
+def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> Arrays:
+    """What a training depends on, beside the settings."""
+    weights = own.dataset.weights
+    more = {} if weights is None else {"weights": weights.numpy()}
+    more |= {} if earlier is None else {"start": earlier.digest()}
+    return own.table.arrays | {"fold": folds.fold} | more
+
+
+def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Described | None, dataset: Dataset) -> Scores:
+    """What the model and its parts score on the test part."""
+    test, _ = tested(fitted, held_out, molecules, dataset)
+    return {name: judged.value for name, judged in test.judged.items()}
+
+
+def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[str, ...]:
+    """What was chosen about rows, as lines of the card."""
+    repeated = len(own.table.canonical) - len(set(own.table.canonical))
+    lines = [SALTS_IN_WORDS[cleaning.salts]]
+    if own.table.num_merged:
+        lines.append(
+            f"Repeated molecules: {own.table.num_merged} rows were merged into the first row of their molecule"
+        )
+    elif repeated:
+        lines.append(f"Repeated molecules: {repeated} rows repeat a molecule; all were kept, in one part of the split")
+    if weighting.column is not None:
+        lines.append(f"Weights: rows count in training by column {plain(weighting.column)}; scores are not weighted")
+    if weighting.balance:
+        lines.append(
+            "Weights: all classes of a target count alike in total in training, so that probabilities are those of a "
+            "table whose classes are equally common; scores are not weighted"
+        )
+    return tuple(lines)
+
+
+def _check_units(own: OwnTable, units: Sequence[str]) -> None:
+    """A pattern may name several targets, so they are counted once the table has been read."""
+    names = list(own.dataset.target_names or ())
+    if units and own.dataset.task != "regression":
+        raise InputError(f"--unit {units[0]!r}: {names[0]!r} is classes, which have no unit")
+    if units and len(units) != len(names):
         raise InputError(
-            f"--unit is given {len(units)} times for {len(targets)} targets: give it once for each, in order"
+            f"--unit is given {len(units)} times for {len(names)} targets: give it once for each, in order"
         )
 
 
@@ -105,7 +172,7 @@ def _folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.whole_scaffolds)
+        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups)
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
@@ -122,11 +189,14 @@ def _fitted_folder(
     training: Path,
     workers: int,
     began: float,
+    validated: CrossValidated | None,
+    choices: tuple[str, ...],
+    starts: Sequence[Start] | None,
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
-    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, quiet=False)
+    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts)
     test, seconds = tested(*fit, own.dataset)
     fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value
     fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
@@ -134,6 +204,7 @@ def _fitted_folder(
     origin = model_card.Origin(
         str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
         time.monotonic() - began, own.table.target.why, own.balance, own.known,
+        choices, validated,
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
     _finish(out, training)
@@ -279,6 +350,7 @@ def _result(
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },
+        "cross_validation": None if origin.validated is None else origin.validated.summary(),
         "parts": {name: asdict(part) for name, part in test.parts.items()},
         "metrics": to_json(test.metrics),
         "coverage": model_card.covered(test),

@@ -1,9 +1,10 @@
 """The folds of an ensemble: every row to train or validate on has one member that did not learn from it.
 
 Random folds hold as many molecules of each class (of several targets, by the rarest label of a row) as one another,
-and a molecule that a table has twice stays in one fold. After a scaffold split, whole scaffolds are dealt, so
-that answers out of fold are about scaffolds that are new, as the test's are. The few large scaffolds, which that split
-puts into training, are dealt molecule by molecule, and what is said about them out of fold is not counted.
+and a molecule that a table has twice stays in one fold. After a split by scaffolds (or clusters), whole
+scaffolds are dealt, so that answers out of fold are about scaffolds that are new, as the test's are. The few large
+scaffolds, which that split puts into training, are dealt molecule by molecule, and what is said about them out of fold
+is not counted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from maggnn.data.molecules.scaffolds import LARGE, dealing_cost, scaffold
+from maggnn.data.molecules.scaffolds import LARGE, dealing_cost
 from maggnn.data.molecules.several_targets import strata
 from maggnn.data.splits import Split, stratified_folds
 from maggnn.graphs.batch import Task
@@ -60,7 +61,7 @@ def deal_folds(
     count: int,
     seed: int,
     names: Sequence[str] | None = None,
-    whole_scaffolds: bool = False,
+    groups: Sequence[str] | None = None,
 ) -> Folds | None:
     """Deal rows into `count` folds, or into as many fewer as the rows allow; None where even two do not work.
 
@@ -68,21 +69,19 @@ def deal_folds(
         rows: those to train or validate on, ascending.
         y: [G] or [G, targets], of all rows; NaN where a value is missing.
         names: canonical SMILES of all rows; equal ones stay together.
-        whole_scaffolds: keep molecules of one scaffold together.
+        groups: the scaffold or cluster of all rows, which is kept together; None for each row alone.
     """
     labels = strata(y[rows])
     alike = np.arange(len(rows))
     if names is not None:
         alike = np.unique([names[int(row)] for row in rows], return_inverse=True)[1].reshape(-1)
-    scaffolds = None
-    if names is not None and whole_scaffolds:
-        scaffolds = np.array([scaffold(names[int(row)]) for row in rows])
+    together = None if groups is None else np.array([groups[int(row)] for row in rows])
     for number in range(min(count, len(rows) // FEWEST_IN_FOLD, int(alike.max()) + 1), 1, -1):
         counted = np.ones(len(rows), dtype=bool)
-        if scaffolds is None:
+        if together is None:
             dealt = _random(labels, alike, number, seed)
         else:
-            dealt, counted = _by_scaffold(labels, alike, scaffolds, number, seed)
+            dealt, counted = _by_group(labels, alike, together, number, seed)
         if _serves(dealt, number, y[rows], task):
             fold, all_counted = np.full(len(y), -1), np.zeros(len(y), dtype=bool)
             fold[rows], all_counted[rows] = dealt, counted
@@ -99,11 +98,11 @@ def _random(labels: np.ndarray, alike: np.ndarray, number: int, seed: int) -> np
     return fold
 
 
-def _by_scaffold(
-    labels: np.ndarray, alike: np.ndarray, scaffolds: np.ndarray, number: int, seed: int
+def _by_group(
+    labels: np.ndarray, alike: np.ndarray, groups: np.ndarray, number: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The fold of each row, and whether its whole scaffold is there."""
-    _, group, sizes = np.unique(scaffolds, return_inverse=True, return_counts=True)
+    """The fold of each row, and whether its whole group is there."""
+    _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     whole = sizes[group] <= LARGE * len(labels) / number
     fold = np.zeros(len(labels), dtype=int)

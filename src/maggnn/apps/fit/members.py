@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 import signal
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
@@ -19,6 +19,7 @@ from queue import Empty
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from maggnn.apps.fit.featurised_chunks import leave_with_parent
 from maggnn.config import Config
@@ -34,6 +35,9 @@ MODEL = "model.safetensors"
 EVERY = 10
 """Steps between two reports."""
 
+Start = Mapping[str, Tensor] | None
+"""Weights to begin with."""
+
 Report = Callable[[int, int, float | None], None]
 """Is told a member's number, how many steps it has done, and its best loss on its fold."""
 
@@ -44,26 +48,33 @@ def member_folder(folder: Path, number: int) -> Path:
 
 
 def train_members(
-    datasets: Sequence[Dataset], configs: Sequence[Config], folder: Path | None, workers: int, quiet: bool
+    datasets: Sequence[Dataset],
+    configs: Sequence[Config],
+    folder: Path | None,
+    workers: int,
+    quiet: bool,
+    starts: Sequence[Start] | None = None,
 ) -> list[MagGNN]:
     """Train a model on each data set, whose validation part is the member's fold.
 
     Args:
         folder: in which each member has one of its own; None keeps nothing and trains in this process.
         workers: processes; on a GPU the members share it in turn.
+        starts: weights that each member begins with; None for fresh ones.
     """
+    starts = [None] * len(datasets) if starts is None else starts
     if len(datasets) == 1:
-        return [_member(datasets[0], configs[0], folder and member_folder(folder, 1), quiet, ())]
+        return [_member(datasets[0], configs[0], folder and member_folder(folder, 1), quiet, (), starts[0])]
     numbers = [place for place in range(len(datasets)) if folder is None or not _is_done(folder, place)]
     steps = [config.training.predictor_steps + config.training.agent_steps for config in configs]
     done = [0 if place in numbers else count for place, count in enumerate(steps)]
     with _shown(done, sum(steps), datasets[0].metric, quiet) as report:
         if folder is None or workers == 1 or torch.cuda.is_available() or len(numbers) < 2:
             with one_thread():
-                trained = {n: _reporting(datasets[n], configs[n], folder, n, report) for n in numbers}
+                trained = {n: _reporting(datasets[n], configs[n], folder, n, report, starts[n]) for n in numbers}
         else:
             trained = {}
-            _in_processes(datasets, configs, folder, numbers, min(workers, len(numbers)), report)
+            _in_processes(datasets, configs, folder, numbers, min(workers, len(numbers)), report, starts)
     return [trained[n] if n in trained else _loaded(folder, n) for n in range(len(datasets))]
 
 
@@ -88,18 +99,21 @@ def _loaded(folder: Path | None, place: int) -> MagGNN:
 
 
 def _member(
-    dataset: Dataset, config: Config, folder: Path | None, quiet: bool, callbacks: Sequence[Callback]
+    dataset: Dataset, config: Config, folder: Path | None, quiet: bool, callbacks: Sequence[Callback], start: Start
 ) -> MagGNN:
     with warnings.catch_warnings():
         # Which agent moves the marks is our choice, so how it learned is no news for whoever fits.
         warnings.filterwarnings("ignore", message="agent .* learned with")
         # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
-        return train(config, folder, quiet=quiet, dataset=dataset, callbacks=callbacks).model.eval().cpu()
+        trained = train(config, folder, quiet=quiet, dataset=dataset, callbacks=callbacks, start=start)
+        return trained.model.eval().cpu()
 
 
-def _reporting(dataset: Dataset, config: Config, folder: Path | None, place: int, report: Report) -> MagGNN:
+def _reporting(
+    dataset: Dataset, config: Config, folder: Path | None, place: int, report: Report, start: Start
+) -> MagGNN:
     told = _Told(place, report)
-    return _member(dataset, config, folder and member_folder(folder, place + 1), True, [told])
+    return _member(dataset, config, folder and member_folder(folder, place + 1), True, [told], start)
 
 
 class _Told(Callback):
@@ -137,7 +151,13 @@ def _shown(done: list[int], total: int, metric: str, quiet: bool) -> Iterator[Re
 
 
 def _in_processes(
-    datasets: Sequence[Dataset], configs: Sequence[Config], folder: Path, numbers: list[int], count: int, report: Report
+    datasets: Sequence[Dataset],
+    configs: Sequence[Config],
+    folder: Path,
+    numbers: list[int],
+    count: int,
+    report: Report,
+    starts: Sequence[Start],
 ) -> None:
     """Train the members `numbers` in `count` processes."""
     context = get_context("spawn")
@@ -147,7 +167,7 @@ def _in_processes(
         for first in range(count):
             own = numbers[first::count]
             graphs = datasets[0].graphs
-            bare = [(n, replace(datasets[n], graphs=None), configs[n]) for n in own]  # pyright: ignore[reportArgumentType]
+            bare = [(n, replace(datasets[n], graphs=None), configs[n], starts[n]) for n in own]  # pyright: ignore[reportArgumentType]
             payload = pickle.dumps((graphs, bare, folder))  # not by torch, which would share memory
             processes.append(context.Process(target=_work, args=(payload, queue), daemon=True))
             processes[-1].start()
@@ -182,7 +202,7 @@ def _work(payload: bytes, queue: Any) -> None:
     torch.set_num_threads(1)
     graphs, bare, folder = pickle.loads(payload)
     try:
-        for place, dataset, config in bare:
-            _reporting(replace(dataset, graphs=graphs), config, folder, place, lambda *told: queue.put(told))
+        for place, dataset, config, start in bare:
+            _reporting(replace(dataset, graphs=graphs), config, folder, place, lambda *told: queue.put(told), start)
     except InputError as error:
         queue.put(error)

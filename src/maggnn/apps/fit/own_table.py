@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from maggnn.apps.fit.packing import shown
 from maggnn.data.dataset import Dataset, Metric
-from maggnn.data.molecules.scaffolds import scaffold_parts
+from maggnn.data.molecules.row_weights import training_weights, weight_value
 from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
-from maggnn.data.molecules.table import Deal, PackedTable, count_lines, read_table
+from maggnn.data.molecules.table import PackedTable, Parser, count_lines, read_table
+from maggnn.data.molecules.table_splits import SplitChoice, split_choice, time_value
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split
 from maggnn.data.packing import Arrays, DuplicateWarning
@@ -26,9 +27,31 @@ from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 
 FEATURES = "mol"
+ALL_AT_RANDOM = split_choice("random", 0)
 
 FEWEST = {"train": 8, "val": 1, "test": 1}
 """Molecules that a part must have."""
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What becomes of molecules before they are used.
+
+    Attributes:
+        salts: "keep" all fragments of salts and mixtures, or only the "largest" (`fragments`).
+        duplicates: of rows with the same molecule, "keep" all, make one of them ("mean") or "refuse" them.
+    """
+
+    salts: str = "keep"
+    duplicates: str = "keep"
+
+
+@dataclass(frozen=True)
+class Weighting:
+    """How much rows count in training: by a column, and whether classes count alike in total."""
+
+    column: str | None = None
+    balance: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,14 +62,14 @@ class OwnTable:
         split: how it was split, in words.
         balance: how many molecules of each class each part has; empty for numbers and for several targets.
         known: of several targets, how many values each part has; else empty.
-        whole_scaffolds: whether no scaffold is in two parts.
+        groups: the scaffold or cluster of each molecule, none of which is in two parts; None where there are none.
     """
 
     dataset: Dataset
     table: PackedTable
     split: str
     balance: dict[str, dict[str, int]]
-    whole_scaffolds: bool = False
+    groups: list[str] | None = None
     known: dict[str, dict[str, Known]] = field(default_factory=dict)
 
     @property
@@ -55,22 +78,28 @@ class OwnTable:
         return self.table.target.classes
 
 
-class SplitChoice(NamedTuple):
-    """What --split says: a column, or how to deal the molecules."""
-
-    words: str
-    column: str | None
-    deal: Deal | None
-
-
 def read_own_table(
-    path: Path, smiles: str, targets: Sequence[str], task: str, split: str, seed: int, workers: int
+    path: Path,
+    smiles: str,
+    targets: Sequence[str],
+    task: str,
+    split: str,
+    seed: int,
+    workers: int,
+    cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
+    weighting: Weighting = Weighting(),  # noqa: B008 (frozen)
 ) -> OwnTable:
-    """Read a table for training: `split` is random, scaffold or column:NAME."""
+    """Read a table for training.
+
+    Args:
+        split: random, scaffold, cluster, time:COLUMN or column:NAME.
+    """
     choice = split_choice(split, seed)
-    targets = chosen_targets(path, targets, [smiles, *([] if choice.column is None else [choice.column])])
+    targets = chosen_targets(path, targets, [smiles, *filter(None, (choice.column, weighting.column))])
     kind = target_kind(path, targets, task)
-    table = packed_table(path, smiles, targets, kind, workers, choice.column, seed, choice.deal)
+    numbers: dict[str, Parser] = {} if choice.time_column is None else {choice.time_column: time_value}
+    numbers |= {} if weighting.column is None else {weighting.column: weight_value}
+    table = packed_table(path, smiles, targets, kind, workers, choice, numbers, cleaning)
     _check_parts(path, table.arrays, choice)
     balance: dict[str, dict[str, int]] = {}
     known: dict[str, dict[str, Known]] = {}
@@ -81,8 +110,23 @@ def read_own_table(
         _check_numbers(path, targets, table.arrays, kind)
         if len(targets) > 1:
             known = known_counts(table.arrays["y"], targets, {part: table.arrays[part] for part in PARTS})
-    dataset = _dataset(path, table.arrays, targets, kind)
-    return OwnTable(dataset, table, choice.words, balance, choice.deal is not None, known)
+    dataset = replace(_dataset(path, table.arrays, targets, kind), weights=_weights(path, table, kind, weighting))
+    groups = None if choice.groups is None else choice.groups(table.canonical)
+    return OwnTable(dataset, table, choice.words, balance, groups, known)
+
+
+def _weights(path: Path, table: PackedTable, kind: TargetKind, weighting: Weighting) -> Tensor | None:
+    """How much each target of each molecule counts in training; None for all alike."""
+    if weighting.balance and kind.task == "regression":
+        raise InputError(f"{path}: --balance-classes is for classes, and the targets are numbers: leave it out")
+    y = table.arrays["y"]
+    y = y.reshape(len(y), -1) if kind.task == "regression" else y  # as `graphs_of` has it
+    rows = None if weighting.column is None else table.numbers[weighting.column]
+    try:
+        weights = training_weights(y, table.arrays["train"], rows, weighting.balance)
+    except InputError as error:
+        raise InputError(f"{path}: column {weighting.column!r}: {error}") from error
+    return None if weights is None else torch.from_numpy(weights)
 
 
 def packed_table(
@@ -91,16 +135,17 @@ def packed_table(
     targets: Sequence[str],
     kind: TargetKind,
     workers: int,
-    split_column: str | None = None,
-    seed: int = 0,
-    deal: Deal | None = None,
+    choice: SplitChoice = ALL_AT_RANDOM,
+    numbers: Mapping[str, Parser] = MappingProxyType({}),
+    cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
 ) -> PackedTable:
     """The table as arrays, with progress on the terminal."""
     with warnings.catch_warnings(), shown(count_lines(path) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # said in the model card
         return read_table(
-            path, smiles, targets, FEATURES, split_column, seed, workers, on_row, kind, deal, partial=True
-        )
+            path, smiles, targets, FEATURES, choice.split_column, 0, workers, on_row, kind, choice.deal, partial=True,
+            numbers=numbers, duplicates=cleaning.duplicates, salts=cleaning.salts,
+        )  # fmt: skip
 
 
 def graphs_of(arrays: Arrays) -> PackedGraphs:
@@ -110,19 +155,6 @@ def graphs_of(arrays: Arrays) -> PackedGraphs:
     if "y" in wide and wide["y"].is_floating_point():
         wide["y"] = wide["y"].reshape(len(wide["y"]), -1)
     return PackedGraphs.build(**wide, level="graph", undirected_once=True, missing_targets=True)  # pyright: ignore[reportArgumentType]
-
-
-def split_choice(split: str, seed: int) -> SplitChoice:
-    """What --split asks for."""
-    if split == "random":
-        return SplitChoice(f"random, 80/10/10, seed {seed}", None, None)
-    if split == "scaffold":
-        words = f"whole scaffolds, near 80/10/10, large ones to train, seed {seed}"
-        return SplitChoice(words, None, partial(scaffold_parts, seed=seed))
-    kind, _, column = split.partition(":")
-    if kind != "column" or not column:
-        raise InputError(f"--split is {split!r}: give random, scaffold or column:NAME")
-    return SplitChoice(f"as column {column!r} says", column, None)
 
 
 def metric_of(kind: TargetKind) -> Metric:
@@ -161,10 +193,12 @@ def _check_balance(path: Path, target: str, balance: dict[str, dict[str, int]], 
 
 def _other_splits(choice: SplitChoice) -> str:
     """What to do about a split that does not serve."""
-    if choice.column is not None:
+    if choice.split_column is not None:
         return f"deal the rows out anew in column {choice.column!r}, or give --split random or --split scaffold"
     column = "--split column:NAME with a column that says train, val or test"
-    if choice.deal is not None:
+    if choice.time_column is not None:
+        return f"give --split random or --split scaffold, or {column}"
+    if choice.groups is not None:
         return f"give another --seed, --split random, or {column}"
     return f"add rows of the other classes, which need three each, or give {column}"  # a seed deals the same numbers
 

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,13 @@ from maggnn.apps.fit.row_files import (
     open_source,
     write_part,
 )
+from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.molecules.target_column import are_truth
 from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
+from maggnn.model.runtime import pick_device
 
 ROWS = 2048
 """Rows a chunk: enough that sending and writing cost little, few enough that memory stays small."""
@@ -66,16 +69,22 @@ def predict_table(
     workers: int = 2,
     overwrite: bool = False,
     coverage: float = COVERAGE,
+    device: str = "auto",
 ) -> dict[str, Any]:
     """Write all rows of `table` with their predictions to `out`; return what there is to say.
 
     Args:
+        table: of a model of graphs, a file of graphs.
         coverage: of the intervals of numbers.
+        device: where networks answer: auto, cpu or cuda.
     """
     began = time.monotonic()
     check_writable_name(out)
     check_coverage(coverage)
-    fitted = load_for_smiles(model)
+    pick_device(device)  # said before long work
+    fitted = replace(FittedModel.load(model), device=device)
+    if fitted.facts.source != "smiles":
+        return predict_graphs(fitted, table, out, overwrite, coverage, answer_names(fitted), _values)
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
@@ -97,8 +106,13 @@ def load_for_smiles(model: Path) -> FittedModel:
     """A fitted model that reads SMILES."""
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
-        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict` without --ray")
     return fitted
+
+
+def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
+    """How `featurised_chunk` reads SMILES for a model: features, fingerprints, descriptors, and the rule for salts."""
+    return fitted.facts.features, fitted.known is not None, bool(fitted.trees), fitted.facts.salts
 
 
 def _number_place(names: Sequence[str]) -> int:
@@ -224,8 +238,7 @@ def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, mo
         future = None
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            asked = (fitted.known is not None, bool(fitted.trees))
-            future = pool.submit(featurised_chunk, usable, fitted.facts.features, *asked)
+            future = pool.submit(featurised_chunk, usable, *read_by(fitted))
         waiting.append((number, chunk, future))
         if len(waiting) > most:
             yield waiting.popleft()

@@ -1,4 +1,4 @@
-"""Tables of molecules read and written a chunk of rows at a time: CSV, lists of SMILES (.smi), Parquet.
+"""Tables of molecules read and written a chunk of rows at a time: CSV, lists of SMILES (.smi), Parquet, SDF.
 
 All columns of the input are kept; what is predicted comes after them.
 """
@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from maggnn.data.molecules.rows import check_ending, check_names, column_place, open_table, parquet_tools
+from maggnn.data.molecules.rows import check_ending, check_names, column_place, ending, open_table, parquet_tools
 from maggnn.data.molecules.table import count_lines
 from maggnn.errors import InputError
 
-READABLE = (".csv", ".smi", ".parquet")
+READABLE = (".csv", ".csv.gz", ".smi", ".parquet", ".sdf", ".sdf.gz")
 WRITABLE = (".csv", ".parquet")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How a cell begins that a spreadsheet calculates."""
@@ -58,16 +58,16 @@ class Source:
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         """All rows in their order, `size` at a time."""
-        readers = {".csv": _csv_chunks, ".smi": _smi_chunks, ".parquet": _parquet_chunks}
-        return readers[self.path.suffix.lower()](self, size)
+        readers = {".smi": _smi_chunks, ".parquet": _parquet_chunks}
+        return readers.get(ending(self.path), _text_chunks)(self, size)
 
 
 def open_source(path: Path, smiles: str) -> Source:
     """The table at `path`; a .smi file has no header, its first column is the SMILES and the rest a name."""
     check_ending(path, READABLE)
-    if path.suffix.lower() == ".smi":
+    if ending(path) == ".smi":
         return Source(path, ["smiles", "name"], [None, None], 0, count_lines(path))
-    if path.suffix.lower() == ".parquet":
+    if ending(path) == ".parquet":
         return _open_parquet(path, smiles)
     table = open_table(path)
     place = table.place(smiles)
@@ -164,7 +164,7 @@ def _write_rows(file: TextIO, rows: Iterable[Sequence[Any]]) -> None:
         (quoted if bare else plain).writerow(cells)
 
 
-def _csv_chunks(source: Source, size: int) -> Iterator[Chunk]:
+def _text_chunks(source: Source, size: int) -> Iterator[Chunk]:
     width = len(source.names)
     records = open_table(source.path).records()
     while block := list(islice(records, size)):
@@ -213,4 +213,5 @@ def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:
     """A Parquet type: of the input, or of a name for one."""
-    return {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64()}.get(kind, kind)
+    named = {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64(), "int64": arrow.int64()}
+    return named.get(kind, kind)

@@ -24,12 +24,19 @@ from typing import Any
 
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.packing import shown
-from maggnn.apps.fit.predicting import ROWS, answer_names, answer_types, check_added, load_for_smiles, model_digests
-from maggnn.apps.fit.row_files import READABLE
+from maggnn.apps.fit.predicting import (
+    ROWS,
+    answer_names,
+    answer_types,
+    check_added,
+    load_for_smiles,
+    model_digests,
+    read_by,
+)
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.apps.scale.cluster import LOCAL, Resources, connected
 from maggnn.apps.scale.selection import PLACE, SHARD, Selection, unpacked
-from maggnn.apps.scale.shards import CHUNKS, Columns, Plan, plan_table
+from maggnn.apps.scale.shards import CHUNKS, ENDINGS, Columns, Plan, plan_table
 from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards
 from maggnn.apps.scale.storage import Place, place_of, tables_of
 from maggnn.data.files import locked
@@ -78,7 +85,7 @@ def screen(
     fitted = load_for_smiles(model)
     numbers = [name for name, kind in zip(answer_names(fitted), answer_types(fitted), strict=True) if kind is not None]
     selection.check(numbers)
-    tables, folder = tables_of(place_of(table), READABLE), place_of(out)
+    tables, folder = tables_of(place_of(table), ENDINGS), place_of(out)
     run = {
         "model": model_digests(model, fitted.facts),
         "smiles": smiles or fitted.facts.smiles_column,
@@ -214,11 +221,10 @@ def _answered(
     """Run the stages; the counts of all shards, and the best rows where they are asked for."""
     import ray.data
 
-    asked = (fitted.known is not None, bool(fitted.trees))
     each: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
     rows = ray.data.from_items([{"job": pickle.dumps(job)} for job in jobs], override_num_blocks=len(jobs))
     rows = rows.map_batches(
-        Reader, fn_constructor_args=(columns, fitted.facts.features, asked), **each, **actors[0]
+        Reader, fn_constructor_args=(columns, read_by(fitted)), **each, **actors[0]
     )  # fmt: skip
     rows = rows.map_batches(
         Answerer, fn_constructor_args=(fitted, columns, coverage, selection, 1), **each, **actors[1]

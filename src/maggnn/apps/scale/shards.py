@@ -21,6 +21,9 @@ from maggnn.apps.scale.storage import Place
 from maggnn.data.molecules.rows import check_names, column_place, csv_rows, record_of
 from maggnn.errors import InputError
 
+ENDINGS = (".csv", ".smi", ".parquet")
+"""Of tables that can be divided: a compressed file has to be read from its beginning."""
+
 CHUNKS = 16
 """Chunks a shard: few enough that losing one costs seconds, enough that a billion rows are no million files."""
 
@@ -124,7 +127,7 @@ def _plan_csv(table: Place, digest: str, smiles: str, size: int) -> Plan:
         mark = _mark_length(table)
         lines = _Lines(stream, 0, 1)
         rows = csv_rows(lines, table.shown)
-        _, names = next(rows, (1, []))
+        _, names, _ = next(rows, (1, [], ""))
         if not names:
             raise InputError(f"{table.shown}: the table has no header")
         check_names(table.shown, names)
@@ -176,7 +179,7 @@ def _csv_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
     with _decoding(shard.table, "a CSV table"), shard.table.open(shard.offset) as stream:
         lines = _Lines(stream, shard.offset, shard.line)
         rows = islice(csv_rows(lines, shard.table.shown, shard.line), shard.rows)
-        records = (record_of(line, cells, width) for line, cells in rows)
+        records = (record_of(line, cells, width) for line, cells, _ in rows)
         while block := list(islice(records, ROWS)):
             cells = [(record.cells + [""] * width)[:width] for record in block]
             values = [list(column) for column in zip(*cells, strict=True)]

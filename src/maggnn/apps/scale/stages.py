@@ -84,12 +84,11 @@ class Reader:
     """Reads shards and featurises their molecules.
 
     Args:
-        features: of atoms and bonds, by name.
-        asked: whether the model reads fingerprints, and whether it reads descriptors.
+        read_by: how the model reads SMILES (`maggnn.apps.fit.predicting.read_by`).
     """
 
-    def __init__(self, columns: Columns, features: str, asked: tuple[bool, bool]) -> None:
-        self.columns, self.features, self.asked = columns, features, asked
+    def __init__(self, columns: Columns, read_by: tuple[str, bool, bool, str]) -> None:
+        self.columns, self.read_by = columns, read_by
 
     def __call__(self, batch: Any) -> Any:
         return _row(lambda: self._read(pickle.loads(_cell(batch, "job"))))
@@ -100,7 +99,7 @@ class Reader:
         work: list[tuple[Chunk, Featurised]] = []
         for chunk in chunks_of(self.columns, job.shard):
             usable = [text for text, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            work.append((chunk, featurised_chunk(usable, self.features, *self.asked)))
+            work.append((chunk, featurised_chunk(usable, *self.read_by)))
         return {"job": pickle.dumps(job), "rows": pickle.dumps(work, protocol=5)}
 
 

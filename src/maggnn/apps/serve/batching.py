@@ -17,7 +17,7 @@ from typing import Any
 
 from maggnn.apps.fit.featurised_chunks import featurised_chunk, leave_with_parent
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
-from maggnn.apps.fit.predicting import answered
+from maggnn.apps.fit.predicting import answered, read_by
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.apps.fit.uncertainty import COVERAGE
 
@@ -162,9 +162,8 @@ class Batcher:
         molecules = await loop.run_in_executor(self._parsers, featurised_chunk, smiles, *self._asked())
         return await loop.run_in_executor(self._thread, self._answered, smiles, molecules)
 
-    def _asked(self) -> tuple[str, bool, bool, int]:
-        fitted = self.fitted
-        return fitted.facts.features, fitted.known is not None, bool(fitted.trees), self.most_atoms
+    def _asked(self) -> tuple[str, bool, bool, str, int]:
+        return *read_by(self.fitted), self.most_atoms
 
     def _answered(self, smiles: list[str], molecules: Any = None) -> Columns:
         molecules = featurised_chunk(smiles, *self._asked()) if molecules is None else molecules

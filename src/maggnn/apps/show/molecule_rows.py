@@ -43,9 +43,9 @@ def _target(cells: tuple[str, ...], facts: Facts) -> Tensor | None:
     """The targets of a row by the rules that every command shares; None where one is missing or cannot be read."""
     if not cells:
         return None
-    kind = TargetKind(facts.classes)
+    kind = TargetKind(facts.classes, labels=facts.labels)
     try:
-        values = [kind.value(name, cell) for name, cell in zip(facts.targets, cells, strict=True)]
+        values = kind.values(facts.targets, cells)
     except InputError:
         return None
     return torch.tensor([int(values[0])]) if facts.classes else torch.tensor([values])

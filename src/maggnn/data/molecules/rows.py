@@ -1,4 +1,4 @@
-"""The rows of a table (.csv, .parquet), read by one set of rules wherever the package reads one.
+"""The rows of a table (.csv, .csv.gz, .parquet, .sdf, .sdf.gz), read by one set of rules wherever one is read.
 
     text        UTF-8, with or without a byte order mark; cells are separated by commas
     header      the first row; no two columns have the same name
@@ -8,21 +8,24 @@
     empty lines are no rows
 
 Lines are counted from 1, the header's; a row whose cells run over several lines has the number of its first. Rows of
-a Parquet file are numbered as if they were lines of such a table, and their cells become text.
+a Parquet file are numbered as if they were lines of such a table, and their cells become text. So are the records of an
+SDF file, whose columns are the SMILES that RDKit writes for them, their titles, and their properties (`sdf`).
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from maggnn.errors import InputError, did_you_mean
 
-TABLES = (".csv", ".parquet")
+TABLES = (".csv", ".csv.gz", ".parquet", ".sdf", ".sdf.gz")
 """Endings of tables with a header."""
 
 ROWS_AT_ONCE = 4096
@@ -53,24 +56,24 @@ class RowTable:
         """All rows in their order."""
         rows = _reader(self.path)
         next(rows, None)
-        for line, cells in rows:
-            yield record_of(line, cells, len(self.names))
+        for line, cells, reason in rows:
+            yield record_of(line, cells, len(self.names), reason)
 
     def count(self) -> int:
         """How many rows there are, once all of them have been read without finding a mistake in the file."""
         return sum(1 for _ in self.records())
 
 
-def record_of(line: int, cells: list[str], width: int) -> Record:
-    """A row as it was read; one that is not as wide as the header cannot be used."""
+def record_of(line: int, cells: list[str], width: int, reason: str = "") -> Record:
+    """A row as it was read; one that is not as wide as the header, or that a reader gave a reason, cannot be used."""
     ragged = f"line {line} has {len(cells)} cells where the header has {width}"
-    return Record(line, cells, "" if len(cells) == width else ragged)
+    return Record(line, cells, reason or ("" if len(cells) == width else ragged))
 
 
 def open_table(path: Path) -> RowTable:
     """The table at `path`, whose header is in order."""
     check_ending(path, TABLES)
-    _, names = next(_reader(path), (1, []))
+    _, names, _ = next(_reader(path), (1, [], ""))
     if not names:
         raise InputError(f"{path}: the table has no header")
     check_names(path, names)
@@ -79,10 +82,17 @@ def open_table(path: Path) -> RowTable:
 
 def check_ending(path: Path, known: Sequence[str]) -> None:
     """A file that is there, with an ending that says what it holds."""
-    if path.suffix.lower() not in known:
-        raise InputError(f"{path}: cannot read {path.suffix or 'a file without an ending'}, only {', '.join(known)}")
+    if ending(path) not in known:
+        raise InputError(f"{path}: cannot read {ending(path) or 'a file without an ending'}, only {', '.join(known)}")
     if not path.exists():
         raise InputError(f"{path}: no such file")
+
+
+def ending(path: Path) -> str:
+    """What a file's name ends with, in lower case; of a compressed file with the ending before."""
+    name = path.name.lower()
+    inner = Path(name.removesuffix(".gz")).suffix
+    return f"{inner}.gz" if name.endswith(".gz") else inner
 
 
 def check_names(path: Path | str, names: Sequence[str]) -> None:
@@ -112,37 +122,51 @@ def parquet_tools(path: Path) -> tuple[Any, Any]:
     return pyarrow, parquet
 
 
-def _reader(path: Path) -> Iterator[tuple[int, list[str]]]:
-    return _parquet_rows(path) if path.suffix.lower() == ".parquet" else _csv_rows(path)
+Row = tuple[int, list[str], str]
+"""A line, its cells, and why they cannot be used."""
 
 
-def _parquet_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _reader(path: Path) -> Iterator[Row]:
     """Every row as text, after the names of the columns."""
+    if ending(path).startswith(".sdf"):
+        from maggnn.data.molecules.sdf import sdf_rows  # needs RDKit
+
+        return sdf_rows(path)
+    return _parquet_rows(path) if ending(path) == ".parquet" else _csv_rows(path)
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
     arrow, parquet = parquet_tools(path)
     try:
         with parquet.ParquetFile(path) as file:
-            yield 1, list(file.schema_arrow.names)
+            yield 1, list(file.schema_arrow.names), ""
             line = 1
             for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
                 for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     line += 1
-                    yield line, ["" if cell is None else str(cell) for cell in cells]
+                    yield line, ["" if cell is None else str(cell) for cell in cells], ""
     except (OSError, arrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
 
 
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def opened(path: Path) -> TextIO:
+    """A text in UTF-8, compressed or not."""
+    open_file = gzip.open if ending(path).endswith(".gz") else open
+    return open_file(path, "rt", newline="", encoding="utf-8-sig")  # pyright: ignore[reportReturnType]
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
     """Every row, the header too, with the line that it begins on."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
+        with opened(path) as file:
             yield from csv_rows(file, path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read as a CSV table in UTF-8 ({error})") from error
 
 
-def csv_rows(lines: Iterable[str], path: Path | str, begins: int = 1) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(lines: Iterable[str], path: Path | str, begins: int = 1) -> Iterator[Row]:
     """Every row of some lines of a CSV table, with the line that it begins on.
 
     Args:
@@ -156,7 +180,7 @@ def csv_rows(lines: Iterable[str], path: Path | str, begins: int = 1) -> Iterato
         reader = csv.reader(lines, strict=True)
         for cells in reader:
             if cells:
-                yield begins, cells
+                yield begins, cells, ""
             begins = before + reader.line_num
     except csv.Error as error:
         raise InputError(f"{path}: line {begins}: {_in_words(error)}") from error

@@ -32,27 +32,33 @@ def scaffold(smiles: str) -> str:
 
 
 def scaffold_parts(canonical: Sequence[str], classes: np.ndarray | None = None, seed: int = 0) -> list[str]:
-    """A part for each molecule: whole scaffolds, large ones to train, the rest so that every part is as it should be.
+    """A part for each molecule: whole scaffolds (see `group_parts`)."""
+    return group_parts([scaffold(smiles) for smiles in canonical], classes, seed)
 
-    Scaffolds are shuffled, then dealt from the largest to the smallest, each to the part that lacks most of what it
+
+def group_parts(names: Sequence[str], classes: np.ndarray | None = None, seed: int = 0) -> list[str]:
+    """A part for each molecule: whole groups, large ones to train, the rest so that every part is as it should be.
+
+    Groups are shuffled, then dealt from the largest to the smallest, each to the part that lacks most of what it
     brings: molecules, and of each class its share. So neither the order of the rows nor a class decides.
 
     Args:
+        names: the group of each molecule.
         classes: of each molecule, or another stratum of which every part gets its share, [G]; None for one of all.
         seed: of the shuffle; equal seeds give equal parts.
     """
     groups: dict[str, list[int]] = {}
-    for place, smiles in enumerate(canonical):
-        groups.setdefault(scaffold(smiles), []).append(place)
+    for place, name in enumerate(names):
+        groups.setdefault(name, []).append(place)
     members = [groups[name] for name in sorted(groups)]  # not in the order of the rows
     order = np.random.default_rng(seed).permutation(len(members))
     members = sorted((members[place] for place in order), key=len, reverse=True)  # stable: equal ones stay shuffled
     brings = _counts(members, classes)  # [groups, columns]
-    names = list(SHARES)
-    parts = [""] * len(canonical)
+    part_names = list(SHARES)
+    parts = [""] * len(names)
     for group, part in zip(members, _dealt(brings), strict=True):
         for place in group:
-            parts[place] = names[part]
+            parts[place] = part_names[part]
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Molecules from SMILES: one at a time (`featurise`), or a stream of any length over several processes.
+"""Molecules from SMILES or InChI: one at a time (`featurise`), or a stream of any length over several processes.
 
 All fragments of a salt are kept, as the benchmarks do: they become one graph of several components. A single atom is
 a graph without edges. What cannot be used is an `InputError`, or, in a stream, a `RowError` in its place.
@@ -38,6 +38,9 @@ MOST_ATOMS = 1000
 
 AtomOrder = Literal["canonical", "written"]
 """Of a molecule's atoms: RDKit's canonical order, or that of the SMILES."""
+
+INCHI = "InChI="
+"""How an InChI begins, which is read wherever SMILES are."""
 
 MOST_CHARACTERS = 50 * MOST_ATOMS
 """Of a SMILES: more than so many atoms can need."""
@@ -167,7 +170,10 @@ def _read_or_error(row: int, smiles: str, canonical: bool, order: AtomOrder) -> 
     from rdkit import Chem
 
     try:
-        mol = parsed(smiles.strip(), order)
+        text = smiles.strip()
+        if text.startswith(INCHI):
+            text = smiles = smiles_of_inchi(text)
+        mol = parsed(text, order)
         return _Read(row, smiles, mol, Chem.MolToSmiles(mol) if canonical else "")
     except (InputError, UnicodeEncodeError, RuntimeError) as error:
         return RowError(row, smiles, _reason(error))
@@ -211,12 +217,14 @@ def _rows(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
 
 
 def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
-    """A sanitised molecule, or an `InputError`."""
+    """A sanitised molecule from SMILES or InChI, or an `InputError`."""
     from rdkit import Chem
 
     if len(smiles) > MOST_CHARACTERS:
         raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
     _check_alone(smiles)
+    if smiles.startswith(INCHI):
+        smiles = smiles_of_inchi(smiles)
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)
@@ -225,6 +233,24 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     if mol.GetNumAtoms() > MOST_ATOMS:
         raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
     return Chem.RenumberAtoms(mol, _canonical_order(mol)) if order == "canonical" else mol
+
+
+def smiles_of_inchi(text: str) -> str:
+    """The SMILES of an InChI.
+
+    A standard InChI does not say where mobile hydrogens are, and RDKit alone reads acetamide as an imidic acid; so the
+    tautomer is the one that RDKit's own rules prefer.
+    """
+    from rdkit import Chem
+    from rdkit.Chem.MolStandardize.rdMolStandardize import TautomerEnumerator
+
+    mol = Chem.MolFromInchi(text)
+    if mol is None:
+        raise InputError("not an InChI string")
+    rules = TautomerEnumerator()
+    rules.SetRemoveSp3Stereo(False)
+    rules.SetRemoveBondStereo(False)
+    return Chem.MolToSmiles(rules.Canonicalize(mol))
 
 
 def _check_alone(smiles: str) -> None:

@@ -5,33 +5,38 @@ How rows are read is said in `rows`, what targets mean in `target_column`.
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial as partial_of
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from maggnn.data.molecules.atom_features import DEFAULT
+from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.rows import Record, RowTable, open_table
 from maggnn.data.molecules.several_targets import strata
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
+from maggnn.data.molecules.table_splits import Deal, ToDeal, random_parts
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
+from maggnn.graphs.batch import Task
 from maggnn.graphs.checks import short_floats
+
+DUPLICATES = ("keep", "mean", "refuse")
+
+Parser = Callable[[str], float]
+"""Makes a number of a cell, or raises an `InputError` that says why it cannot."""
 
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 """What a split column may say, and the part it means."""
-
-HELD_OUT = 0.1
-"""Share of the molecules that val and test get each where the table does not say."""
-
-Deal = Callable[[Sequence[str], np.ndarray], list[str]]
-"""The part of each molecule, from their canonical SMILES and the strata [G] of which each part gets its share."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class PackedTable:
         shared: canonical SMILES of molecules in more than one part of the split.
         canonical: canonical SMILES of the molecules that are packed, in their order.
         target: what the targets were taken for.
+        numbers: further columns that were asked for, by name, each [G].
+        num_merged: rows that became one with another row of the same molecule.
     """
 
     arrays: Arrays
@@ -53,6 +60,8 @@ class PackedTable:
     shared: list[str]
     canonical: list[str]
     target: TargetKind
+    numbers: dict[str, np.ndarray] = field(default_factory=dict)
+    num_merged: int = 0
 
 
 def read_table(
@@ -67,6 +76,9 @@ def read_table(
     task: str | TargetKind = "auto",
     deal: Deal | None = None,
     partial: bool = False,
+    numbers: Mapping[str, Parser] = MappingProxyType({}),
+    duplicates: str = "keep",
+    salts: str = "keep",
 ) -> PackedTable:
     """Featurise and pack a table with a header, a .csv or a .parquet.
 
@@ -85,26 +97,42 @@ def read_table(
         task: "auto", "classification" or "regression" (see `target_kind`), or what the targets are known to be.
         deal: instead of a random split.
         partial: keep rows that have some of several targets; the others are NaN.
+        numbers: further columns to read, with what makes a number of a cell; a row whose cell is refused is left out.
+        duplicates: of rows with the same molecule, "keep" all, "refuse" them, or make one of them ("mean": the mean of
+            numbers, and of classes the commonest, where that is one).
+        salts: "keep" molecules of several fragments as they are, or read only the "largest" (`fragments`).
     """
     table = open_table(path)
-    columns = _columns(table, smiles_column, target_columns, split_column)
+    if duplicates not in DUPLICATES:
+        raise InputError(f"--duplicates is {duplicates!r}: give {', '.join(DUPLICATES)}")
+    columns = _columns(table, smiles_column, target_columns, split_column, numbers)
     kind = task if isinstance(task, TargetKind) else target_kind(path, target_columns, task)
-    reading = _Reading(table, columns, kind, partial)
-    stream = featurise_all(reading.smiles(), features, workers)
+    reading = _Reading(table, columns, kind, partial, duplicates)
+    stream = featurise_all(chosen_fragments(reading.smiles(), salts), features, workers)
     arrays = pack(reading.molecules(stream, on_row or (lambda _: None)))
-    y = _y(np.array(reading.targets), kind)
+    if duplicates == "refuse" and reading.merged:
+        line, other, smiles = reading.merged[0]
+        raise InputError(
+            f"{path}: {len(reading.merged)} rows repeat a molecule, such as {smiles} in lines {line} and {other}: give "
+            "--duplicates mean or --duplicates keep"
+        )
+    targets = np.array(reading.merged_targets())
+    undecided = np.asarray(np.isnan(targets).all(axis=1))  # rows of one molecule that contradict each other
+    y = _y(np.where(undecided[:, None] & bool(kind.classes), 0.0, targets), kind)
+    found = {name: np.array(column) for name, column in reading.numbers.items()}
     if split_column is not None:
         parts = reading.parts
-    elif deal is not None:
-        parts = deal(reading.canonical, strata(y))
     else:
-        parts = _random_parts(strata(y), seed)
+        parts = (deal or partial_of(random_parts, seed=seed))(ToDeal(reading.canonical, strata(y), found))
+    parts = ["" if unknown else part for part, unknown in zip(parts, undecided.tolist(), strict=True)]
+    reading.leave_out(np.flatnonzero(undecided))
     shared = shared_between_parts(reading.canonical, parts)
     ids = {part: np.flatnonzero(np.array(parts) == part) for part in PARTS}
     arrays |= smallest(ids) | {"y": _stored(y)}
     arrays |= {"target_names": np.array(list(columns.targets)), "features": np.array(features)}
     errors = sorted(reading.errors, key=lambda error: error.row)
-    return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical, kind)
+    merged = len(reading.merged)
+    return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical, kind, found, merged)
 
 
 def count_lines(path: Path) -> int:
@@ -123,13 +151,21 @@ class _Columns:
     smiles: int
     targets: dict[str, int]
     split: int | None
+    numbers: dict[str, tuple[int, Parser]]
 
 
 class _Reading:
     """The rows of a table on their way: those sent to be featurised wait in `sent` for their molecule."""
 
-    def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind, partial: bool) -> None:
+    def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind, partial: bool, duplicates: str) -> None:
         self.table, self.columns, self.kind, self.partial = table, columns, kind, partial
+        self.merges = duplicates != "keep"
+        self.places: dict[str, int] = {}
+        self.lines: list[int] = []
+        self.numbers: dict[str, list[float]] = {name: [] for name in columns.numbers}
+        self.merged: list[tuple[int, int, str]] = []
+        """Of rows that repeat a molecule: its first line, their own, and the molecule."""
+        self.repeated: dict[int, list[tuple[float, ...]]] = {}
         self.num_rows = 0
         self.errors: list[RowError] = []
         self.sent: deque[_Row] = deque()
@@ -156,14 +192,42 @@ class _Reading:
             row = self.sent.popleft()
             if isinstance(result, RowError):
                 self.errors.append(replace(result, row=row.line))
+            elif self.merges and result.canonical in self.places:
+                self._repeat(self.places[result.canonical], row)
             else:
+                self.places.setdefault(result.canonical, len(self.targets))
+                self.lines.append(row.line)
                 self.targets.append(row.targets)
                 self.parts.append(row.part)
                 self.canonical.append(result.canonical)
+                for name, value in zip(self.numbers, row.numbers, strict=True):
+                    self.numbers[name].append(value)
                 yield result
             on_row(len(self.targets) + len(self.errors))
         if not self.targets:
             raise InputError(f"{self.table.path}: {self._why_nothing()}")
+
+    def _repeat(self, place: int, row: _Row) -> None:
+        """A further row of a molecule; its targets are kept until all are known. Further columns are the first's."""
+        if row.part != self.parts[place]:
+            raise InputError(
+                f"{self.table.path}: lines {self.lines[place]} and {row.line} are the same molecule, but their split "
+                f"is {self.parts[place]} and {row.part}: correct it, or give --duplicates keep"
+            )
+        self.merged.append((self.lines[place], row.line, self.canonical[place]))
+        self.repeated.setdefault(place, [self.targets[place]]).append(row.targets)
+
+    def merged_targets(self) -> list[tuple[float, ...]]:
+        """The targets of each molecule, one of those that were repeated."""
+        for place, rows in self.repeated.items():
+            self.targets[place] = merged_values(np.array(rows), self.kind.task)
+        return self.targets
+
+    def leave_out(self, places: np.ndarray) -> None:
+        """Say that molecules are in no part, since their rows have different classes equally often."""
+        for place in places.tolist():
+            reason = "rows of this molecule have different classes equally often"
+            self.errors.append(RowError(self.lines[place], self.canonical[place], reason))
 
     def _why_nothing(self) -> str:
         if not self.errors:
@@ -177,9 +241,32 @@ class _Row(NamedTuple):
     smiles: str
     targets: tuple[float, ...]
     part: str
+    numbers: tuple[float, ...]
 
 
-def _columns(table: RowTable, smiles_column: str, target_columns: Sequence[str], split_column: str | None) -> _Columns:
+def merged_values(rows: np.ndarray, task: Task) -> tuple[float, ...]:
+    """One row for several of a molecule [rows, targets]: means of numbers, and the commonest class.
+
+    Where two classes are equally common the value is missing; missing values do not count.
+    """
+    values = []
+    for column in rows.T:
+        known = column[~np.isnan(column)]
+        if task == "regression" or not len(known):
+            values.append(float(known.mean()) if len(known) else math.nan)
+            continue
+        labels, counts = np.unique(known, return_counts=True)
+        values.append(float(labels[counts.argmax()]) if (counts == counts.max()).sum() == 1 else math.nan)
+    return tuple(values)
+
+
+def _columns(
+    table: RowTable,
+    smiles_column: str,
+    target_columns: Sequence[str],
+    split_column: str | None,
+    numbers: Mapping[str, Parser],
+) -> _Columns:
     if not target_columns:
         raise InputError(f"{table.path}: name at least one target column")
     if smiles_column in target_columns:
@@ -188,6 +275,7 @@ def _columns(table: RowTable, smiles_column: str, target_columns: Sequence[str],
         smiles=table.place(smiles_column),
         targets={name: table.place(name) for name in target_columns},
         split=None if split_column is None else table.place(split_column),
+        numbers={name: (table.place(name), parse) for name, parse in numbers.items()},
     )
 
 
@@ -197,7 +285,8 @@ def _row(record: Record, columns: _Columns, kind: TargetKind, partial: bool) -> 
     cells = record.cells
     targets = kind.values(list(columns.targets), [cells[place] for place in columns.targets.values()], partial)
     part = "" if columns.split is None else _part(cells[columns.split])
-    return _Row(record.line, cells[columns.smiles], targets, part)
+    numbers = tuple(parse(cells[place]) for place, parse in columns.numbers.values())
+    return _Row(record.line, cells[columns.smiles], targets, part, numbers)
 
 
 def _part(text: str) -> str:
@@ -205,39 +294,6 @@ def _part(text: str) -> str:
     if name not in PART_NAMES:
         raise InputError(f"split {text!r} is none of {', '.join(PART_NAMES)}")
     return PART_NAMES[name]
-
-
-def _random_parts(classes: np.ndarray, seed: int) -> list[str]:
-    """A part for each molecule, in which every class or stratum [G] has its share; equal seeds give equal parts."""
-    count = len(classes)
-    held_out = round(HELD_OUT * count)
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).argsort().numpy()
-    parts = np.full(count, "train", dtype=object)
-    labels, sizes = np.unique(classes, return_counts=True)
-    for label, seats in zip(labels, _seats(sizes, held_out).tolist(), strict=True):
-        members = order[classes[order] == label]
-        parts[members[:seats]], parts[members[seats : 2 * seats]] = "val", "test"
-    rest = order[parts[order] == "train"]
-    for part in ("val", "test"):  # where classes are too small to give as many as a part should have
-        lacking = held_out - int((parts == part).sum())
-        parts[rest[:lacking]] = part
-        rest = rest[lacking:]
-    return parts.tolist()
-
-
-def _seats(sizes: np.ndarray, seats: int) -> np.ndarray:
-    """How many molecules of each class a part with `seats` of them gets, [classes].
-
-    That is a class's share, at least one of a class that has one for each part, and never so many that none is left to
-    train on.
-    """
-    share, most = seats * sizes / sizes.sum(), (sizes - 1) // 2
-    given = np.minimum(np.maximum(np.floor(share).astype(int), 1), most)
-    while given.sum() > seats:
-        given[(given - share).argmax()] -= 1
-    while given.sum() < seats and (given < most).any():
-        given[np.where(given < most, share - given, -np.inf).argmax()] += 1
-    return given
 
 
 def _stored(y: np.ndarray) -> np.ndarray:

@@ -132,7 +132,9 @@ def test_every_row_but_the_tests_is_in_one_fold_with_its_twins():
 def test_scaffolds_stay_in_a_fold_and_large_ones_do_not_count():
     rings = [f"{'C' * (1 + number % 3)}C1{'C' * (2 + number // 3)}C1" for number in range(60)]
     names = [*["CCO" + "C" * number for number in range(30)], *rings]
-    folds = deal_folds(np.arange(90), np.zeros((90, 1)) + np.arange(90)[:, None], "regression", 3, 0, names, True)
+    folds = deal_folds(
+        np.arange(90), np.zeros((90, 1)) + np.arange(90)[:, None], "regression", 3, 0, names, list(map(scaffold, names))
+    )
     assert folds is not None
     assert not folds.counted[:30].any() and folds.counted[30:].all()
     for name in {scaffold(text) for text in rings}:

@@ -30,7 +30,7 @@ def has_columns(y: Any) -> bool:
 def several_labels(y: Any, who: str) -> tuple[list[np.ndarray], Tensor]:
     """The two labels of each column, sorted, and which of them each graph has, [n, targets]; NaN where it lacks one."""
     _check_given(y, who)
-    table = np.asarray(y, dtype=object)
+    table = np.asarray(_array(y), dtype=object)
     numbers = np.full(table.shape, np.nan, dtype=np.float32)
     classes = []
     for place, column in enumerate(table.T):
@@ -48,7 +48,7 @@ def class_numbers(y: Any, who: str, name: str = "y") -> tuple[np.ndarray, Tensor
     """The labels that occur, sorted, and the number of each graph's, [n]."""
     _check_given(y, who)
     try:
-        column = column_or_1d(np.asarray(y), warn=True)
+        column = column_or_1d(_array(y), warn=True)
         _check_not_missing(column)
         check_classification_targets(column)
         classes, numbers = np.unique(column, return_inverse=True)
@@ -66,7 +66,7 @@ def finite_numbers(y: Any, who: str) -> np.ndarray:
     """Numbers, [n] or [n, targets]; in several columns NaN is a missing value, everything else is finite."""
     _check_given(y, who)
     try:
-        numbers = np.asarray(y, dtype=np.float64)
+        numbers = _without_objects(_array(y)).astype(np.float64)
     except (ValueError, TypeError) as error:
         raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
     if not numbers.size:
@@ -96,9 +96,34 @@ def _check_not_missing(labels: np.ndarray) -> None:
             raise InputError(f"y[{index}] is {label}: drop or repair that row")
 
 
+def target_names(y: Any, count: int) -> tuple[str, ...]:
+    """Names of the targets: those of a pandas or Polars frame or column, else y, or y0, y1 and so on."""
+    columns = getattr(y, "columns", None)
+    named = getattr(y, "name", None)
+    found = [str(name) for name in columns] if columns is not None else [] if named is None else [str(named)]
+    if len(found) == count and len(set(found)) == count and all(found):
+        return tuple(found)
+    return ("y",) if count == 1 else tuple(f"y{number}" for number in range(count))
+
+
+def _array(y: Any) -> np.ndarray:
+    """As numpy; pandas and Polars say themselves how."""
+    return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+
+
+def _without_objects(values: np.ndarray) -> np.ndarray:
+    """Numbers whose missing values are NaN, also where they were None or pandas' NA."""
+    if values.dtype.kind != "O":
+        return values
+    return np.array([np.nan if _is_missing(value) else value for value in values.ravel()]).reshape(values.shape)
+
+
 def _is_missing(label: Any) -> bool:
-    """NaN differs from itself."""
-    return label is None or bool(label != label)
+    """None and NaN, which differs from itself; pandas' NA does not say whether it does."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        return True
 
 
 def _check_rows(numbers: np.ndarray) -> None:

@@ -20,6 +20,7 @@ from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows
 from maggnn.apps.fit.card.target_lines import known_lines, target_lines
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
+from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.several_targets import Known
@@ -70,6 +71,8 @@ class Origin:
         target: what the target column was taken for, and why.
         balance: how many molecules of each class each part has; empty for numbers and for several targets.
         known: of several targets, how many values each part has; else empty.
+        choices: what was chosen about rows, a line each.
+        validated: cross-validation, where it was asked for.
     """
 
     table: str
@@ -81,6 +84,8 @@ class Origin:
     target: str
     balance: Mapping[str, Mapping[str, int]]
     known: Mapping[str, Mapping[str, Known]] = field(default_factory=dict)
+    choices: Sequence[str] = ()
+    validated: CrossValidated | None = None
 
 
 def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
@@ -156,6 +161,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         f"- Left out: {origin.num_left_out} rows" + (f", listed in `{LEFT_OUT}`." if origin.num_left_out else "."),
         f"- Split: {origin.split}: " + ", ".join(f"{part} {count}" for part, count in facts.rows.items()) + ".",
     ]
+    lines += [f"- {line}." for line in origin.choices]
     if origin.num_shared:
         lines.append(f"- Beware: {origin.num_shared} molecules are in more than one part, so the test is too kind.")
     lines += [*_balance(origin.balance), *known_lines(facts, origin.known)]
@@ -171,6 +177,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         *_uncertainty(facts, test),
         f"![the test]({PICTURE})",
         "",
+        *([] if origin.validated is None else origin.validated.lines(facts.metric, UNITS[facts.metric])),
     ]
     return "\n".join(lines)
 

@@ -1,0 +1,70 @@
+"""`estimator.json`: what a saved estimator is, beside the model in its folder.
+
+A folder of `maggnn fit` has none; an estimator that is loaded from it has the parameters that it would have had.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
+
+FILE = "estimator.json"
+PLAIN = (str, int, float, bool, type(None))
+
+
+def write_estimator(folder: Path, kind: str, params: Mapping[str, Any], learned: Mapping[str, Any]) -> None:
+    """Write parameters and learned attributes, all or nothing."""
+    unwritable = [name for name, value in params.items() if not isinstance(value, PLAIN)]
+    if unwritable:
+        name = unwritable[0]
+        raise InputError(f"{name} is {params[name]!r}, which cannot be written to a file: give a plain value")
+    with whole_file(folder / FILE) as waiting:
+        waiting.write_text(json.dumps({"kind": kind, "params": dict(params), **learned}, indent=1), encoding="utf-8")
+
+
+def read_estimator(folder: Path, kind: str, names: list[str]) -> dict[str, Any] | None:
+    """What `write_estimator` wrote, checked; None where there is no such file.
+
+    Args:
+        kind: of estimator that reads it.
+        names: of its parameters.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        params = found["params"]
+        plain = isinstance(params, dict) and all(isinstance(value, PLAIN) for value in params.values())
+        if not plain or not set(params) <= set(names) or not isinstance(found["seed"], int):
+            raise ValueError("its values are not those of an estimator")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: damaged ({error})") from error
+    if found["kind"] != kind:
+        raise InputError(f"{folder}: holds a {found['kind']}: load it with that class, not with {kind}")
+    return found
+
+
+def plain_labels(classes: np.ndarray) -> dict[str, Any]:
+    """Labels with their type, for a file."""
+    labels = classes.tolist()
+    if not all(isinstance(label, PLAIN) for label in labels):
+        raise InputError(f"the label {labels[0]!r} cannot be written to a file: use texts or numbers")
+    return {"labels": labels, "dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str}
+
+
+def labels_from(found: Any, folder: Path) -> np.ndarray:
+    """The inverse of `plain_labels`."""
+    try:
+        if not all(isinstance(label, PLAIN) for label in found["labels"]):
+            raise ValueError("labels are no plain values")
+        return np.array(found["labels"], dtype=np.dtype(found["dtype"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{folder / FILE}: damaged ({error})") from error

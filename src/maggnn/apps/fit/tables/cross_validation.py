@@ -1,0 +1,194 @@
+"""Repeated cross-validation of a whole fit: how well the same procedure does on rows that it has not seen.
+
+The rows of a table are dealt into folds, several times. Each fold is tested by a model (an ensemble with its own folds,
+weights and calibration) that was fitted to the other folds alone. The folder's model is not one of them: it is
+fitted to the split that --split asks for, as without cross-validation.
+
+    interval = mean +- t sqrt((1 / n + n_test / n_train) * variance of the n scores)
+
+This is the corrected interval of Nadeau and Bengio (2003): the training rows of two folds overlap, so their scores vary
+less than those of independent tables would.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from maggnn.apps.fit.card.markdown import number, plain
+from maggnn.apps.fit.ensemble import fit_blend
+from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.folds import Folds, deal_folds
+from maggnn.apps.fit.members import Start
+from maggnn.apps.fit.own_table import OwnTable
+from maggnn.apps.terminal import tell
+from maggnn.config import Config
+from maggnn.data.dataset import Dataset
+from maggnn.data.files import whole_file
+from maggnn.data.own_file import official_split
+from maggnn.errors import InputError
+
+SEEDS_APART = 1000
+"""Between the seeds of two repeats."""
+
+SHARE_TO_VALIDATE = 9
+"""Without an ensemble, one row of so many is held out of training to choose weights by."""
+
+Scores = dict[str, float]
+"""By method; of several targets the mean over them."""
+
+Judge = Callable[..., Scores]
+"""Scores of the test part from what `fit_blend` returned and the data set."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """So many folds, dealt so many times."""
+
+    folds: int = 0
+    repeats: int = 1
+
+    def check(self, split: str) -> None:
+        """Refuse what cannot be repeated."""
+        if self.folds and split.partition(":")[0] not in ("random", "scaffold", "cluster"):
+            raise InputError(
+                f"--folds deals the rows anew, so it needs --split random, scaffold or cluster, not {split}"
+            )
+        if self.folds == 1:
+            raise InputError("--folds is 1: give at least 2, or 0 for no cross-validation")
+        if self.repeats > 1 and not self.folds:
+            raise InputError("--repeats is for cross-validation: give --folds too")
+
+
+@dataclass(frozen=True)
+class CrossValidated:
+    """The scores of every method in every fold of every repeat."""
+
+    plan: Plan
+    scores: dict[str, list[float]]
+    test_share: float
+    """Rows to test for each row to learn from."""
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Mean, standard deviation and 95 % interval of each method."""
+        return {name: _summary(np.array(values), self.test_share) for name, values in self.scores.items()}
+
+    def lines(self, metric: str, unit: str) -> list[str]:
+        """For the card."""
+        rows = []
+        for name, found in self.summary().items():
+            low, high = number(found["low"], metric), number(found["high"], metric)
+            spread = number(found["std"], metric)
+            rows.append(f"| {plain(name)} | {number(found['mean'], metric)} | {low} to {high} | {spread} |")
+        return [
+            "## Cross-validation",
+            "",
+            f"| method | mean {unit} | 95 % interval | standard deviation over folds |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            f"{self.plan.folds} folds, dealt {self.plan.repeats} times: each fold was tested by models fitted, blended",
+            "and calibrated on the other folds alone. The interval is corrected for overlapping training rows",
+            "(Nadeau and Bengio, 2003). The model of this folder is none of these: it was fitted to the split above.",
+            "",
+        ]
+
+
+def _summary(values: np.ndarray, test_share: float) -> dict[str, float]:
+    from scipy.stats import t
+
+    values = values[np.isfinite(values)]
+    if len(values) < 2:
+        return {"mean": float(values.mean()) if len(values) else math.nan, "std": math.nan, "low": math.nan,
+                "high": math.nan}  # fmt: skip
+    mean, variance = float(values.mean()), float(values.var(ddof=1))
+    reach = float(t.ppf(0.975, len(values) - 1)) * math.sqrt((1 / len(values) + test_share) * variance)
+    return {"mean": mean, "std": math.sqrt(variance), "low": mean - reach, "high": mean + reach}
+
+
+def cross_validated(
+    own: OwnTable,
+    facts: Facts,
+    config: Config,
+    plan: Plan,
+    ensemble: int,
+    folder: Path,
+    workers: int,
+    judge: Judge,
+    starts: Sequence[Start] | None = None,
+) -> CrossValidated:
+    """Fit and test on every fold of every repeat; what was done before, by files in `folder`, is not done again.
+
+    Args:
+        ensemble: folds within the rows that a model is fitted to, as in the fit itself.
+        folder: of checkpoints and scores.
+        starts: weights that networks begin with.
+    """
+    scores: dict[str, list[float]] = {}
+    shares = []
+    for name, seed, test, rest in _folds(own, plan, config.runtime.seed):
+        shares.append(len(test) / len(rest))
+        path = folder / f"{name}.json"
+        if not path.exists():
+            tell(f"{own.dataset.name}: cross-validation, {name}")
+            found = _fold_scores(own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts)
+            with whole_file(path) as waiting:
+                waiting.write_text(json.dumps(found), encoding="utf-8")
+        for method, value in json.loads(path.read_text(encoding="utf-8")).items():
+            scores.setdefault(method, []).append(math.nan if value is None else value)
+    return CrossValidated(plan, scores, float(np.mean(shares)))
+
+
+def _folds(own: OwnTable, plan: Plan, seed: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
+    """A name, a seed, the rows to test and the others, for each fold of each repeat."""
+    rows = np.sort(np.concatenate(list(own.dataset.extra.values())))
+    y, task = own.dataset.y.numpy(), own.dataset.task
+    for repeat in range(plan.repeats):
+        own_seed = seed + SEEDS_APART * (repeat + 1)
+        dealt = deal_folds(rows, y, task, plan.folds, own_seed, own.table.canonical, own.groups)
+        if dealt is None or dealt.count < plan.folds:
+            most = 1 if dealt is None else dealt.count
+            raise InputError(f"{own.dataset.name}: the rows allow {most} folds, --folds asks for {plan.folds}")
+        for fold in range(plan.folds):
+            held_out = dealt.held_out(fold)
+            test = held_out[dealt.counted[held_out]]  # about groups that are new, where groups are split
+            yield f"repeat-{repeat + 1}-fold-{fold + 1}", own_seed, test, dealt.train(fold)
+
+
+def _fold_scores(
+    own: OwnTable,
+    facts: Facts,
+    config: Config,
+    ensemble: int,
+    seed: int,
+    test: np.ndarray,
+    rest: np.ndarray,
+    folder: Path,
+    workers: int,
+    judge: Judge,
+    starts: Sequence[Start] | None,
+) -> dict[str, float | None]:
+    inner = _inner_folds(own, rest, ensemble, seed)
+    parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
+    dataset: Dataset = replace(own.dataset, protocol=official_split, extra=parts)
+    config = config.replaced(runtime={"seed": seed})
+    fit: tuple[Any, ...] = fit_blend(dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts)
+    return {name: value if math.isfinite(value) else None for name, value in judge(*fit, dataset).items()}
+
+
+def _inner_folds(own: OwnTable, rest: np.ndarray, ensemble: int, seed: int) -> Folds:
+    """The folds of the rows that a model is fitted to; of one network, a single fold to validate on."""
+    y, task = own.dataset.y.numpy(), own.dataset.task
+    count = ensemble if ensemble > 1 else SHARE_TO_VALIDATE
+    dealt = deal_folds(rest, y, task, count, seed, own.table.canonical, own.groups)
+    if dealt is None:
+        raise InputError(f"{own.dataset.name}: too few rows for cross-validation: leave --folds out")
+    if ensemble > 1:
+        return dealt
+    return Folds(np.where(dealt.fold > 0, 1, dealt.fold), dealt.counted, 1)

@@ -1,0 +1,61 @@
+"""`maggnn predict` for a model that was fitted to graphs: a file of graphs in, a table of answers out.
+
+Files are those of `maggnn.data.graph_files` (.g6, .npz, .pt, .edges); they are read whole. The column `graph` counts
+them from 0.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
+from maggnn.apps.fit.row_files import cell_text, join_parts, write_part
+from maggnn.data.files import whole_file
+from maggnn.data.graph_files import read_graphs
+from maggnn.errors import InputError
+
+NOT_FINITE = "no prediction: the model's answer is not a finite number"
+
+Columns = Callable[[Any, FittedModel, float], list[Any]]
+"""The columns of an answer."""
+
+
+def predict_graphs(
+    fitted: FittedModel, path: Path, out: Path, overwrite: bool, coverage: float, names: list[str], columns: Columns
+) -> dict[str, Any]:
+    """Write the answers for all graphs of a file.
+
+    Args:
+        names: of the columns to add, the reason last.
+        columns: gives all of them but the reason.
+    """
+    began = time.monotonic()
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: is there already; choose another name, or --overwrite to replace it")
+    graphs = read_graphs(str(path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)
+        answer = fitted.answer(graphs)
+    finite = answer.values.isfinite().all(dim=1).tolist()
+    found = [
+        [value if good else None for value, good in zip(column, finite, strict=True)]
+        for column in columns(answer, fitted, coverage)
+    ]
+    reasons = ["" if good else NOT_FINITE for good in finite]
+    cells = [list(range(len(graphs))), *found, reasons]
+    if out.suffix == ".csv":
+        cells = [[cell_text(value) for value in column] for column in cells]
+    types = ["int64", *(None if isinstance(column[0], str) else "number" for column in cells[1:-1]), None]
+    header = ["graph", *names]
+    with whole_file(out) as waiting:
+        part = waiting.with_name(f"{waiting.name}.part")
+        try:
+            write_part(part, out.suffix, header, types, cells)
+            join_parts([part], waiting, out.suffix, header)
+        finally:
+            part.unlink(missing_ok=True)
+    return {"out": str(out), "rows": len(graphs), "without": finite.count(False), "seconds": time.monotonic() - began}

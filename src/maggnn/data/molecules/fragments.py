@@ -1,0 +1,47 @@
+"""Salts and mixtures: all fragments of a SMILES as one graph, or the largest alone.
+
+keep      all fragments stay; equal parents with different counter-ions are different molecules
+largest   the fragment with the most heavy atoms (RDKit's LargestFragmentChooser, which prefers organic ones); its
+          charges stay as they are written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from maggnn.data.molecules.smiles import parsed
+from maggnn.errors import InputError
+
+SALTS = ("keep", "largest")
+
+
+def check_salts(salts: str) -> None:
+    """A rule for salts that there is."""
+    if salts not in SALTS:
+        raise InputError(f"--salts is {salts!r}: give {', '.join(SALTS)}")
+
+
+def chosen_fragments(smiles: Iterable[str], salts: str) -> Iterator[str]:
+    """Every SMILES as the rule has it; one that RDKit cannot read stays, and whoever reads it says why."""
+    check_salts(salts)
+    return iter(smiles) if salts == "keep" else map(largest_fragment, smiles)
+
+
+def largest_fragment(smiles: str) -> str:
+    """The largest fragment of a molecule as SMILES; a molecule of one fragment stays as it is written.
+
+    Example:
+        >>> largest_fragment("CC(=O)[O-].[Na+]"), largest_fragment("CCO")
+        ('CC(=O)[O-]', 'CCO')
+    """
+    if "." not in smiles:
+        return smiles
+    from rdkit import Chem
+    from rdkit.Chem.MolStandardize.rdMolStandardize import LargestFragmentChooser
+    from rdkit.rdBase import BlockLogs
+
+    try:
+        with BlockLogs():
+            return Chem.MolToSmiles(LargestFragmentChooser(preferOrganic=True).choose(parsed(smiles.strip())))
+    except (InputError, RuntimeError, ValueError):
+        return smiles

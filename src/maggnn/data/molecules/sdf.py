@@ -1,0 +1,66 @@
+"""SDF files as tables: a row a record, read by RDKit one at a time.
+
+    smiles          RDKit's SMILES of the record, with the stereo that its coordinates or bonds give
+    name            its title
+    further columns its properties, by name, in the order in which they first occur; one called smiles or name becomes
+                    "smiles (property)" or "name (property)"
+
+A record that RDKit cannot read is a row that cannot be used.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from maggnn.errors import InputError
+
+SMILES, NAME = "smiles", "name"
+PROPERTY = re.compile(rb"^>.*<([^<>]+)>")
+NOT_READ = "RDKit cannot read this record"
+
+
+def sdf_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
+    """The names of the columns, then every record: its number counted from 2, its cells, and why it cannot be used."""
+    from rdkit import Chem
+    from rdkit.rdBase import BlockLogs
+
+    properties = _property_names(path)
+    yield 1, [SMILES, NAME, *(_column(name) for name in properties)], ""
+    try:
+        with BlockLogs(), _opened(path) as file:
+            for number, mol in enumerate(Chem.ForwardSDMolSupplier(file), start=2):
+                if mol is None:
+                    yield number, [""] * (2 + len(properties)), NOT_READ
+                    continue
+                title = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
+                values = [mol.GetProp(name).strip() if mol.HasProp(name) else "" for name in properties]
+                yield number, [Chem.MolToSmiles(mol), title.strip(), *values], ""
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as SDF ({error})") from error
+
+
+def _property_names(path: Path) -> list[str]:
+    """The names of all properties, in the order in which they first occur."""
+    names: dict[str, None] = {}
+    try:
+        with _opened(path) as file:
+            for line in file:
+                found = PROPERTY.match(line)
+                if found is not None:
+                    names[found[1].decode("utf-8")] = None
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as SDF ({error})") from error
+    return list(names)
+
+
+def _column(name: str) -> str:
+    return f"{name} (property)" if name in (SMILES, NAME) else name
+
+
+def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
+    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")

@@ -1,0 +1,177 @@
+"""How the molecules of a table are split into train, val and test; the same molecule is never in two parts.
+
+    random        near 80/10/10, of each class its share
+    scaffold      whole Bemis-Murcko scaffolds (`scaffolds`)
+    cluster       whole clusters of similar molecules (`clusters`)
+    time:COLUMN   the oldest 80 % train, the newest 10 % test; a molecule goes where its oldest row goes
+    column:NAME   as a column says, train, val (or valid) or test
+
+Shapes: G molecules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from maggnn.data.molecules.clusters import CUTOFF, clusters
+from maggnn.data.molecules.scaffolds import SHARES, group_parts, scaffold
+from maggnn.data.molecules.target_column import as_number, is_missing
+from maggnn.data.splits import PARTS
+from maggnn.errors import InputError
+
+HELD_OUT = 0.1
+"""Share of the molecules that val and test get each where the table does not say."""
+
+SPLITS = "random, scaffold, cluster, time:COLUMN or column:NAME"
+
+
+class ToDeal(NamedTuple):
+    """The molecules of a table: canonical SMILES, strata of which each part gets its share [G], columns of numbers."""
+
+    canonical: Sequence[str]
+    strata: np.ndarray
+    numbers: Mapping[str, np.ndarray]
+
+
+Deal = Callable[[ToDeal], list[str]]
+"""The part of each molecule."""
+
+Grouping = Callable[[Sequence[str]], list[str]]
+"""From canonical SMILES to names; molecules of one name belong together."""
+
+
+@dataclass(frozen=True)
+class SplitChoice:
+    """What --split says.
+
+    Attributes:
+        words: for people.
+        deal: gives each molecule its part; None where a column does.
+        column: that column, or that of the times.
+        groups: molecules that stay together, also in folds; None for each alone.
+    """
+
+    words: str
+    deal: Deal | None
+    column: str | None = None
+    groups: Grouping | None = None
+
+    @property
+    def split_column(self) -> str | None:
+        """The column that says train, val or test."""
+        return self.column if self.deal is None else None
+
+    @property
+    def time_column(self) -> str | None:
+        """The column of times."""
+        return self.column if self.deal is not None else None
+
+
+def split_choice(split: str, seed: int) -> SplitChoice:
+    """What --split asks for."""
+    if split == "random":
+        return SplitChoice(f"random, 80/10/10, seed {seed}", partial(random_parts, seed=seed))
+    if split == "scaffold":
+        words = f"whole scaffolds, near 80/10/10, large ones to train, seed {seed}"
+        return SplitChoice(words, partial(_group_deal, groups=_scaffolds, seed=seed), groups=_scaffolds)
+    if split == "cluster":
+        words = (
+            f"whole clusters (Butina, Tanimoto distance {CUTOFF:g} of Morgan fingerprints), near 80/10/10, large ones "
+            f"to train, seed {seed}"
+        )
+        return SplitChoice(words, partial(_group_deal, groups=clusters, seed=seed), groups=clusters)
+    kind, _, column = split.partition(":")
+    if kind == "column" and column:
+        return SplitChoice(f"as column {column!r} says", None, column)
+    if kind == "time" and column:
+        words = f"by column {column!r}: the oldest 80 % train, then val, the newest 10 % test"
+        return SplitChoice(words, partial(time_parts, column=column), column)
+    raise InputError(f"--split is {split!r}: give {SPLITS}")
+
+
+def time_value(text: str) -> float:
+    """A time that can be compared with others: a number, or a date such as 2024-01-31 (ISO 8601)."""
+    if is_missing(text):
+        raise InputError("its time is missing")
+    number = as_number(text)
+    if number is not None:
+        return number
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InputError(f"its time is {text[:40]!r}, neither a number nor a date such as 2024-01-31") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def time_parts(rows: ToDeal, column: str) -> list[str]:
+    """The oldest molecules train, the newest test."""
+    names = np.unique(np.array(rows.canonical, dtype=object), return_inverse=True)[1].reshape(-1)
+    oldest = np.full(names.max() + 1, np.inf)
+    np.minimum.at(oldest, names, rows.numbers[column])
+    order = np.argsort(oldest[names], kind="stable")  # equal times in the order of the rows
+    parts = np.empty(len(names), dtype=object)
+    limits = np.cumsum([SHARES[part] for part in PARTS]) * len(names)
+    reached = np.empty(len(names), dtype=int)
+    reached[order] = np.searchsorted(limits - 1e-9, np.arange(len(names)), side="right")
+    first = np.full(names.max() + 1, len(PARTS))
+    np.minimum.at(first, names, reached)  # a molecule is in one part
+    parts[:] = [PARTS[min(place, len(PARTS) - 1)] for place in first[names]]
+    return parts.tolist()
+
+
+def random_parts(rows: ToDeal, seed: int = 0) -> list[str]:
+    """A random part for each molecule, of each stratum its share; equal molecules are dealt as one."""
+    _, first, place = np.unique(np.array(rows.canonical, dtype=object), return_index=True, return_inverse=True)
+    order = np.argsort(first)  # molecules in the order of their first rows
+    rank = np.empty(len(order), dtype=int)
+    rank[order] = np.arange(len(order))
+    dealt = _dealt_at_random(rows.strata[first[order]], seed)
+    return [dealt[rank[number]] for number in place.reshape(-1)]
+
+
+def _scaffolds(canonical: Sequence[str]) -> list[str]:
+    return [scaffold(smiles) for smiles in canonical]
+
+
+def _group_deal(rows: ToDeal, groups: Grouping, seed: int) -> list[str]:
+    return group_parts(groups(rows.canonical), rows.strata, seed)
+
+
+def _dealt_at_random(classes: np.ndarray, seed: int) -> list[str]:
+    """A part for each molecule, in which every class or stratum [G] has its share; equal seeds give equal parts."""
+    count = len(classes)
+    held_out = round(HELD_OUT * count)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).argsort().numpy()
+    parts = np.full(count, "train", dtype=object)
+    labels, sizes = np.unique(classes, return_counts=True)
+    for label, seats in zip(labels, _seats(sizes, held_out).tolist(), strict=True):
+        members = order[classes[order] == label]
+        parts[members[:seats]], parts[members[seats : 2 * seats]] = "val", "test"
+    rest = order[parts[order] == "train"]
+    for part in ("val", "test"):  # where classes are too small to give as many as a part should have
+        lacking = held_out - int((parts == part).sum())
+        parts[rest[:lacking]] = part
+        rest = rest[lacking:]
+    return parts.tolist()
+
+
+def _seats(sizes: np.ndarray, seats: int) -> np.ndarray:
+    """How many molecules of each class a part with `seats` of them gets, [classes].
+
+    That is a class's share, at least one of a class that has one for each part, and never so many that none is left to
+    train on.
+    """
+    share, most = seats * sizes / sizes.sum(), (sizes - 1) // 2
+    given = np.minimum(np.maximum(np.floor(share).astype(int), 1), most)
+    while given.sum() > seats:
+        given[(given - share).argmax()] -= 1
+    while given.sum() < seats and (given < most).any():
+        given[np.where(given < most, share - given, -np.inf).argmax()] += 1
+    return given

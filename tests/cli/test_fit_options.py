@@ -1,0 +1,90 @@
+"""Options of `maggnn fit` about rows: cross-validation, weights, salts, repeated molecules, splits by time."""
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+
+FIT = ("fit", "t.csv", "--smiles", "smiles", "--steps", "4", "--workers", "1", "--ensemble", "1")
+
+
+@pytest.fixture
+def maggnn(call_command, tmp_path):
+    write(tmp_path / "t.csv")
+    return partial(call_command, "maggnn", cwd=tmp_path)
+
+
+def write(path: Path) -> None:
+    """Molecules, some of them salts or repeated, with a number, a rare class, a weight and a year."""
+    rng = Random(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["smiles", "y", "hit", "weight", "year"])
+        for number in range(80):
+            text = "C" * (number // 4 + 1) + rng.choice(["O", "N", "c1ccccc1", "C(=O)[O-].[Na+]"])
+            writer.writerow(
+                [text, f"{text.count('O') + 0.01 * len(text):.3f}", int(number % 8 == 0), number % 3, 1940 + number]
+            )
+
+
+def result(ended) -> dict:
+    return json.loads(ended.output().splitlines()[-1])
+
+
+def test_cross_validation_stands_on_the_card(maggnn, tmp_path):
+    fitted = result(maggnn(*FIT, "--target", "y", "--folds", "2", "--repeats", "1", "-o", "m", "--json"))
+    found = fitted["cross_validation"]["this model"]
+    assert found["low"] < found["mean"] < found["high"] and found["std"] > 0
+    assert set(fitted["cross_validation"]) == set(fitted["test_scores"])
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "## Cross-validation" in card and "2 folds, dealt 1 times" in card
+    assert not list((tmp_path / "m").glob("training-*"))
+
+
+def test_weights_salts_and_repeats_are_said_on_the_card(maggnn, tmp_path):
+    options = ("--salts", "largest", "--duplicates", "mean", "--weight", "weight", "--split", "time:year")
+    fitted = result(maggnn(*FIT, "--target", "y", *options, "-o", "m", "--json"))
+    card = (tmp_path / "m" / "README.md").read_text()
+    for words in ("largest organic fragment", "rows were merged", "by column weight", "oldest 80 % train"):
+        assert words in card
+    merged = fitted["rows"] - fitted["train"] - fitted["val"] - fitted["test"]
+    assert merged > 0 and f"{merged} rows were merged" in card
+    (tmp_path / "new.csv").write_text("smiles\nCCCC(=O)[O-].[Na+]\nCCCC(=O)[O-]\nCCCC(=O)[O-].[K+]\n")
+    maggnn("predict", "m", "new.csv", "-o", "out.csv", "--workers", "1").output()
+    with (tmp_path / "out.csv").open() as file:
+        assert len({row["predicted_y"] for row in csv.DictReader(file)}) == 1
+
+
+def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
+    fit = (*FIT[:5], "25", *FIT[6:], "--target", "hit", "--task", "classification")
+    for name, more in (("plain", ()), ("balanced", ("--balance-classes",))):
+        maggnn(*fit, *more, "-o", name, "--json").output()
+        maggnn("predict", name, "t.csv", "-o", f"{name}.csv", "--workers", "1").output()
+    means = {}
+    for name in ("plain", "balanced"):
+        with (tmp_path / f"{name}.csv").open() as file:
+            shares = [float(row["p_1"]) for row in csv.DictReader(file)]
+        means[name] = sum(shares) / len(shares)
+    assert "count alike in total" in (tmp_path / "balanced" / "README.md").read_text()
+    assert means["balanced"] > means["plain"]
+
+
+MISTAKES = {
+    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds deals the rows anew"),
+    "one fold": (("--folds", "1"), "--folds is 1"),
+    "repeats of nothing": (("--repeats", "3"), "give --folds too"),
+    "balanced numbers": (("--balance-classes",), "--balance-classes is for classes"),
+    "unknown salts": (("--salts", "most"), "--salts is 'most'"),
+    "repeats refused": (("--duplicates", "refuse"), "rows repeat a molecule"),
+    "no times": (("--split", "time:smiles"), "neither a number nor a date"),
+}
+
+
+@pytest.mark.parametrize(("options", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_one_line(maggnn, options, message, tmp_path):
+    ended = maggnn(*FIT, "--target", "y", *options, "-o", "m")
+    assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1
+    assert not (tmp_path / "m" / "fitted.json").exists()

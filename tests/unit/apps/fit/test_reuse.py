@@ -1,0 +1,132 @@
+"""A fitted model used again: saved and loaded estimators, answers from Python, models of graphs, fine-tuning."""
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from rdkit import Chem
+
+from maggnn import InputError, MagClassifier, MagRegressor
+from maggnn.apps.fit.fitted import FittedModel
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.warm_start import begin_from
+
+SMILES = ["C" * (1 + number // 3) + "ONF"[number % 3] for number in range(36)]
+VALUES = np.array([1.5 * text.count("O") + 0.1 * len(text) for text in SMILES])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A table, a folder of `MagRegressor` and one of `MagClassifier` on graphs."""
+    folder = tmp_path_factory.mktemp("reuse")
+    with (folder / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [["smiles", "y"], *([text, value] for text, value in zip(SMILES, VALUES, strict=True))]
+        )
+    MagRegressor(steps=5, ensemble=2, random_state=3).fit(SMILES, VALUES).save(folder / "numbers")
+    graphs = [make(size) for size in range(4, 16) for make in (nx.cycle_graph, nx.path_graph)]
+    MagClassifier(steps=20).fit(graphs, ["ring", "chain"] * 12).save(str(folder / "graphs"))
+    return folder
+
+
+def test_estimators_come_back_as_they_were(folder):
+    model = MagRegressor.load(folder / "numbers")
+    assert (model.steps, model.ensemble, model.random_state, model.seed_) == (5, 2, 3, 3)
+    again = MagRegressor(**model.get_params()).fit(SMILES, VALUES)
+    assert np.array_equal(model.predict(SMILES), again.predict(SMILES)) and model.predict(SMILES).shape == (36,)
+    assert np.array_equal(model.predict(SMILES, return_std=True)[1], again.predict(SMILES, return_std=True)[1])
+    rings = MagClassifier.load(folder / "graphs")
+    assert rings.classes_.tolist() == ["chain", "ring"]
+    assert set(rings.predict([nx.cycle_graph(9), nx.path_graph(9)])) <= {"chain", "ring"}
+    with pytest.raises(InputError, match="holds a model for regression, not one for MagClassifier"):
+        MagClassifier.load(folder / "numbers")
+
+
+def test_labels_keep_their_types_and_damage_is_noticed(tmp_path):
+    y = np.array([3, 7, 3, 7] * 9)
+    model = MagClassifier(steps=1).fit(SMILES, y)
+    model.save(tmp_path)
+    assert MagClassifier.load(tmp_path).predict(SMILES[:3]).dtype == y.dtype
+    text = (tmp_path / "estimator.json").read_text()
+    for wrong in (
+        text[:40],
+        text.replace('"seed"', '"sead"'),
+        text.replace("7", "8"),
+        text.replace('"steps"', '"stops"'),
+    ):
+        (tmp_path / "estimator.json").write_text(wrong)
+        with pytest.raises(InputError, match=r"damaged|are not those of its model"):
+            MagClassifier.load(tmp_path)
+
+
+def test_a_fitted_model_answers_for_what_python_has(folder):
+    fitted = FittedModel.load(str(folder / "numbers"))
+    expected = MagRegressor.load(folder / "numbers").predict(["CCO", "CCCN"])
+    said = fitted.predict(["CCO", "CCCN"], seed=3)
+    assert said.shape == (2, 1) and np.allclose(said[:, 0].double(), expected)
+    molecules = [Chem.MolFromSmiles(text) for text in ("CCO", "CCCN")]
+    assert torch.equal(fitted.predict(molecules, seed=3), said)
+    assert fitted.answer(["OCC"], seed=3).similarity == pytest.approx([1.0])
+    with pytest.raises(InputError, match=r"give a list of molecules or graphs, such as \['CCO'\]"):
+        fitted.predict("CCO")
+    with pytest.raises(InputError, match="not a SMILES string"):
+        fitted.predict(["C("])
+    graphs = FittedModel.load(folder / "graphs")
+    ring = nx.to_graph6_bytes(nx.cycle_graph(6), header=False).decode().strip()
+    assert torch.equal(graphs.predict([ring]), graphs.predict([nx.cycle_graph(6)]))
+
+
+def test_predict_reads_files_of_graphs(folder, call_command, tmp_path):
+    maggnn = partial(call_command, "maggnn", cwd=tmp_path)
+    lines = [nx.to_graph6_bytes(graph, header=False).decode() for graph in (nx.cycle_graph(8), nx.path_graph(8))]
+    (tmp_path / "new.g6").write_text("".join(lines))
+    for name in ("out.csv", "out.parquet"):
+        told = maggnn("predict", folder / "graphs", "new.g6", "-o", name, "--device", "cpu").output()
+        assert "2 rows, 0 without a prediction" in told
+    with (tmp_path / "out.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["graph", "predicted_y", "p_chain", "p_ring", "reason"]
+    expected = FittedModel.load(folder / "graphs").predict([nx.cycle_graph(8), nx.path_graph(8)])
+    assert np.allclose([float(row["p_ring"]) for row in rows], expected[:, 1], atol=1e-6)
+    ended = maggnn("predict", folder / "graphs", "new.g6", "-o", "out.csv")
+    assert ended.code == 2 and "--overwrite" in ended.err
+    ended = maggnn("predict", folder / "graphs", "new.g6", "-o", "more.csv", "--device", "tpu")
+    assert ended.code == 2 and "must be auto, cpu or cuda" in ended.err
+
+
+def test_a_fit_goes_on_from_an_earlier_model(folder, call_command, tmp_path):
+    maggnn = partial(call_command, "maggnn", cwd=folder)
+    fit = ("fit", "t.csv", "--target", "y", "--steps", "1", "--ensemble", "1", "--workers", "1", "--json")
+    told = maggnn(*fit, "--from", "numbers", "-o", tmp_path / "more").output()
+    assert json.loads(told.splitlines()[-1])["task"] == "regression"
+    before, after, fresh = (
+        FittedModel.load(path) for path in (folder / "numbers", tmp_path / "more", folder / "numbers")
+    )
+    name = "predictor.encoder.layers.0.first.weight"
+    moved = (after.model.state_dict()[name] - before.model.state_dict()[name]).abs().max()
+    assert 0 < moved < 0.02 and fresh.config.encoder == after.config.encoder
+    card = (tmp_path / "more" / "README.md").read_text()
+    assert "began with the weights of numbers; beware: it may have learned from" in card
+    ended = maggnn(*fit, "--from", "graphs", "-o", tmp_path / "none")
+    assert ended.code == 2 and "was not fitted to molecules" in ended.err
+
+
+def test_weights_that_fit_are_taken_over():
+    first, second = MagGNN(2), MagGNN(3)
+    head = {
+        name: value.clone()
+        for name, value in second.state_dict().items()
+        if ".second." in name and "layers" not in name
+    }
+    agent = {name: value.clone() for name, value in second.state_dict().items() if name.startswith("q_network")}
+    assert begin_from(second, first.state_dict()) > 10
+    same = "predictor.encoder.layers.0.first.weight"
+    assert torch.equal(first.state_dict()[same], second.state_dict()[same])
+    assert all(torch.equal(second.state_dict()[name], value) for name, value in {**head, **agent}.items())
+    with pytest.raises(InputError, match="no weights of the same shape"):
+        begin_from(second, {})

@@ -85,12 +85,16 @@ class MagGNN(nn.Module):
 
     Args:
         num_outputs: classes or regression targets.
-        node_features, edge_features: what `x` and `edge_attr` hold (`FeatureSpec.of(tensor)` reads it off).
+        node_features: what `x` holds (`FeatureSpec.of(tensor)` reads it off).
+        edge_features: what `edge_attr` holds.
+        encoder: settings of both encoders, g_p and g_rl.
+        predictor: settings of the readout.
+        agent: m, k and t, and how moves are made.
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
-        g_p: what the predictor reads in place of an MPNN over marked copies: a rival method (`named_encoders`).
+        g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
         without_edges: allow `edge_features` that `encoder.conv` does not read, for a control that leaves them out.
 
     Features that nothing reads are refused: `edge_features` here, `x` and `edge_attr` in `forward`. What a `g_p` reads
@@ -154,8 +158,12 @@ class MagGNN(nn.Module):
         """The model that a config describes, with fresh weights: the only place that assembles one from settings.
 
         Args:
+            config: all settings.
             data: what the model must know of its data.
             travelling: the shape of an agent from other data (PRE), if any.
+
+        Returns:
+            The model.
         """
         return cls(
             num_outputs=data.num_outputs,
@@ -185,10 +193,16 @@ class MagGNN(nn.Module):
         generator: torch.Generator | None = None,
         ties: Ties | None = None,
     ) -> Tensor:
-        """Search from `tuples` [B, m, k] (`starts` if not given) and answer in the targets' units, [rows, out].
+        """Search for informative marks and answer, in the targets' own units.
 
         Args:
-            ties: which of equally promising moves is made; by default as the property `ties` says.
+            graphs: a PyG `Batch` or `Data`, or a `GraphBatch`.
+            tuples: where the search starts, [B, m, k]; `starts` if not given.
+            generator: draws the start and breaks ties.
+            ties: which of moves with equal Q-values is made; by default as the property `ties` says.
+
+        Returns:
+            One row for each graph, or for each node of a node-level model: [rows, num_outputs].
         """
         if not isinstance(graphs, GraphBatch):
             from maggnn.graphs.conversions import batch_from_pyg  # who only reads our own batches does not need it
@@ -231,8 +245,16 @@ class MagGNN(nn.Module):
         """The t + 1 states of a search; epsilon = 1 walks at random.
 
         Args:
+            graphs: the batch.
+            tuples: where the search starts, [B, m, k]; `starts` if not given.
+            num_moves: t, if not the model's own.
+            epsilon: share of graphs that move at random in a step.
+            generator: draws the start, random moves and ties.
             answers: gathers the answer of each state that Q looks at; for networks that share their encoder.
-            ties: which of equally promising moves is made; by default as the property `ties` says.
+            ties: which of moves with equal Q-values is made; by default as the property `ties` says.
+
+        Returns:
+            The states, the start first.
         """
         if tuples is None:
             tuples = self.starts(graphs, generator)
@@ -248,7 +270,16 @@ class MagGNN(nn.Module):
         return "random" if self.agent.start == "random" else "first"
 
     def starts(self, graphs: GraphBatch, generator: torch.Generator | None = None, count: int = 1) -> Tensor:
-        """`count` sets U for each graph before their first move, side by side: [B, count * m, k]."""
+        """The tuples before the first move.
+
+        Args:
+            graphs: the batch.
+            generator: draws them, where they are random.
+            count: sets U for each graph.
+
+        Returns:
+            The sets side by side, [B, count * m, k].
+        """
         m, k = self.agent.num_tuples, self.agent.tuple_order
         if self.agent.start != "random" and k:
             return STARTS[self.agent.start](graphs, m, k).repeat(1, count, 1)

@@ -55,7 +55,17 @@ def baseline_type(name: str) -> type[AnyEncoder]:
 def make_encoder(
     rival: RivalConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
 ) -> AnyEncoder | None:
-    """The baseline that a config names, with fresh weights; None where it names none."""
+    """The baseline that a config names, with fresh weights.
+
+    Args:
+        rival: which baseline, and its settings.
+        encoder: depth, width and norm.
+        node_features: what `x` holds.
+        edge_features: what `edge_attr` holds.
+
+    Returns:
+        The encoder, or None where the config names no baseline.
+    """
     if not rival.name:
         return None
     return baseline_type(rival.name)(rival, encoder, node_features, edge_features)  # pyright: ignore[reportCallIssue]

@@ -154,10 +154,12 @@ class Plan:
 
     Attributes:
         levels: order 0, 1, ... as far as it had to be tried.
-        duplicates: graphs known to be isomorphic to another one of the set: no marks tell these apart.
-        undecided: graphs that a larger order than was tried might tell from one of another label.
-        num_tuples, tuple_order, num_moves: the suggestion, m, k and t.
-        telling_share: p, the mean share of telling tuples; None where k = 0.
+        duplicates: graphs known to be isomorphic to another one of the set, which no marks distinguish.
+        undecided: graphs that a larger order than was tried might distinguish from one of another label.
+        num_tuples: the suggested m.
+        tuple_order: the suggested k.
+        num_moves: the suggested t.
+        telling_share: p, the mean share of informative tuples; None where k = 0.
         copies: marked copies that are read to answer for a graph, m (t + 1).
         all_copies: how many full enumeration reads, the mean of |V|^k.
         reason: why, in words.
@@ -176,7 +178,15 @@ class Plan:
 
 
 def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
-    """Suggest m, k and t by the rule of this module; `found` are the `partitions` of the graphs."""
+    """Suggest m, k and t by the rule of this module.
+
+    Args:
+        graphs: the graphs of a data set.
+        found: their `partitions`.
+
+    Returns:
+        The suggestion with its reasons.
+    """
     levels = tuple(_level(order, classes, found.kinds) for order, classes in enumerate(found.classes))
     order = next(level.order for level in levels if level.confused == levels[-1].confused)
     share = None if order == 0 else telling_share(graphs, found, order)

@@ -116,11 +116,16 @@ class Comparison:
 def separating_order(first: PackedGraphs, second: PackedGraphs, max_order: int = 2, shares: bool = False) -> Comparison:
     """Compare two graphs through tuples of order 0, 1, ... until they differ, are known to be one, or `max_order`.
 
-    What k marks tell apart k + 1 do too, since several marks may lie on one node: stopping early misses nothing.
+    What k marks distinguish k + 1 do too, since several marks may lie on one node: stopping early misses nothing.
 
     Args:
-        first, second: one graph each.
-        shares: work out the share of telling tuples as well, which needs every copy.
+        first: one graph.
+        second: the other graph.
+        max_order: the most marks that are tried.
+        shares: compute the share of informative tuples as well, which needs every copy.
+
+    Returns:
+        The smallest order at which they differ, with a tuple that shows it.
     """
     comparison = compare(first, second, 0, shares)
     for order in range(1, max_order + 1):

@@ -170,13 +170,13 @@ class _MagEstimator(BaseEstimator):
 
 
 class MagClassifier(ClassifierMixin, _MagEstimator):
-    """A classifier of graphs that moves a few marks to where they tell graphs apart.
+    """A classifier of graphs whose agent moves a few node marks to informative places.
 
     X is a sequence of SMILES strings, graph6 strings (`inputs="graph6"`), NetworkX graphs or PyG `Data`, or a whole
-    set: `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
+    set: `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are ignored.
 
-    An element or bond that training never saw is taken for the commonest one, with an `UnseenWarning`. Marks start at
-    a graph's most central nodes, so its answer does not depend on what else X holds.
+    An element or bond that does not occur in training is replaced by the most frequent one, with an `UnseenWarning`.
+    Marks start at a graph's most central nodes, so its prediction does not depend on the other items of X.
 
     Args:
         steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
@@ -184,10 +184,11 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
         features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
-        num_tuples, num_moves: marked copies of a graph, and moves of their marks; None leaves them to `own_config`.
-        ensemble: folds; each has a network that learns from the other folds, and of SMILES also gradient boosting and
-            a random forest, which are blended by how well they answer out of fold. 1, the default, is one network: it
-            takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+        num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
+        num_moves: t, moves of the marks; None leaves it to `own_config`.
+        ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
+            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
+            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
         verbose: show progress.
 
     Attributes:
@@ -213,28 +214,63 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
     classes_: np.ndarray
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on graphs X and one label a graph, of any kind that can be sorted."""
+        """Train on graphs and their labels.
+
+        Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
+            y: one label for each graph, of any kind that can be sorted, [n].
+
+        Returns:
+            The estimator itself.
+        """
         classes, numbers = _labels(y, type(self).__name__)
         self._fit(X, numbers, "classification", tuple(map(str, classes)))
         self.classes_ = classes
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest label of each graph, [n]."""
+        """The most probable label of each graph.
+
+        Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
+
+        Returns:
+            Labels, [n].
+        """
         likeliest = self.predict_proba(X).argmax(axis=1)
         return self.classes_[likeliest]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels in the order of `classes_`, [n, classes]."""
+        """Probabilities of the labels.
+
+        Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
+
+        Returns:
+            Probabilities in the order of `classes_`, [n, classes].
+        """
         answers = self._answers(X)
         return answers / answers.sum(axis=1, keepdims=True)  # float32 adds up to 1 but for its rounding
 
 
 class MagRegressor(RegressorMixin, _MagEstimator):
-    """Predicts one or several numbers of a graph; X, parameters and attributes are those of `MagClassifier`.
+    """Predicts one or several numbers of a graph; X and attributes are those of `MagClassifier`.
 
     `score` is R², as everywhere in scikit-learn; the weights that are kept have the smallest mean absolute error on
-    the validation part.
+    the validation split.
+
+    Args:
+        steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
+        random_state: seeds the weights, the split and the marks.
+        validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
+        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
+        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
+        num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
+        num_moves: t, moves of the marks; None leaves it to `own_config`.
+        ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
+            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
+            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+        verbose: show progress.
 
     Example:
         >>> from maggnn import MagRegressor
@@ -250,24 +286,44 @@ class MagRegressor(RegressorMixin, _MagEstimator):
     one_dimensional_: bool
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on graphs X and numbers y, [n] or [n, targets]."""
+        """Train on graphs and their targets.
+
+        Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
+            y: numbers, [n] or [n, targets].
+
+        Returns:
+            The estimator itself.
+        """
         numbers = _numbers(y, type(self).__name__)
         self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression")
         self.one_dimensional_ = numbers.ndim == 1
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Numbers of each graph, in the shape that y had: [n] or [n, targets].
+        """Predicted numbers of each graph.
 
         Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
             return_std: also return the standard deviation of each number, in the same shape.
+
+        Returns:
+            Numbers in the shape that y had, [n] or [n, targets]; with `return_std` a pair of such arrays.
         """
         answer = self._answer(X)
         values = self._shaped(answer.values.double().numpy())
         return (values, self._shaped(_known_errors(answer).std)) if return_std else values
 
     def predict_interval(self, X: Any, coverage: float = COVERAGE) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper limits between which a share `coverage` of the true numbers lies, in the shape that y had."""
+        """Prediction intervals.
+
+        Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
+            coverage: share of the true numbers that lie inside, from 0.5 to 0.99.
+
+        Returns:
+            Lower and upper limits, each in the shape that y had.
+        """
         check_coverage(coverage)
         low, high = _known_errors(self._answer(X)).interval(coverage)
         return self._shaped(low), self._shaped(high)

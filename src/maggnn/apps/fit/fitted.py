@@ -147,6 +147,8 @@ class FittedModel:
 
     Attributes:
         model: the network; of an ensemble the first.
+        config: the settings it was trained with.
+        facts: task, columns, classes, test scores and weights of the parts.
         others: the other networks.
         trees: of the parts that are no networks, by name.
         known: packed fingerprints of the molecules of training, [K, bytes].
@@ -167,15 +169,20 @@ class FittedModel:
         done: Callable[[int], None] | None = None,
         molecules: Described | None = None,
     ) -> Tensor:
-        """Probabilities of the classes, or values in the targets' own units: [G, outputs].
+        """Predict for packed graphs.
 
-        A category that training never saw has no weights; it is taken for the commonest one, with a warning. A graph
-        has one answer, however its nodes are numbered and however a molecule was written.
+        A category that does not occur in training has no weights; it is replaced by the most frequent one, with a
+        warning. A graph has one answer, however its nodes are numbered and however a molecule was written.
 
         Args:
+            packed: the graphs.
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
+            memory_mb: memory that a chunk of graphs may take.
             done: is told after each chunk how many graphs have been answered so far.
             molecules: the same graphs by descriptors (`descriptors.described`), where a part of the model reads them.
+
+        Returns:
+            Probabilities of the classes, or values in the targets' own units: [G, outputs].
         """
         return self.answer(packed, molecules, seed, memory_mb, done).values
 
@@ -187,7 +194,18 @@ class FittedModel:
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
     ) -> Answer:
-        """What `predict` returns, and how sure that is."""
+        """Predict with uncertainty.
+
+        Args:
+            packed: the graphs.
+            molecules: the same graphs by descriptors, where a part of the model reads them.
+            seed: of the starting tuples.
+            memory_mb: memory that a chunk of graphs may take.
+            done: is told after each chunk how many graphs have been answered so far.
+
+        Returns:
+            What `predict` returns, with its uncertainty.
+        """
         used = [name for name, weight in self.facts.blend.weights.items() if weight]
         return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
 
@@ -305,7 +323,11 @@ class FittedModel:
         return replace(packed, x=x, edge_attr=edge_attr)
 
     def save(self, folder: Path) -> None:
-        """Write the folder's files, each under another name first: what is there stays whole. The facts come last."""
+        """Write the model's folder: whole files, the facts last, so that an interruption leaves no mixture.
+
+        Args:
+            folder: where they go.
+        """
         save_model(folder / MODEL, self.model, self.config)  # makes the folder
         written = []
         for number, model in enumerate(self.others, start=2):
@@ -325,7 +347,17 @@ class FittedModel:
 
     @classmethod
     def load(cls, folder: Path) -> FittedModel:
-        """The model of a folder that `save` wrote; a folder that somebody changed is an `InputError`."""
+        """Read a folder that `save` or `maggnn fit` wrote.
+
+        Args:
+            folder: the model's folder.
+
+        Returns:
+            The model.
+
+        Raises:
+            InputError: a file is missing, damaged or does not fit the others.
+        """
         if not folder.is_dir():
             raise InputError(f"{folder}: no such model folder; `maggnn fit` makes one")
         model, config = load_model(folder / MODEL)

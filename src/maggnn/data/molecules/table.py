@@ -73,7 +73,8 @@ def read_table(
 
     Args:
         path: the table.
-        smiles_column, target_columns: names from its header.
+        smiles_column: the name of the column of SMILES.
+        target_columns: the names of the columns to predict.
         features: "mol", "ogb", "zinc" or "qm9".
         split_column: says train, val (or valid) or test; without it the split is random, 80/10/10.
         seed: of the random split.
@@ -81,6 +82,9 @@ def read_table(
         on_row: told the number of rows dealt with.
         task: "auto", "classification" or "regression" (see `target_kind`), or what the targets are known to be.
         deal: instead of a random split.
+
+    Returns:
+        The packed molecules with their targets and split, and the rows that were left out.
     """
     table = open_table(path)
     columns = _columns(table, smiles_column, target_columns, split_column)

@@ -4,7 +4,7 @@
 stays visible. Of rows that measure the same thing (see `LedgerRow.key`) the newest counts. Two programs may
 write at once (the file is locked), and a line cut short by a crash costs that line, not the next one.
 
-Neighbours: the experiments append here; `maggnn_paper.report` renders `docs/results.md` and the README table.
+Neighbours: the experiments append here; `maggnn_paper.report` renders `docs/results/` and the README's table.
 """
 
 import dataclasses
@@ -82,7 +82,7 @@ METHODS = (
     "mag-gnn",
     "mag-gnn-pre",
 )
-"""Who was measured; also the order of the report's rows: the rivals, the two controls, then the agent."""
+"""Who was measured; also the order of the report's rows: the baselines, the two controls, then the agent."""
 
 BENCH_METHODS = ("mpnn", *(f"pyg-{name}+{how}" for name in ("gin", "i2gnn") for how in ("loader", "resident")), "floor")
 """Further methods that only tables whose name begins with `bench_` may use."""
@@ -91,7 +91,7 @@ CEILING_METHODS = ("refinement",)
 """Colour refinement, which learns nothing, in tables `ceilings` and `families` alone."""
 
 PEOPLE_METHODS = ("fingerprint-forest", "descriptor-boosting")
-"""The cheap rivals of a model's card, in table `people` alone."""
+"""The cheap baselines of a model card, in table `people` alone."""
 
 METRICS = (
     "accuracy",

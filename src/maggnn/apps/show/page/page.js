@@ -11,7 +11,7 @@ class Page {
     this.playing = new Playing();
     this.moves = new MovesCurve();
     this.paused = false;
-    this.view = "training";
+    this.view = document.body.dataset.view ?? "training";
     this.reset();
     this.listen();
   }

@@ -23,7 +23,7 @@ from maggnn.apps.show.runs import LOG, Run
 from maggnn.errors import InputError
 from maggnn.training.run import train
 
-MODULES = ("asking.js", "curves.js", "picture.js", "answers.js", "playing.js", "page.js")
+MODULES = ("asking.js", "card.js", "curves.js", "picture.js", "answers.js", "playing.js", "page.js")
 """The scripts of the page, each after those that it imports from."""
 
 PAIR, MOLECULE = "Shrikhande and rook's graph", "Molecules, logP"
@@ -69,7 +69,7 @@ def record_run(run: Run, molecules: Path | None) -> dict[str, Any]:
     if (agent.num_tuples, agent.tuple_order, agent.history) != (1, 2, "zero"):
         raise InputError(f"{run.name}: only a search with one tuple of two marks and no history can be recorded")
     return {
-        "facts": run.facts() | {"stage": "finished"},
+        "facts": run.facts() | {"stage": "finished", "card": False},
         "gallery": gallery.facts() | {"takes_molecules": False},
         "moves": metric_after_moves(gallery) if gallery.dataset is not None else None,
         "lines": new_lines(run.folder / LOG).lines,

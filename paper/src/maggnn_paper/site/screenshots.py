@@ -27,6 +27,7 @@ SHOTS = (
     ("show-graph", WIDE, "light", "pair"),
     ("show-graph-dark", WIDE, "dark", "pair"),
     ("show-molecule", WIDE, "light", "molecules"),
+    ("show-card", WIDE, "light", "molecules"),
     ("show-phone", PHONE, "light", "pair"),
 )
 """Name of the picture, size of the window, colour scheme and run."""
@@ -92,6 +93,9 @@ def chromium(size: tuple[int, int], scheme: str = "light") -> Iterator[Chrome]:
     options.binary_location = browser
     for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--hide-scrollbars"):
         options.add_argument(flag)
+    if size[0] > PHONE[0]:  # without a window Chromium takes every screen for a touch screen
+        kinds = ("primaryHoverType=2", "availableHoverTypes=2", "primaryPointerType=4", "availablePointerTypes=4")
+        options.add_argument(f"--blink-settings={','.join(kinds)}")
     chrome = webdriver.Chrome(options, Service(driver))
     try:
         resize(chrome, size, scheme)
@@ -125,6 +129,11 @@ def _take(address: str, out: Path, name: str, size: tuple[int, int], scheme: str
         Select(chrome.find_element(By.ID, "run")).select_by_value(run)
         if name == "show-training":
             wait.until(lambda found: found.find_elements(By.CSS_SELECTOR, "[data-metric=moves][data-points]"))
+        elif name == "show-card":
+            wait.until(lambda found: found.find_element(By.ID, "view-card").is_displayed())
+            chrome.find_element(By.ID, "view-card").click()
+            wait.until(lambda found: found.find_element(By.ID, "card-text").text)
+            time.sleep(1.0)
         else:
             chrome.find_element(By.ID, "view-graphs").click()
             wait.until(lambda found: found.find_element(By.ID, "position").text.startswith("step 0"))
@@ -132,6 +141,7 @@ def _take(address: str, out: Path, name: str, size: tuple[int, int], scheme: str
                 _from_an_uninformative_start(chrome)
             chrome.find_element(By.ID, "agent").click()
             time.sleep(1.5)
+        chrome.execute_script("scrollTo(0, 0); document.activeElement.blur()")
         path = out / f"{name}.png"
         chrome.save_screenshot(str(path))
         return path

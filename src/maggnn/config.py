@@ -252,7 +252,7 @@ class TrainingConfig:
         experimental=True,
     )
     validate_every: int = option(
-        0, "predictor steps between looks at the validation part; 0: no look, last weights", at_least=0
+        0, "predictor steps between validations; 0: no validation, the last weights are kept", at_least=0
     )
     patience: int = option(
         0, "looks without a new best before training stops; 0: all steps; the best weights are kept", at_least=0

@@ -26,8 +26,13 @@ def listed() -> dict[str, griffe.Object]:
     for page in sorted((DOCS / "api").glob("*.md")):
         for name, options in LISTED.findall(page.read_text(encoding="utf-8")):
             given = (yaml.safe_load(options) or {}).get("options", {})
-            add(found, collection[name], given.get("members"), given.get("filters", []))
+            add(found, real(collection[name]), given.get("members"), given.get("filters", []))
     return found
+
+
+def real(thing: griffe.Object | griffe.Alias) -> griffe.Object:
+    """What a public name stands for: `maggnn.MagGNN` is imported from its module."""
+    return thing.final_target if isinstance(thing, griffe.Alias) else thing
 
 
 def add(found: dict[str, griffe.Object], thing: griffe.Object, members: list[str] | None, hidden: list[str]) -> None:

@@ -82,12 +82,17 @@ class Partitions:
 
 
 def partitions(graphs: PackedGraphs, labels: Tensor | None, max_order: int) -> Partitions:
-    """Split the graphs by order 0, 1, ... up to `max_order`, or until what has different labels is as apart as can be.
+    """Split the graphs by order 0, 1, ... up to `max_order`, or until graphs of different labels are distinguished.
 
-    Only graphs that are still together are looked at with one mark more, and those not where they are isomorphic.
+    Only graphs that are still together are refined with one mark more, and isomorphic ones are not.
 
     Args:
+        graphs: the graphs of a data set.
         labels: [G] or [G, columns]; without them all graphs that are not isomorphic are to be distinguished.
+        max_order: the most marks that are tried.
+
+    Returns:
+        The classes that each order leaves together.
     """
     if not len(graphs):
         raise InputError("no graphs to compare")

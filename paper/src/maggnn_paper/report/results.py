@@ -99,6 +99,9 @@ LISTS = ("ablation", "theorem1")
 WITHOUT_PLOT = (*LISTS, "relabelling", "motivation", "families", "bench_floor", "bench_scaling", "people")
 """Tables of a few lines, or whose columns are as many as their rows."""
 
+MOVES_OF_A_CURVE = 2
+"""Fewer numbers of moves make no curve."""
+
 AGAINST_MOVES = ("moves", "theorem2", "demo")
 """Tables with a row for each number of moves."""
 
@@ -179,6 +182,7 @@ def _plots(table: str, rows: list[LedgerRow]) -> dict[str, str]:
         moving = [row for row in rows if row.t is not None]
         datasets = _datasets(table, moving)
         own = {dataset: [row for row in moving if row.dataset == dataset] for dataset in datasets}
+        own = {dataset: of for dataset, of in own.items() if len({row.t for row in of}) > MOVES_OF_A_CURVE}
         return {f"{table}-{dataset}.svg": line_plot(f"{dataset}, {of[0].metric}", of) for dataset, of in own.items()}
     if table == "passes":
         return {

@@ -69,7 +69,7 @@ export class Playing {
     fillSelect(byId("graph"), titles.map((title, place) => [String(place), title]));
     byId("no-graphs").hidden = titles.length > 0;
     byId("no-graphs").textContent = this.facts.takes_molecules
-      ? "Type a SMILES above to see what the model says of it." : "This model has no graphs to show.";
+      ? "Type a SMILES above to see what the model predicts for it, or start maggnn show with --molecules table.csv to see those of a table." : "This model has no graphs to show.";
     byId("playground").hidden = !titles.length;
   }
 

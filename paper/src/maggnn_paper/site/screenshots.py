@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,6 +84,8 @@ def chromium(size: tuple[int, int], scheme: str = "light") -> Iterator[Chrome]:
     Yields:
         The driver of selenium.
     """
+    if find_spec("selenium") is None:
+        raise InputError("screenshots need selenium, which is not installed: pip install selenium")
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 

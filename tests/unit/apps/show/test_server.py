@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import threading
 
@@ -389,6 +390,7 @@ def test_the_card_of_a_fitted_model(runs, tmp_path):
     assert "no picture" in client.get("/api/card-picture", params={"run": "mine"}).json()["error"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 def test_a_card_that_leads_elsewhere_is_not_shown(runs, tmp_path):
     shutil.copytree(runs / "mine", tmp_path / "runs" / "mine")
     (tmp_path / "secret.txt").write_text("secret")

@@ -17,7 +17,7 @@ ifneq ($(wildcard ../shared/data),)
 export MAGGNN_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test check format clean
+.PHONY: help demo test check format site clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -36,6 +36,9 @@ check: $(VENV)/.installed-dev ## formatting, lint, types
 format: $(VENV)/.installed-dev ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+site: $(VENV)/.installed-dev ## the documentation site, into out/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean: ## remove the environment, caches and runs (never results/)
 	rm -rf $(VENV) build dist runs out .pytest_cache .ruff_cache .hypothesis

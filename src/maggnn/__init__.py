@@ -1,4 +1,4 @@
-"""MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.
+"""MAG-GNN: a graph neural network whose agent moves a few node marks to informative places.
 
 The public names are loaded when they are first used, so that `maggnn --help` does not wait for torch.
 """

@@ -252,7 +252,7 @@ class TrainingConfig:
         experimental=True,
     )
     validate_every: int = option(
-        0, "predictor steps between looks at the validation part; 0: no look, last weights", at_least=0
+        0, "predictor steps between validations; 0: no validation, the last weights are kept", at_least=0
     )
     patience: int = option(
         0, "looks without a new best before training stops; 0: all steps; the best weights are kept", at_least=0
@@ -285,7 +285,14 @@ class Config:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
     def with_settings(self, settings: Sequence[str]) -> Config:
-        """A copy with `--set section.key=value` settings applied."""
+        """A copy with settings of the command line applied.
+
+        Args:
+            settings: each as "section.key=value".
+
+        Returns:
+            The checked copy.
+        """
         values = to_dict(self)
         for setting in settings:
             path, separator, text = setting.partition("=")
@@ -296,7 +303,14 @@ class Config:
         return from_dict(values, origin="--set")
 
     def replaced(self, **sections: Mapping[str, Any]) -> Config:
-        """A copy with fields of sections replaced, checked like a file: `config.replaced(data={"fold": 3})`."""
+        """A copy with fields of sections replaced, checked like a file.
+
+        Args:
+            **sections: the changed fields of a section, as in `config.replaced(data={"fold": 3})`.
+
+        Returns:
+            The checked copy.
+        """
         values = to_dict(self)
         for section, changes in sections.items():
             values.setdefault(section, {}).update(changes)
@@ -304,7 +318,14 @@ class Config:
 
 
 def load(source: Path | str) -> Config:
-    """Read a TOML file, or the packaged config of that name: `load("sr25")`."""
+    """Read a TOML file, or a config that comes with the package.
+
+    Args:
+        source: the path of a TOML file, or a name such as "sr25".
+
+    Returns:
+        The checked settings.
+    """
     path = Path(source)
     if path.suffix != ".toml" and not path.exists():
         path = _packaged(str(source))

@@ -71,7 +71,7 @@ def test_two_edge_lists_with_a_picture(maggnn):
 def test_what_two_marks_tell_and_one_cannot(maggnn):
     code, out, _ = maggnn("shrikhande_rook", "-o", "pair.png")
     assert code == 0 and (maggnn.folder / "pair.png").stat().st_size > 10_000
-    assert "order 1: no tuples of 1 mark can tell them apart (equal multisets of 16 marked copies)" in out
+    assert "order 1: no tuples of 1 mark can distinguish them (equal multisets of 16 marked copies)" in out
     assert "order 2: they differ; marks on nodes (0, 1) of the first graph" in out and "75.0%" in out
     _, out, _ = maggnn("shrikhande_rook", "--order", "1")
     assert out.splitlines()[-1] == "not told apart by up to 1 mark; a larger --order may"

@@ -1,9 +1,10 @@
-"""The tutorials run as printed: every block in order, in one namespace a file, in an empty folder.
+"""Code on the pages runs as printed: every block in order, in one namespace for each page, in an empty folder.
 
     ```python   is executed
     ```bash     its lines that begin with `maggnn ` are commands
     ```toml     is written to the file that its first line names, as in `# rings.toml`
     ```text     is what the block above it prints; ... stands for anything
+    ```console  is only shown: commands for files that a reader has
 
 A comment `<!-- check: ... -->` holds what the prose claims of numbers that differ a little from machine to machine.
 """
@@ -22,8 +23,14 @@ import pytest
 from maggnn.apps import cli
 from maggnn.data.registry import DATASETS
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "tutorials"
-TUTORIALS = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TUTORIALS = sorted(path for path in (DOCS / "tutorials").glob("*.md") if path.name != "README.md")
+PAGES = [
+    *TUTORIALS,
+    DOCS.parent / "README.md",
+    *sorted(path for path in DOCS.glob("*.md") if "```python\n" in path.read_text(encoding="utf-8")),
+]
+"""All pages with code; drawings of other pages are no output."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|^<!-- check: (.*?) -->$", re.MULTILINE | re.DOTALL)
 MOST_LINES = 130
 
@@ -67,8 +74,8 @@ def matches(expected: str, printed: str) -> bool:
     return re.fullmatch(re.escape(lines).replace(r"\.\.\.", ".*"), found, re.DOTALL) is not None
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorial_runs_as_printed(path, tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_runs_as_printed(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(DATASETS, "rings", None)  # a tutorial adds it: gone after the test
     namespace: dict[str, object] = {"__name__": path.stem}
@@ -79,13 +86,15 @@ def test_a_tutorial_runs_as_printed(path, tmp_path, monkeypatch):
             assert matches(block.text, printed), f"{where}: it printed\n{printed}"
         elif block.kind == "check":
             assert eval(block.text, namespace), f"{where}: {block.text}"
+        elif block.kind == "console":
+            continue
         elif block.kind == "toml":
             write_toml(block)
         else:
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 run_python(path, block, namespace) if block.kind == "python" else run_commands(block)
             printed = out.getvalue()
-    assert time.process_time() - began < 60, "a tutorial is a matter of seconds"
+    assert time.process_time() - began < 60, "a page is a matter of seconds"
 
 
 def test_tutorials_are_short_and_use_known_blocks():

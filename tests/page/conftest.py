@@ -30,12 +30,13 @@ def browser():
 
 @pytest.fixture(scope="session")
 def runs(browser, tmp_path_factory, small_runs) -> Path:
-    """`large`: graphs of 300 nodes; `marks`: two tuples on two strongly regular graphs; `mine`: molecules."""
+    """`large`: graphs of 300 nodes; `marks`: two tuples on a strongly regular pair; `mine` and `narrow`: molecules."""
     folder = tmp_path_factory.mktemp("runs")
     data = small_runs.large_graphs(tmp_path_factory.mktemp("data") / "large.npz")
     small_runs.trained(folder / "large", small_runs.tiny_config(str(data), steps=2))
     small_runs.trained(folder / "marks", small_runs.tiny_config(steps=8, num_tuples=2, actions="in_turn"))
     small_runs.fitted(folder / "mine", small_runs.table(tmp_path_factory.mktemp("table")))
+    shutil.copytree(folder / "mine", folder / "narrow")  # what is typed into a gallery stays there
     return folder
 
 

@@ -5,5 +5,6 @@ datasets/           the data sets that only the tables use
 jobs/               one training and its tests, many of them side by side
 tables/             one file per table or figure
 brec/, bench/       the BREC benchmark; what things cost
-report/             `docs/results.md` and the README's tables from the ledger
+report/             the pages of `docs/results/` and the README's table from the ledger
+site/               the documentation site: descriptions of settings, the recorded player, screenshots
 """

@@ -114,11 +114,38 @@ def get(
 
 @app.command()
 def report() -> None:
-    """Render docs/results.md and the README's tables from results/ledger.jsonl, and docs/api.md from the code."""
+    """Render the pages of docs/results and the README's table from results/ledger.jsonl."""
     from maggnn_paper.report import write_report
 
     changed = write_report(Path.cwd())
     print("\n".join(str(path) for path in changed) if changed else "nothing changed")
+
+
+@app.command()
+def player(
+    out: Annotated[Path, typer.Option("-o", "--out", help="the recorded answers, a .json")] = Path(
+        "docs/player/recorded.json"
+    ),
+    folder: Annotated[Path, typer.Option(help="where the two models go; what is there is not trained again")] = Path(
+        "runs/player"
+    ),
+) -> None:
+    """Train the two models of the site's interactive player and record their answers, in about two minutes."""
+    from maggnn_paper.site.player import record_player, to_json
+
+    out.write_text(to_json(record_player(folder)), encoding="utf-8")
+    print(out)
+
+
+@app.command()
+def screenshots(
+    folder: Annotated[Path, typer.Option(help="the models of `maggnn-paper player`")] = Path("runs/player"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="the folder of the pictures")] = Path("docs/pictures"),
+) -> None:
+    """Take the screenshots of the documentation: the page of `maggnn show` in Chromium, wide and on a phone."""
+    from maggnn_paper.site.screenshots import take_screenshots
+
+    print("\n".join(map(str, take_screenshots(folder, out))))
 
 
 def _print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:

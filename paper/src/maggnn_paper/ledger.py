@@ -4,7 +4,7 @@
 stays visible. Of rows that measure the same thing (see `LedgerRow.key`) the newest counts. Two programs may
 write at once (the file is locked), and a line cut short by a crash costs that line, not the next one.
 
-Neighbours: the experiments append here; `maggnn_paper.report` renders `docs/results.md` and the README table.
+Neighbours: the experiments append here; `maggnn_paper.report` renders `docs/results/` and the README's table.
 """
 
 import dataclasses

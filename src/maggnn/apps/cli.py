@@ -18,9 +18,9 @@ from maggnn.errors import InputError
 
 app = typer.Typer(
     rich_markup_mode=None, pretty_exceptions_enable=False,
-    help="MAG-GNN: a GNN whose agent moves a few marks to where they tell graphs apart.",
+    help="MAG-GNN: a graph neural network whose agent moves node marks to informative places.",
 )  # fmt: skip
-data_app = typer.Typer(help="Data sets: what there is, and whether it is as it should be.")
+data_app = typer.Typer(help="Data sets: list, verify and pack them.")
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
@@ -76,7 +76,7 @@ def train(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model, test it beside random moves, and keep it in a run folder."""
+    """Train a model, test it and its control (random moves), and save it in a run folder."""
     from maggnn import config as configs
     from maggnn.training.run import train as run_training
 
@@ -97,7 +97,7 @@ def evaluate(
     moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test a model on its test split after 0, 1, ..., t moves, beside random moves; or a fitted one on a table."""
+    """Test a model on its test split after 0, 1, ..., t moves, beside random moves; or a fitted model on a table."""
     if table is not None:
         if tests is not None or moves is not None:
             raise InputError("--tests and --moves are for a run folder, not for a table")
@@ -181,7 +181,7 @@ def predict(
     ],
     out: Annotated[
         str,
-        typer.Option("-o", "--out", help="the answers, a .csv or .parquet, with --ray a folder; killed, it resumes"),
+        typer.Option("-o", "--out", help="the predictions, a .csv or .parquet, with --ray a folder; it resumes"),
     ],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
@@ -252,11 +252,11 @@ def tune(
     source: Annotated[
         Path, typer.Argument(help="a table with a header (.csv, .parquet), or a data set's config (TOML)")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; started again, it goes on")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; started again, it resumes")],
     smiles: Annotated[str | None, typer.Option(help="of a table: the column of SMILES", metavar="COL")] = None,
     target: Annotated[list[str], typer.Option(help="of a table: a column to predict", metavar="COL")] = [],  # noqa: B006
     trials: Annotated[int, typer.Option(help="trials in all, earlier runs included", min=1)] = 20,
-    minutes: Annotated[float | None, typer.Option(help="stop at the next look after so many", min=0.01)] = None,
+    minutes: Annotated[float | None, typer.Option(help="stop at the first validation after that", min=0.01)] = None,
     steps: Annotated[int | None, typer.Option(help="of a trial's training, if not as usual", min=1)] = None,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
@@ -265,7 +265,7 @@ def tune(
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Search m, k, t, the width and a few more settings on the validation part; the test part is never looked at."""
+    """Search m, k, t, the width and a few more settings on the validation split; the test split is not used."""
     from maggnn.apps.tune import study as tuning
 
     if source.suffix == ".toml":
@@ -291,7 +291,7 @@ def tune(
 
 @data_app.command("list")
 def data_list(as_json: AsJson = False) -> None:
-    """All data sets, where they come from and how many graphs they have."""
+    """List all data sets with their origin and size."""
     from maggnn.data.registry import all_datasets
 
     entries = {
@@ -310,7 +310,7 @@ def data_list(as_json: AsJson = False) -> None:
 def data_check(
     name: Annotated[str, typer.Argument(help="a name from `maggnn data list`")], as_json: AsJson = False
 ) -> None:
-    """Load a data set and compare it with what is known about it."""
+    """Load a data set and verify the known facts about it."""
     from maggnn.data.registry import check
 
     facts = check(name)
@@ -337,7 +337,7 @@ def data_pack(
     regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a table of molecules of your own into a packed file; rows that cannot be used go to a file beside it."""
+    """Convert a table of molecules into a packed file; rows that cannot be used are listed in a file next to it."""
     from maggnn.apps.fit.packing import pack_table
 
     task = "regression" if regression else task
@@ -362,7 +362,7 @@ def data_get() -> None:
 
 @app.command()
 def agents(as_json: AsJson = False) -> None:
-    """The agents that come with the package, for agent.pretrained: where they learned and how well they do there."""
+    """List the pretrained agents (agent.pretrained): what they were trained on, and their score there."""
     from maggnn.model.pretrained import AGENTS, pretrained_agent
 
     found = [pretrained_agent(name) for name in AGENTS]
@@ -388,7 +388,7 @@ def settings(
         bool, typer.Option("--experimental", help="the settings of single experiments, under [experimental.<section>]")
     ] = False,
 ) -> None:
-    """Every setting of a config file, with its default and meaning."""
+    """List every setting of a config file with its default and meaning."""
     from maggnn.config import describe
 
     print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
@@ -410,7 +410,7 @@ def distinguish(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many marks tell graphs apart, before any training, and which m, k and t that suggests."""
+    """Compute how many marks distinguish graphs, without training, and suggest m, k and t."""
     from maggnn.apps.distinguish import distinguish as compare
 
     result = compare(graphs, others, order, out, agent)
@@ -430,7 +430,7 @@ def show(
     molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
 ) -> None:
-    """Serve a local page: curves of a run while it trains, and graphs whose marks you and the agent move."""
+    """Serve a local page: training curves, model cards, and graphs whose marks you and the agent move."""
     from maggnn.apps.show.server import serve
 
     serve(folder, host, port, molecules, open_page)

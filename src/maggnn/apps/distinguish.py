@@ -1,9 +1,9 @@
-"""`maggnn distinguish`: which order of marks tells graphs apart, by colour refinement, before any training.
+"""`maggnn distinguish`: which order of marks distinguishes graphs, by colour refinement, before any training.
 
-Two graphs get a verdict with a telling tuple and a picture; two files of equally many graphs, and data sets of pairs
-such as BREC, are compared pair by pair; any other set of graphs is split into the classes that k marks tell apart, with
-a suggestion of m, k, t. With an agent, pairs are compared by a proof that needs few tuples (`maggnn.theory.proof`), for
-graphs with too many tuples to try them all.
+Two graphs get a verdict with an informative tuple and a picture; two files of equally many graphs, and data sets of
+pairs such as BREC, are compared pair by pair; any other set of graphs is split into the classes that k marks
+distinguish, with a suggestion of m, k, t. With an agent, pairs are compared by a proof that needs few tuples
+(`maggnn.theory.proof`), for graphs with too many tuples to try them all.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def distinguish(source: str, other: str | None, order: int, picture: Path | None
     """Compare the graphs of a file or data set (and those of another) through tuples of up to `order` marks.
 
     Args:
-        picture: where to draw two graphs with the marks that tell them apart.
+        picture: where to draw two graphs with the marks that distinguish them.
         agent: who proposes the tuples of a proof, as in `maggnn.theory.proposals.proposer`; without it all are tried.
     """
     if agent is not None and picture is not None:
@@ -87,7 +87,7 @@ def _pairs(graphs: PackedGraphs, others: PackedGraphs | None, source: str, in_pa
         _check_features(graphs, others)
         return list(zip(_single(graphs), _single(others), strict=True))
     if len(graphs) == 1:
-        raise InputError(f"{source} has one graph: there is nothing to tell it from")
+        raise InputError(f"{source} has one graph: there is nothing to compare it with")
     if len(graphs) > 2 and not in_pairs:
         return []
     singles = _single(graphs)
@@ -99,7 +99,7 @@ def _single(graphs: PackedGraphs) -> list[PackedGraphs]:
 
 
 def _check_features(graphs: PackedGraphs, others: PackedGraphs) -> None:
-    """Columns that only one of two graphs has would tell them apart for no good reason."""
+    """Columns that only one of two graphs has would distinguish them for no good reason."""
     for name in ("x", "edge_attr"):
         values = getattr(graphs, name), getattr(others, name)
         first, second = (0 if rows is None else rows.flatten(1).shape[1] for rows in values)
@@ -122,20 +122,20 @@ def _distinguish_two(pair: Pair, order: int, picture: Path | None, source: str) 
 
 def _cannot(order: int, num_nodes: int) -> str:
     if order == 0:
-        return "order 0: message passing without marks cannot tell them apart (equal stable colours)"
+        return "order 0: message passing without marks cannot distinguish them (equal stable colours)"
     copies = f"{num_nodes**order} marked copies"
-    return f"order {order}: no tuples of {_marks(order)} can tell them apart (equal multisets of {copies})"
+    return f"order {order}: no tuples of {_marks(order)} can distinguish them (equal multisets of {copies})"
 
 
 def _verdict(found: Comparison) -> str:
     if found.isomorphic:
-        return "they are isomorphic: no number of marks tells them apart"
+        return "they are isomorphic: no number of marks distinguishes them"
     if not found.differ:
         return f"not told apart by up to {_marks(found.order)}; a larger --order may"
     if found.order == 0:
-        return "order 0: they differ; message passing tells them apart without marks"
+        return "order 0: they differ; message passing distinguishes them without marks"
     if found.telling is None:
-        return f"order {found.order}: they differ, but only in how often copies occur: no single tuple tells"
+        return f"order {found.order}: they differ, but only in how often copies occur: no single tuple is informative"
     one, another = ("first", "second") if found.teller == 0 else ("second", "first")
     nodes = ", ".join(map(str, found.telling))
     return (
@@ -167,7 +167,7 @@ def _in_short(found: Comparison) -> str:
         return "isomorphic"
     if not found.differ:
         return "not told apart"
-    return "no single tuple tells" if found.order else "told apart without marks"
+    return "no single tuple is informative" if found.order else "distinguished without marks"
 
 
 # ---- many pairs -----------------------------------------------------------------------------------------
@@ -189,7 +189,8 @@ def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str]) -> 
         rows = [[name, *map(str, counts.values())] for name, counts in counted.items()]
         return Report(facts, [], ["category", *counted[ALL]], rows)
     told = ", ".join(f"{name}: {count}" for name, count in counted[ALL].items())
-    return Report(facts, [told], ["pair", "order", "telling tuple"], [_row(*one) for one in enumerate(found[:SHOWN])])
+    rows = [_row(*one) for one in enumerate(found[:SHOWN])]
+    return Report(facts, [told], ["pair", "order", "informative tuple"], rows)
 
 
 def _row(number: int, found: Comparison) -> list[str]:
@@ -200,7 +201,7 @@ def _row(number: int, found: Comparison) -> list[str]:
 
 
 def _by_category(found: Sequence[Comparison], categories: Sequence[str], order: int) -> dict[str, dict[str, int]]:
-    """For each category, and for all: pairs, how many of them each order tells apart, and how many by one tuple."""
+    """For each category, and for all: pairs, how many of them each order distinguishes, and how many by one tuple."""
     counted: dict[str, dict[str, int]] = {}
     for name in dict.fromkeys([*categories, ALL]):
         here = [one for one, category in zip(found, categories, strict=True) if name in (category, ALL)]
@@ -256,7 +257,7 @@ def _proved(found: Proof, order: int) -> list[str]:
         why = "; the search was stopped, as too many candidates looked alike" if found.exhausted else ""
         return [f"not told apart by up to {_marks(order)}{why}; a larger --order may ({tried})"]
     if found.order == 0:
-        return ["order 0: they differ; message passing tells them apart without marks"]
+        return ["order 0: they differ; message passing distinguishes them without marks"]
     one, another = ("first", "second") if found.teller == 0 else ("second", "first")
     lines = [
         f"order {found.order}: they differ; {_where(found)} of the {one} graph have no counterpart in the {another}"
@@ -302,9 +303,9 @@ def _advice(advice: Plan, groups: list[list[int]]) -> list[str]:
     if len(groups) > SHOWN:
         lines.append(f"... and {len(groups) - SHOWN} more such classes")
     if advice.duplicates:
-        lines.append(f"{advice.duplicates} graphs are isomorphic to another one: no number of marks tells these apart")
+        lines.append(f"{advice.duplicates} graphs are isomorphic to another one: no marks distinguish these")
     if advice.undecided:
-        lines.append(f"{advice.undecided} graphs are not told apart by up to {_marks(advice.levels[-1].order)}")
+        lines.append(f"{advice.undecided} graphs are not distinguished by up to {_marks(advice.levels[-1].order)}")
     m, k, t = advice.num_tuples, advice.tuple_order, advice.num_moves
     lines.append(f"suggestion: m = {m}, k = {k}, t = {t}, as {advice.reason}" if k else advice.reason)
     if k:

@@ -59,7 +59,17 @@ CLOSE = 1e-4
 
 
 def export_model(model: Path, out: Path, kind: str = "torch", overwrite: bool = False) -> dict[str, Any]:
-    """Write the model of a folder (or of a model.safetensors) to `out` and return what there is to say."""
+    """Write a model's whole search as one program.
+
+    Args:
+        model: a folder of `maggnn fit` or `maggnn train`, or a model.safetensors.
+        out: the program, a .pt2 or an .onnx.
+        kind: "torch", "aoti" (compiled) or "onnx".
+        overwrite: whether an existing file may be replaced.
+
+    Returns:
+        Names, shapes and types of the program's inputs and output, and its size in bytes.
+    """
     _check_out(out, kind, overwrite)
     search, description = _search(model)
     description["format"] = kind

@@ -29,11 +29,14 @@ class Dataset:
     """Graphs with their task.
 
     Attributes:
-        num_outputs: width of the predictor's answer: classes, two-class targets, or regression targets.
+        name: what the set is called.
+        graphs: all graphs with their targets.
+        task: classification, multilabel (several two-class targets) or regression.
+        num_outputs: width of the predictor's answer: classes, two-class targets or regression targets.
         class_names: what each class stands for, where that is more than a number.
         protocol: how the set is split, given the set and a random generator.
-        metric: what answers are judged by.
-        target_names: of regression and of several two-class targets, one an output.
+        metric: how predictions are scored.
+        target_names: of regression and of several two-class targets, one for each output.
         max_parameters: how large a model the benchmark allows.
         extra: further arrays. Those called `pair_category` and `category_names` say that graphs 2i and 2i + 1 are a
             pair, and of which category, as in BREC.
@@ -60,11 +63,26 @@ class Dataset:
         return self.graphs.y
 
     def splits(self, seed: int) -> list[Split]:
-        """The splits of this set's protocol; equal seeds give equal splits."""
+        """All splits of this set's protocol.
+
+        Args:
+            seed: of the protocol; equal seeds give equal splits.
+
+        Returns:
+            One split for each fold.
+        """
         return self.protocol(self, torch.Generator().manual_seed(seed))
 
     def split(self, seed: int, fold: int) -> Split:
-        """Split number `fold` of them."""
+        """One split of this set's protocol.
+
+        Args:
+            seed: of the protocol.
+            fold: which of `splits(seed)`.
+
+        Returns:
+            The graphs of training, validation and test.
+        """
         splits = self.splits(seed)
         if fold >= len(splits):
             raise InputError(f"data.fold is {fold}, but {self.name} has {len(splits)} split(s)")

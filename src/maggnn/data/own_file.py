@@ -21,7 +21,14 @@ from maggnn.graphs.checks import short_floats
 
 
 def load_own(path: Path) -> Dataset:
-    """A packed file of one's own with `y`, `train`, `val` and `test`: float targets are numbers, integers classes."""
+    """Read a packed file of your own as a data set.
+
+    Args:
+        path: an .npz file with `y`, `train`, `val` and `test`; float targets are numbers, integers are classes.
+
+    Returns:
+        The data set with its split.
+    """
     graphs, extra = read_packed(path)
     if graphs.y is None:
         raise InputError(f"{path}: has no array y: there is nothing to learn")

@@ -32,7 +32,10 @@ def pack(molecules: Iterable[Molecule], y: np.ndarray | None = None) -> Arrays:
 
     Args:
         molecules: taken one by one and joined in blocks, so a long stream is welcome.
-        y: one target or row of targets a molecule.
+        y: one target or row of targets for each molecule.
+
+    Returns:
+        The arrays of a packed file.
     """
     stream, blocks = iter(molecules), []
     while block := list(islice(stream, BLOCK)):
@@ -64,7 +67,12 @@ def check_name(path: Path) -> None:
 
 
 def save_packed(path: Path, arrays: Arrays) -> None:
-    """Write a packed file, all or nothing."""
+    """Write a packed file, all or nothing.
+
+    Args:
+        path: the .npz file.
+        arrays: sizes, edges, features, targets and split, by name.
+    """
     check_name(path)
     with whole_file(path) as waiting, waiting.open("wb") as file:
         np.savez_compressed(file, **arrays)  # pyright: ignore[reportArgumentType]

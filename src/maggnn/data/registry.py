@@ -38,12 +38,26 @@ PAPER_NAMES = re.compile(
 
 
 def load(name: str) -> Dataset:
-    """The data set called `name`."""
+    """Load a data set.
+
+    Args:
+        name: a name of `maggnn data list`, or the path of a packed .npz file.
+
+    Returns:
+        The data set.
+    """
     return dataset_entry(name).load()
 
 
 def check(name: str) -> list[Fact]:
-    """Load `name` and compare it with what is known about it."""
+    """Load a data set and compare it with what is known about it.
+
+    Args:
+        name: a name of `maggnn data list`.
+
+    Returns:
+        Each fact in words, and whether it holds.
+    """
     entry = dataset_entry(name)
     dataset = entry.load()
     expected = entry.num_graphs or len(dataset.graphs)  # of a file of one's own nothing is known beforehand
@@ -81,7 +95,11 @@ def known_entry(name: str) -> DatasetEntry | None:
 
 
 def all_datasets() -> dict[str, DatasetEntry]:
-    """The table together with the rows of all distributions that are installed."""
+    """The table together with the rows of all distributions that are installed.
+
+    Returns:
+        The rows by name.
+    """
     table = dict(DATASETS)
     for point in _points():
         rows = _rows(point)

@@ -19,7 +19,13 @@ PARTS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Split:
-    """Graph ids, each an ascending LongTensor; `val` is empty where a protocol has no validation part."""
+    """Graph ids of one split, each an ascending LongTensor.
+
+    Attributes:
+        train: graphs of training.
+        val: graphs of validation; empty where a protocol has none.
+        test: graphs of the test.
+    """
 
     train: Tensor
     val: Tensor
@@ -41,6 +47,9 @@ def stratified_folds(
         generator: shuffles the graphs of each class.
         groups: graphs of equal value stay in one fold, [G]; None lets each go its own way.
         with_val: take fold i + 1 out of training as the validation part.
+
+    Returns:
+        One split for each fold.
     """
     y, groups = y.cpu(), torch.arange(len(y)) if groups is None else groups.cpu()
     if len(groups) != len(y):
@@ -58,7 +67,14 @@ def stratified_folds(
 
 
 def all_in_all(num_graphs: int) -> Split:
-    """Train, validate and test on all graphs: can they be told apart at all? SR25's protocol."""
+    """Train, validate and test on all graphs, to see whether they can be distinguished at all: the protocol of SR25.
+
+    Args:
+        num_graphs: how many graphs the set has.
+
+    Returns:
+        The split.
+    """
     ids = torch.arange(num_graphs)
     return Split(ids, ids, ids)
 

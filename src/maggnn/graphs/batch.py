@@ -52,15 +52,23 @@ class GraphBatch:
     A batch may have room for more nodes and edges than its graphs have (`padding`), so that batches share a few
     shapes. Rows of padding come last, belong to no graph, and padded edges join the last row of padding to itself.
 
-    Shapes:
-        num_nodes: [B]; edge_index: [2, E] (source, target), ids of the batch; in_degree, out_degree: [N];
-        by_source: [E], the edges in order of (source, target);
-        x: [N, F] or None; edge_attr: [E, F] or None; y: [B, ...] or [N, ...] or None;
-        structure: [N, S] or None, numbers made from the edges alone (see `maggnn.graphs.structure`);
-        rings: [E] or None, the smallest ring of each edge (see `maggnn.graphs.rings`);
-        roots: [B, r] or None, the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`);
-        pairs: the set's table of distances, or None (see `maggnn.graphs.distances`);
-        finest: [B, m, k] or None, the tuples with the finest colouring (see `maggnn.model.finest`).
+    Attributes:
+        num_nodes: nodes of each graph, [B].
+        edge_index: source and target of each edge as ids of the batch, [2, E].
+        in_degree: edges that end at each node, [N].
+        out_degree: edges that begin at each node, [N].
+        by_source: the edges in order of (source, target), [E].
+        max_num_nodes: size of the largest graph.
+        total_nodes: N.
+        padding: whether there are rows that belong to no graph.
+        x: features of nodes, [N, F] or None.
+        edge_attr: features of edges, [E, F] or None.
+        y: targets, [B, ...] or [N, ...] or None.
+        structure: numbers made from the edges alone (see `maggnn.graphs.structure`), [N, S] or None.
+        rings: the smallest ring of each edge (see `maggnn.graphs.rings`), [E] or None.
+        roots: the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`), [B, r] or None.
+        pairs: the set's table of distances, or None (see `maggnn.graphs.distances`).
+        finest: the tuples with the finest colouring (see `maggnn.model.finest`), [B, m, k] or None.
     """
 
     num_nodes: Tensor
@@ -154,6 +162,14 @@ class GraphBatch:
         return torch.where(is_node, values[row], fill)
 
     def to(self, device: torch.device | str) -> Self:
+        """The same batch on another device.
+
+        Args:
+            device: such as "cuda".
+
+        Returns:
+            A copy.
+        """
         return replace(self, **tensors_on(self, device))
 
     def __repr__(self) -> str:

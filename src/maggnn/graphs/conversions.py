@@ -39,7 +39,14 @@ GRAPH6_HEADER = ">>graph6<<"
 
 
 def from_pyg(data: Data | Batch | Sequence[Data]) -> GraphBatch:
-    """One batch from whatever PyG hands over: a `Batch`, one `Data`, or a list of them."""
+    """One batch from whatever PyG hands over.
+
+    Args:
+        data: a `Batch`, one `Data`, or a list of them.
+
+    Returns:
+        The same graphs as a `GraphBatch`.
+    """
     from torch_geometric.data import Data
 
     if isinstance(data, Data):  # a Batch is a Data too
@@ -55,6 +62,9 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
         batch: nodes grouped by graph, as PyG's collate leaves them. `y` has one row a graph or one a node.
         validate: check sizes, edge ids and features. This waits for the GPU; `False` skips it for batches
             known to be sound.
+
+    Returns:
+        The same graphs as a `GraphBatch`.
 
     Shapes:
         x: [N, F]; edge_index: [2, E]; edge_attr: [E, F]; y: [B, ...] or [N, ...].
@@ -79,7 +89,11 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
     graph).
 
     Args:
+        graphs: the graphs.
         targets: whether `y` is looked at.
+
+    Returns:
+        The packed graphs.
     """
     for index, graph in enumerate(graphs):
         _check_pyg(graph, index)
@@ -100,7 +114,14 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
 
 
 def to_pyg(packed: PackedGraphs) -> list[Data]:
-    """The packed graphs as PyG `Data`, edges in both directions where the set has them so."""
+    """The packed graphs as PyG graphs, edges in both directions where the set has them so.
+
+    Args:
+        packed: the graphs.
+
+    Returns:
+        One `Data` for each graph.
+    """
     from torch_geometric.data import Data
 
     graphs = []
@@ -199,6 +220,9 @@ def pack_networkx(
         graphs: graphs of any kind, node names of any kind.
         y: one target a graph. If None, the graph attribute `y` is taken, else the node attribute `y`.
         targets: whether these attributes are looked at.
+
+    Returns:
+        The packed graphs.
     """
     edges = [_networkx_edges(graph) for graph in graphs]  # per graph: (source, target, attributes)
     node_data = [[values for _, values in graph.nodes(data=True)] for graph in graphs]
@@ -229,7 +253,11 @@ def pack_networkx(
 def to_networkx(packed: PackedGraphs) -> list[nx.Graph]:
     """The packed graphs as NetworkX graphs on nodes 0, 1, ..., with features under `x`, `edge_attr` and `y`.
 
-    Undirected (`nx.Graph`) where both directions are there and agree, else `nx.DiGraph`.
+    Args:
+        packed: the graphs.
+
+    Returns:
+        Undirected graphs (`nx.Graph`) where both directions are there and agree, else `nx.DiGraph`.
     """
     import networkx as nx
 
@@ -317,6 +345,9 @@ def pack_graph6(lines: Iterable[str], y: Tensor | Sequence[Any] | None = None) -
     Args:
         lines: an open file, or a list of strings.
         y: one target a graph, if there are any.
+
+    Returns:
+        The packed graphs.
     """
     graphs = [_parse_graph6(text, number) for number, line in enumerate(lines, 1) if (text := line.strip())]
     if not graphs:
@@ -325,7 +356,14 @@ def pack_graph6(lines: Iterable[str], y: Tensor | Sequence[Any] | None = None) -
 
 
 def to_graph6(packed: PackedGraphs) -> list[str]:
-    """One graph6 line a graph, without header or line end. The format holds edges only: no features, no y."""
+    """The packed graphs in graph6, which holds edges only: no features, no targets.
+
+    Args:
+        packed: the graphs.
+
+    Returns:
+        One line for each graph, without header or line end.
+    """
     import networkx as nx
 
     if not packed.symmetric:

@@ -40,15 +40,22 @@ class PackedGraphs:
     `node_offsets` and `edge_offsets` stay on the CPU: a batch's sizes are then known without waiting
     for the GPU. Graph ids are CPU tensors for the same reason.
 
-    Shapes:
-        node_offsets, edge_offsets: [G + 1]; edge_index: [2, total edges]; in_degree, out_degree: [total nodes];
-        by_source: [total edges], each graph's own edges (counted from 0) in order of (source, target);
-        x: [total nodes, F]; edge_attr: [total edges, F]; y: [G, ...] or [total nodes, ...];
-        structure: [total nodes, S], numbers made from the edges alone (see `maggnn.graphs.structure`);
-        rings: [total edges], the smallest ring of each edge (see `maggnn.graphs.rings`);
-        roots: [G, r], the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`);
-        pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`);
-        finest: [G, m, k], the tuples with the finest colouring (see `maggnn.model.finest`).
+    Attributes:
+        node_offsets: where each graph's nodes begin, [G + 1].
+        edge_offsets: where each graph's edges begin, [G + 1].
+        edge_index: source and target of each edge, [2, total edges].
+        in_degree: edges that end at each node, [total nodes].
+        out_degree: edges that begin at each node, [total nodes].
+        by_source: each graph's own edges (counted from 0) in order of (source, target), [total edges].
+        x: features of nodes, [total nodes, F].
+        edge_attr: features of edges, [total edges, F].
+        y: targets, [G, ...] or [total nodes, ...].
+        structure: numbers made from the edges alone (see `maggnn.graphs.structure`), [total nodes, S].
+        rings: the smallest ring of each edge (see `maggnn.graphs.rings`), [total edges].
+        roots: the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`), [G, r].
+        pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
+        finest: the tuples with the finest colouring (see `maggnn.model.finest`), [G, m, k].
+        level: whether there is one target for each graph or for each node.
     """
 
     node_offsets: Tensor
@@ -99,10 +106,18 @@ class PackedGraphs:
         """Pack graphs stored back to back, after checking them.
 
         Args:
-            num_nodes, num_edges: sizes of each graph, [G].
+            num_nodes: nodes of each graph, [G].
+            num_edges: edges of each graph, [G].
             edge_index: local ids, [2, total edges].
+            x: features of nodes, [total nodes, F].
+            edge_attr: features of edges, [total edges, F].
+            y: targets, [G, ...] or [total nodes, ...].
+            level: whether `y` has one row for each graph or for each node.
             undirected_once: each undirected edge is stored once and is to be mirrored.
             missing_targets: NaN in y is a value that is missing, not a mistake.
+
+        Returns:
+            The packed graphs.
         """
         for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("edge_index", edge_index)):
             check_whole(name, value)
@@ -293,7 +308,14 @@ class PackedGraphs:
         return offsets_of(self.in_degree)[:-1] - before, offsets_of(self.out_degree)[:-1] - before
 
     def select(self, ids: Tensor) -> PackedGraphs:
-        """The data set of graphs `ids` alone."""
+        """Some graphs of the set.
+
+        Args:
+            ids: which graphs, [B] on the CPU.
+
+        Returns:
+            A set of these graphs alone.
+        """
         batch = self[ids]
         edge_graph = batch.node_graph[batch.edge_index[1]]
         return PackedGraphs(
@@ -315,7 +337,14 @@ class PackedGraphs:
         )
 
     def to(self, device: torch.device | str) -> Self:
-        """The same set with everything but the offsets on `device`."""
+        """The same set with everything but the offsets on another device.
+
+        Args:
+            device: such as "cuda".
+
+        Returns:
+            A copy.
+        """
         moved = tensors_on(self, device)
         moved |= {"node_offsets": self.node_offsets, "edge_offsets": self.edge_offsets}
         return replace(self, **moved)

@@ -99,13 +99,16 @@ class Engine:
         done: Callable[[int], None] | None = None,
         seed: int | None = None,
     ) -> Tensor:
-        """One row for each graph (or node), in order: [rows, num_outputs].
+        """Answer for many graphs, in chunks that fit the memory.
 
         Args:
             graphs: a data set, or batches, each of which is answered as it is.
             ids: which graphs of a set, [B] on the CPU, repeats welcome; all if not given.
             done: is told after each chunk how many graphs have been answered so far.
             seed: start the random starting tuples anew from this seed.
+
+        Returns:
+            One row for each graph (or node), in order: [rows, num_outputs].
         """
         if seed is not None:
             self.generator.manual_seed(seed)

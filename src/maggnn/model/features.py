@@ -38,7 +38,14 @@ class FeatureSpec:
 
     @classmethod
     def of(cls, values: Tensor | None) -> FeatureSpec:
-        """Read the specification off a whole data set's features [rows, F]."""
+        """Read the specification off a whole data set's features.
+
+        Args:
+            values: features of all nodes or edges, [rows, F]; None for no features.
+
+        Returns:
+            The specification of these columns.
+        """
         if values is None or values.numel() == 0:
             return cls()
         if values.ndim != 2:

@@ -59,7 +59,11 @@ class MagGNN(nn.Module):
 
     Args:
         num_outputs: classes or regression targets.
-        node_features, edge_features: what `x` and `edge_attr` hold (`FeatureSpec.of(tensor)` reads it off).
+        node_features: what `x` holds (`FeatureSpec.of(tensor)` reads it off).
+        edge_features: what `edge_attr` holds.
+        encoder: settings of both encoders, g_p and g_rl.
+        predictor: settings of the readout.
+        agent: m, k and t, and how moves are made.
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
@@ -128,8 +132,12 @@ class MagGNN(nn.Module):
         """The model that a config describes, with fresh weights: the only place that assembles one from settings.
 
         Args:
+            config: all settings.
             data: what the model must know of its data.
             travelling: the shape of an agent from other data (PRE), if any.
+
+        Returns:
+            The model.
         """
         return cls(
             num_outputs=data.num_outputs,
@@ -208,7 +216,7 @@ class MagGNN(nn.Module):
         generator: torch.Generator | None = None,
         ties: Ties | None = None,
     ) -> Tensor:
-        """Search for good marks and answer, in the targets' own units.
+        """Search for informative marks and answer, in the targets' own units.
 
         The graphs are one object, `model(batch)`, or tensors, `model(x, edge_index, batch, edge_attr)`.
 
@@ -282,8 +290,16 @@ class MagGNN(nn.Module):
         """The t + 1 states of a search; epsilon = 1 walks at random.
 
         Args:
+            graphs: the batch.
+            tuples: where the search starts, [B, m, k]; `starts` if not given.
+            num_moves: t, if not the model's own.
+            epsilon: share of graphs that move at random in a step.
+            generator: draws the start, random moves and ties.
             answers: gathers the answer of each state that Q looks at; for networks that share their encoder.
-            ties: which of equally promising moves is made; by default as the property `ties` says.
+            ties: which of moves with equal Q-values is made; by default as the property `ties` says.
+
+        Returns:
+            The states, the start first.
         """
         if tuples is None:
             tuples = self.starts(graphs, generator)
@@ -299,7 +315,16 @@ class MagGNN(nn.Module):
         return "random" if self.agent.start == "random" else "first"
 
     def starts(self, graphs: GraphBatch, generator: torch.Generator | None = None, count: int = 1) -> Tensor:
-        """`count` sets U for each graph before their first move, side by side: [B, count * m, k]."""
+        """The tuples before the first move.
+
+        Args:
+            graphs: the batch.
+            generator: draws them, where they are random.
+            count: sets U for each graph.
+
+        Returns:
+            The sets side by side, [B, count * m, k].
+        """
         m, k = self.agent.num_tuples, self.agent.tuple_order
         if self.agent.start != "random" and k:
             return STARTS[self.agent.start](graphs, m, k).repeat(1, count, 1)

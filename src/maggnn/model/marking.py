@@ -33,6 +33,8 @@ class Marking(nn.Module, ABC):
     the frozen encoder works from `forward`.
 
     Args:
+        config: settings of the encoder.
+        tuple_order: k, marks of a tuple.
         width: columns of X(v).
 
     Shapes:
@@ -48,27 +50,67 @@ class Marking(nn.Module, ABC):
         self.tuple_order = tuple_order
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """What the marks add to h^(0).
+
+        Args:
+            graphs: the batch.
+            tuples: the marked nodes, [B, m, k].
+
+        Returns:
+            The mapped marks, [N, m, d].
+        """
         return functional.linear(self.values(graphs, tuples), self.weight, self.bias)
 
     @abstractmethod
     def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """X(v) of each tuple."""
+        """X(v) of each tuple.
+
+        Args:
+            graphs: the batch.
+            tuples: the marked nodes, [B, m, k].
+
+        Returns:
+            The marks, [N, m, width].
+        """
 
     @abstractmethod
     def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """In which of `num_kinds` ways each node of each copy is marked."""
+        """In which of `num_kinds` ways each node of each copy is marked.
+
+        Args:
+            graphs: the batch.
+            tuples: the marked nodes, [B, m, k].
+
+        Returns:
+            Numbers of the ways, [N, m].
+        """
 
     @abstractmethod
     def kind_values(self) -> Tensor:
-        """X(v) of a node that is marked in each of these ways."""
+        """X(v) of a node that is marked in each of these ways.
+
+        Returns:
+            One row for each way, [num_kinds, width].
+        """
 
     def table(self) -> Tensor:
-        """What each kind adds to h^(0), [num_kinds, d], in double precision."""
+        """What each kind adds to h^(0), in double precision.
+
+        Returns:
+            One row for each way, [num_kinds, d].
+        """
         values = self.kind_values().to(self.weight.device).double()
         return functional.linear(values, self.weight.double(), self.bias.double())
 
     def prepared(self, packed: PackedGraphs) -> PackedGraphs:
-        """The set with what this marking reads of its graphs worked out once, for all batches."""
+        """Work out what this marking reads of the graphs once, for all batches.
+
+        Args:
+            packed: the graphs of a set.
+
+        Returns:
+            The same set with these values.
+        """
         return packed
 
 

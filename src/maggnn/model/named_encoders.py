@@ -55,7 +55,17 @@ def baseline_type(name: str) -> type[AnyEncoder]:
 def make_encoder(
     baseline: BaselineConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
 ) -> AnyEncoder | None:
-    """The baseline that a config names, with fresh weights; None where it names none."""
+    """The baseline that a config names, with fresh weights.
+
+    Args:
+        baseline: which baseline, and its settings.
+        encoder: depth, width and norm.
+        node_features: what `x` holds.
+        edge_features: what `edge_attr` holds.
+
+    Returns:
+        The encoder, or None where the config names no baseline.
+    """
     if not baseline.name:
         return None
     return baseline_type(baseline.name)(baseline, encoder, node_features, edge_features)  # pyright: ignore[reportCallIssue]

@@ -36,9 +36,12 @@ class PretrainedAgent:
     """An agent from other data.
 
     Attributes:
-        shape, tuple_order, weights: what builds its Q-network.
+        name: what `agent.pretrained` calls it.
+        shape: depth, width and pooling of its Q-network.
+        tuple_order: k, the marks of the tuples that it moves.
+        weights: of its Q-network.
         config: how it was trained.
-        ledger: the row of the ledger that says how well it does at home.
+        ledger: the row of the ledger with its score on the data that it was trained on.
     """
 
     name: str
@@ -78,7 +81,14 @@ class PretrainedAgent:
 
 
 def pretrained_agent(name: str) -> PretrainedAgent:
-    """The agent called `name`, one of `AGENTS` or the path of a file that `save_agent` wrote."""
+    """Load an agent that was trained on other data.
+
+    Args:
+        name: one of `maggnn agents`, or the path of a file that `save_agent` wrote.
+
+    Returns:
+        The agent.
+    """
     path = _path(name)
     tensors, facts, plan = checkpoint.load_planned(path, lambda facts: _plan(facts, path))
     shape = checkpoint.travelling_agent(facts["agent"])

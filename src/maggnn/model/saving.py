@@ -172,10 +172,16 @@ def save_model(path: Path, model: MagGNN, config: Config) -> None:
 
 
 def load_model(path: Path) -> tuple[MagGNN, Config]:
-    """The trained module, in evaluation mode, and the config it was trained with.
+    """Load a trained model.
 
     A file from a stranger is safe to load: nothing of it is executed, and it takes no more memory than its own size
     allows; what does not fit together is an `InputError`.
+
+    Args:
+        path: a model.safetensors.
+
+    Returns:
+        The module, in evaluation mode, and the config it was trained with.
     """
     tensors, _, plan = load_planned(path, lambda facts: _model_plan(facts, path))
     model = plan.make()

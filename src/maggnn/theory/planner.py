@@ -2,19 +2,19 @@
 
 The rule:
 
-- k is the smallest order that tells apart all that any order tried tells apart of what has different labels. If that
+- k is the smallest order that distinguishes all graphs of different labels that any order tried distinguishes. If that
   is 0, plain message passing sees everything that marks could.
-- A tuple *tells* if its copy occurs in no graph of another label that k - 1 marks confuse its graph with. Let p be the
-  mean share of telling tuples. All of m random tuples miss with probability (1 - p)^m; if some m up to `MOST_RANDOM`
-  brings that below `MISS`, telling tuples are common, random marks do, and t = 0.
+- A tuple is *informative* if its copy occurs in no graph of another label that k - 1 marks confuse its graph with. Let
+  p be the mean share of informative tuples. All of m random tuples miss with probability (1 - p)^m; if some m up to
+  `MOST_RANDOM` brings that below `MISS`, informative tuples are common, random marks suffice, and t = 0.
 - Else the marks have to be moved. A move puts one mark on any node, so t = k moves take a tuple to any other, and one
   tuple is enough.
 
 All of this tries all |V|^k tuples. Where that takes hours, `too_many_tuples` proposes a proof with few of them instead
 (`maggnn.theory.proof`).
 
-It says what is possible, not what will be learned: a network may fail on what refinement tells apart, and where
-graphs are told apart without marks, marks can still make a target easier to learn.
+It says what is possible, not what will be learned: a network may fail on what refinement distinguishes, and where
+graphs are distinguished without marks, marks can still make a target easier to learn.
 
 Shapes: G graphs.
 """
@@ -62,7 +62,7 @@ class Partitions:
     Attributes:
         classes: one class number a graph for each order, [G] each.
         settled: graphs known to be isomorphic to all others of their last class, [G].
-        kinds: what is to be told apart, one number a graph: its label; without labels, equal for graphs known to be
+        kinds: what is to be distinguished, one number a graph: its label; without labels, equal for graphs known to be
             isomorphic, [G].
     """
 
@@ -72,25 +72,30 @@ class Partitions:
 
     @property
     def duplicates(self) -> int:
-        """Graphs known to be isomorphic to another one: no marks tell these apart."""
+        """Graphs known to be isomorphic to another one: no marks distinguish these."""
         return int((_shared(self.classes[-1]) & self.settled).sum())
 
     @property
     def undecided(self) -> int:
-        """Graphs that one mark more might tell from one of another kind."""
+        """Graphs that one mark more might distinguish from one of another kind."""
         return int((_confused(self.classes[-1], self.kinds) & ~self.settled).sum())
 
 
 def partitions(graphs: PackedGraphs, labels: Tensor | None, max_order: int) -> Partitions:
-    """Split the graphs by order 0, 1, ... up to `max_order`, or until what has different labels is as apart as can be.
+    """Split the graphs by order 0, 1, ... up to `max_order`, or until graphs of different labels are distinguished.
 
-    Only graphs that are still together are looked at with one mark more, and those not where they are isomorphic.
+    Only graphs that are still together are refined with one mark more, and isomorphic ones are not.
 
     Args:
-        labels: [G] or [G, columns]; without them every two graphs are to be told apart that are not isomorphic.
+        graphs: the graphs of a data set.
+        labels: [G] or [G, columns]; without them all graphs that are not isomorphic are to be distinguished.
+        max_order: the most marks that are tried.
+
+    Returns:
+        The classes that each order leaves together.
     """
     if not len(graphs):
-        raise InputError("no graphs to tell apart")
+        raise InputError("no graphs to compare")
     if labels is not None and len(labels) != len(graphs):
         raise InputError(f"{len(labels)} labels for {len(graphs)} graphs: give one a graph")
     each = torch.arange(len(graphs))
@@ -133,7 +138,7 @@ def _range_of(kinds: Tensor, groups: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Level:
-    """What k marks tell apart.
+    """What k marks distinguish.
 
     Attributes:
         order: k.
@@ -154,10 +159,12 @@ class Plan:
 
     Attributes:
         levels: order 0, 1, ... as far as it had to be tried.
-        duplicates: graphs known to be isomorphic to another one of the set: no marks tell these apart.
-        undecided: graphs that a larger order than was tried might tell from one of another label.
-        num_tuples, tuple_order, num_moves: the suggestion, m, k and t.
-        telling_share: p, the mean share of telling tuples; None where k = 0.
+        duplicates: graphs known to be isomorphic to another one of the set, which no marks distinguish.
+        undecided: graphs that a larger order than was tried might distinguish from one of another label.
+        num_tuples: the suggested m.
+        tuple_order: the suggested k.
+        num_moves: the suggested t.
+        telling_share: p, the mean share of informative tuples; None where k = 0.
         copies: marked copies that are read to answer for a graph, m (t + 1).
         all_copies: how many full enumeration reads, the mean of |V|^k.
         reason: why, in words.
@@ -176,7 +183,15 @@ class Plan:
 
 
 def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
-    """Suggest m, k and t by the rule of this module; `found` are the `partitions` of the graphs."""
+    """Suggest m, k and t by the rule of this module.
+
+    Args:
+        graphs: the graphs of a data set.
+        found: their `partitions`.
+
+    Returns:
+        The suggestion with its reasons.
+    """
     levels = tuple(_level(order, classes, found.kinds) for order, classes in enumerate(found.classes))
     order = next(level.order for level in levels if level.confused == levels[-1].confused)
     share = None if order == 0 else telling_share(graphs, found, order)
@@ -196,10 +211,10 @@ def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
 
 
 def telling_share(graphs: PackedGraphs, found: Partitions, order: int) -> float:
-    """The mean share of tuples that tell, over graphs that order k tells from what order k - 1 confused them with.
+    """The mean share of informative tuples, over graphs that order k distinguishes and order k - 1 does not.
 
     Where there are very many such graphs, some of each group and some of the groups stand for all of them; in a part
-    of a group a few more tuples tell than in the whole.
+    of a group a few more tuples are informative than in the whole.
     """
     before, after, shares = found.classes[order - 1], found.classes[order], []
     gained = _confused(before, found.kinds) & ~_confused(after, found.kinds)  # [G]
@@ -228,13 +243,14 @@ def _level(order: int, classes: Tensor, kinds: Tensor) -> Level:
 
 
 def _search(share: float, order: int) -> tuple[int, int, str]:
-    """m, t and the reason where marks tell more than no marks do."""
-    tuples = f"{share:.0%} of all tuples of order {order} tell by themselves"
+    """m, t and the reason where marks distinguish more than no marks do."""
+    tuples = f"{share:.0%} of all tuples of order {order} are informative by themselves"
     moves = "one move reaches" if order == 1 else f"{order} moves reach"
     if share == 1.0:
-        return 1, 0, f"every tuple of order {order} tells by itself: any will do"
+        return 1, 0, f"every tuple of order {order} is informative by itself: any will do"
     if share == 0.0:
-        return MOST_RANDOM, 0, f"no tuple of order {order} tells by itself: copies have to be counted, with many tuples"
+        reason = f"no tuple of order {order} is informative by itself: copies have to be counted, with many tuples"
+        return MOST_RANDOM, 0, reason
     needed = math.ceil(math.log(MISS) / math.log1p(-share))
     if needed <= MOST_RANDOM:
         miss = (1 - share) ** needed
@@ -244,7 +260,7 @@ def _search(share: float, order: int) -> tuple[int, int, str]:
 
 def _why_no_marks(levels: tuple[Level, ...], found: Partitions) -> str:
     if levels[-1].confused == 0:
-        return "message passing without marks tells apart all that is to be told apart"
+        return "message passing without marks distinguishes all graphs with different labels"
     if found.undecided == 0:
-        return "message passing without marks tells apart all but isomorphic graphs with different labels"
-    return f"tuples up to order {levels[-1].order} tell no more apart than no marks: try a larger order"
+        return "message passing without marks distinguishes all but isomorphic graphs with different labels"
+    return f"tuples up to order {levels[-1].order} distinguish no more than no marks: try a larger order"

@@ -1,10 +1,10 @@
-"""What marks can tell apart at all: colour refinement (1-WL) of marked copies, before any training.
+"""What marks can distinguish at all: colour refinement (1-WL) of marked copies, before any training.
 
 A message-passing network sees no more of a marked graph than colour refinement does (Xu et al., "How Powerful are
 Graph Neural Networks?", ICLR 2019). Where two graphs have equal multisets of marked copies G(v), v in V^k, every choice
-of tuples of order k in one therefore has its equal in the other, and no predictor can tell from the copies which graph
-they belong to. Where the multisets differ, enough tuples can tell. A tuple whose copy never occurs in the other graph
-*tells* by itself. Features of nodes and edges count; numbers made from the edges
+of tuples of order k in one therefore has its equal in the other, and no predictor can infer from the copies which graph
+they belong to. Where the multisets differ, enough tuples can distinguish them. A tuple whose copy never occurs in the
+other graph is *informative* by itself. Features of nodes and edges count; numbers made from the edges
 (`maggnn.graphs.structure`), which say more than refinement sees, do not.
 
 Copies are refined by `maggnn.model.refined_copies`, with the colours of `maggnn.graphs.colours`.
@@ -29,7 +29,7 @@ from maggnn.model.tuples import tuples_at
 
 
 def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """One number for each marked copy, equal for copies that colour refinement cannot tell apart.
+    """One number for each marked copy, equal for copies that colour refinement cannot distinguish.
 
     Shapes:
         tuples: [B, M, k]; result: [B, M], 64-bit.
@@ -101,7 +101,7 @@ class Comparison:
         telling: the first tuple of one of them whose copy never occurs in the other; None where each copy occurs in
             both, if not equally often.
         teller: the graph, 0 or 1, that `telling` belongs to.
-        share: how many of that graph's tuples tell; None unless asked for.
+        share: share of that graph's tuples that are informative; None unless asked for.
         isomorphic: whether refinement happens to prove that the graphs are one and the same.
     """
 
@@ -116,11 +116,16 @@ class Comparison:
 def separating_order(first: PackedGraphs, second: PackedGraphs, max_order: int = 2, shares: bool = False) -> Comparison:
     """Compare two graphs through tuples of order 0, 1, ... until they differ, are known to be one, or `max_order`.
 
-    What k marks tell apart k + 1 do too, since several marks may lie on one node: stopping early misses nothing.
+    What k marks distinguish k + 1 do too, since several marks may lie on one node: stopping early misses nothing.
 
     Args:
-        first, second: one graph each.
-        shares: work out the share of telling tuples as well, which needs every copy.
+        first: one graph.
+        second: the other graph.
+        max_order: the most marks that are tried.
+        shares: compute the share of informative tuples as well, which needs every copy.
+
+    Returns:
+        The smallest order at which they differ, with a tuple that shows it.
     """
     comparison = compare(first, second, 0, shares)
     for order in range(1, max_order + 1):
@@ -131,11 +136,11 @@ def separating_order(first: PackedGraphs, second: PackedGraphs, max_order: int =
 
 
 def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool = False) -> Comparison:
-    """Compare the multisets of marked copies of two graphs; the first tuple that tells ends it unless `shares`."""
+    """Compare the multisets of marked copies of two graphs; the first informative tuple ends it unless `shares`."""
     if len(first) != 1 or len(second) != 1:
         raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one and one")
     size = int(first.num_nodes)
-    if size != int(second.num_nodes):  # every tuple of either tells
+    if size != int(second.num_nodes):  # every tuple of either is informative
         return Comparison(order, True, (0,) * order, share=1.0 if shares else None)
     theirs, ours, discrete = all_copy_hashes(second, order)[0], [], False  # [n^k]
     known = theirs.sort().values
@@ -160,7 +165,7 @@ def nearest_tuple(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...
     A picture shows it beside `own`: the best imitation there is.
 
     Returns:
-        The tuple, and the last round in which the two copies look alike; -1 where their marks alone tell.
+        The tuple, and the last round in which the two copies look alike; -1 where their marks alone distinguish them.
     """
     best, most = (0,) * len(own), -1
     for tuples in tuple_chunks(int(second.num_nodes), len(own)):

@@ -21,16 +21,28 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Nothing by default. What a method raises ends the run; a checkpoint that was written before stays."""
+    """Does nothing by default. An exception of a method ends the run; a checkpoint that was written before stays."""
 
     def on_step(self, phase: str, step: int, scalars: Mapping[str, Tensor | float]) -> None:
-        """After step number `step` of a phase, counted from 1, with what it logs; tensors are on the device."""
+        """Called after each step of training.
+
+        Args:
+            phase: "predictor" or "agent", under SIMUL and PRE the name of the paradigm.
+            step: number of the step in its phase, counted from 1.
+            scalars: what the step logs; tensors are on the device.
+        """
 
     def on_validation(self, step: int, best_loss: float) -> None:
-        """After a validation: how many steps are done, and the best loss so far.
+        """Called after each validation.
 
-        The loss is the metric with its sign turned where more is better.
+        Args:
+            step: how many steps are done.
+            best_loss: the best loss so far: the metric, with its sign turned where more is better.
         """
 
     def on_end(self, trained: Trained) -> None:
-        """After the last step, with the finished run."""
+        """Called after the last step.
+
+        Args:
+            trained: the finished run.
+        """

@@ -51,6 +51,14 @@ class Evaluation:
     trimmed: Tensor | None = None
 
     def kept(self, keep: str) -> Tensor:
+        """The metric of one keep rule.
+
+        Args:
+            keep: "last" or "confident".
+
+        Returns:
+            The metric of each test after each number of moves, [tests, t + 1].
+        """
         chosen = self.last if keep == "last" else self.confident
         assert chosen is not None, "the confident state needs a classifier"
         return chosen
@@ -70,12 +78,23 @@ def evaluate(
     metric: Metric | None = None,
     starts: int = 1,
 ) -> Evaluation:
-    """Walk `num_moves` from random tuples on each graph of `ids`, `tests` times; epsilon = 1 is random moves.
+    """Test a model after 0, 1, ..., t moves from random tuples.
 
     Args:
-        packed: its targets are in their own units.
+        model: the model.
+        packed: the graphs; their targets are in their own units.
+        ids: the graphs of the test, [B].
+        task: classification or regression.
+        num_moves: t.
+        tests: how often each graph is tested, each time from fresh tuples.
+        epsilon: 0 makes the best moves, 1 random moves.
+        generator: draws tuples and random moves.
+        batch_size: graphs that are answered at once.
         metric: accuracy for classes and MAE for numbers, if not given.
         starts: walks whose answers are averaged in each test.
+
+    Returns:
+        The metric of each test after each number of moves.
     """
     model.eval()
     chunks = ids.repeat(tests * starts).split(batch_size)  # every walk is a fresh draw, so tests can share batches
@@ -146,10 +165,16 @@ def _y(graphs: GraphBatch) -> Tensor:
 
 
 def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict[str, Any]:
-    """Test a saved model on the test split of its own config, beside random moves, as plain values.
+    """Test a saved model on the test split of its own config, beside random moves.
 
-    The result's entry named by `metric` (accuracy, auroc or mae) maps each policy and keep rule to its mean over tests
-    after 0, 1, ..., t moves.
+    Args:
+        path: a model.safetensors.
+        tests: how often each graph is tested.
+        num_moves: t, if not the model's own.
+
+    Returns:
+        Plain values. The entry named by `metric` (accuracy, auroc or mae) maps each policy and keep rule to its mean
+        over tests after 0, 1, ..., t moves.
     """
     model, config = load_model(path)
     device = pick_device(config.runtime.device)

@@ -40,7 +40,13 @@ MOST_SHARE_WAITED = 20.0
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished run."""
+    """A finished run.
+
+    Attributes:
+        model: the trained model, with the best weights where there is a validation split.
+        dataset: what it was trained on.
+        split: graphs of training, validation and test.
+    """
 
     model: MagGNN
     dataset: Dataset
@@ -71,12 +77,16 @@ def train(
     """Train as `config` says.
 
     Args:
+        config: all settings.
         folder: keep checkpoints, logs and the model there, and resume from a checkpoint that is there.
         quiet: show no progress.
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
         dataset: graphs of your own instead of the set that `config.data.name` names.
         callbacks: are told of every step, every validation and the end; what one raises ends the run.
         start: weights of another model that the predictor begins with, as far as they fit (`warm_start`).
+
+    Returns:
+        The trained model with its data set and split.
     """
     device = pick_device(config.runtime.device)
     dataset = registry.load(config.data.name) if dataset is None else dataset

@@ -1,7 +1,7 @@
-"""The report: `docs/results.md` and the README's tables from the ledger, beside the paper's figures, and `docs/api.md`.
+"""The report: the pages of `docs/results/` and the README's table from the ledger, beside the paper's figures.
 
-Nothing here measures or decides: the same ledger and code give the same bytes, so that a test can tell whether the
-committed pages are up to date. The newest row of each key counts (`maggnn_paper.ledger.newest`).
+Nothing here measures or decides: the same ledger gives the same bytes, so that a test can check whether the committed
+pages are current. The newest row of each key counts (`maggnn_paper.ledger.newest`).
 """
 
 from collections.abc import Iterable
@@ -9,56 +9,66 @@ from pathlib import Path
 
 from maggnn_paper import ledger
 from maggnn_paper.ledger import LedgerRow
-from maggnn_paper.report.readme import with_summary
-from maggnn_paper.report.reference import render_reference
-from maggnn_paper.report.results import render
+from maggnn_paper.report.readme import with_table
+from maggnn_paper.report.results import render_pages
 
 LEDGER = Path("results/ledger.jsonl")
-RESULTS = Path("docs/results.md")
+RESULTS = Path("docs/results")
 README = Path("README.md")
-REFERENCE = Path("docs/api.md")
-CODE = Path("src/maggnn")
 
 
 def update_readme(readme_path: Path | str, rows: Iterable[LedgerRow]) -> None:
-    """Replace what stands between the two result marks of a README by `render_summary`.
+    """Replace the text between the two result marks of a README by the table of `rows`.
+
+    Args:
+        readme_path: The file.
+        rows: The ledger, oldest row first.
 
     Raises:
         InputError: The file has no such marks.
     """
     path = Path(readme_path)
-    path.write_text(with_summary(path, rows), encoding="utf-8")
+    path.write_text(with_table(path, rows), encoding="utf-8")
 
 
 def write_report(root: Path | str = ".") -> list[Path]:
-    """Render `docs/results.md` and the README's table from the ledger under a checkout, `docs/api.md` from its code.
+    """Render the pages of `docs/results/` and the README's table from the ledger of a checkout.
 
     Args:
-        root: The checkout. A missing README is left missing, and without the code there is no reference of it.
+        root: The checkout. A missing README is left missing.
 
     Returns:
-        The files that changed.
+        The files that changed; pages of tables that are no longer in the ledger are deleted.
     """
-    changed = []
-    for path, text in _pages(Path(root)).items():
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
+    root = Path(root)
+    changed = stale(root)
+    pages = _pages(root)
+    for path in changed:
+        if path in pages:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-            changed.append(path)
+            path.write_text(pages[path], encoding="utf-8")
+        else:
+            path.unlink()
     return changed
 
 
 def stale(root: Path | str = ".") -> list[Path]:
-    """The pages that `write_report` would change: empty when the committed report is up to date."""
+    """The files that `write_report` would change: empty when the committed report is current.
+
+    Args:
+        root: The checkout.
+
+    Returns:
+        Pages whose text differs, and files of `docs/results/` that no table has.
+    """
     pages = _pages(Path(root))
-    return [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    differing = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    return differing + [path for path in sorted((Path(root) / RESULTS).glob("*.*")) if path not in pages]
 
 
 def _pages(root: Path) -> dict[Path, str]:
     rows = ledger.read(root / LEDGER)
-    pages = {root / RESULTS: render(rows)}
+    pages = {root / RESULTS / name: text for name, text in render_pages(rows).items()}
     if (root / README).exists():
-        pages[root / README] = with_summary(root / README, rows)
-    if (root / CODE).is_dir():
-        pages[root / REFERENCE] = render_reference()
+        pages[root / README] = with_table(root / README, rows)
     return pages

@@ -107,3 +107,24 @@ def markdown(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 def one_line(text: str) -> str:
     """Text that cannot break out of a table's cell."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def moves_grid(rows: Sequence[LedgerRow], notes: Footnotes) -> str:
+    """One line a method and setting, one column a number of moves."""
+    last = max(row.t or 0 for row in rows)
+    lines: dict[Setting, dict[int, LedgerRow]] = {}
+    for row in rows:
+        lines.setdefault(dataclasses.replace(Setting.of(row), t=None), {})[row.t or 0] = row
+    body = []
+    for setting in sorted(lines, key=lambda s: s.order):
+        by_moves = lines[setting]
+        cells = [_moves_cell(by_moves.get(t), notes) for t in range(last + 1)]
+        counts = sorted({(row.runs, row.tests_per_run) for row in by_moves.values()})
+        runs = ", ".join(f"{runs}×{tests}" for runs, tests in counts)
+        body.append([setting.method, setting.text, *cells, runs, setting.hardware or "–"])
+    header = ["method", "setting", *(f"t={t}" for t in range(last + 1)), "runs×tests", "hardware"]
+    return markdown(header, body)
+
+
+def _moves_cell(row: LedgerRow | None, notes: Footnotes) -> str:
+    return "" if row is None else number(row.mean, row.metric) + notes.mark(row.note)

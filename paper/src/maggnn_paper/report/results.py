@@ -1,12 +1,14 @@
-"""The page of results, `docs/results.md`: every table of the ledger beside the paper's figures."""
+"""The pages of results, `docs/results/`: one page and one plot for each table of the ledger, and a first page."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from maggnn_paper import ledger
 from maggnn_paper.ledger import TABLES, LedgerRow
 from maggnn_paper.published import PUBLISHED, Published
-from maggnn_paper.report.cells import Footnotes, Setting, markdown, number, ours, paper, plain
+from maggnn_paper.report.cells import Footnotes, Setting, markdown, moves_grid, number, ours, paper, plain
+from maggnn_paper.report.plots import curve_plot, dot_plot, line_plot
+from maggnn_paper.report.summary import render_summary
 from maggnn_paper.tables.passes import WAYS, way_to_spend
 
 COLUMNS_PER_TABLE = 6
@@ -19,15 +21,15 @@ TITLES = {
     ),
     "moves": (
         "Against the number of moves",
-        "The paper's figure of RL steps: accuracy in percent, of molecules the MAE; t = 0 is the random start.",
+        "The paper's figure of RL steps: accuracy in percent, for molecules the MAE; t = 0 is the random start.",
     ),
     "passes": (
         "At equal cost",
-        "Accuracy in percent against encoder passes over a graph: the agent and what random marks do with as many.",
+        "Accuracy in percent against the number of encoder passes: the agent, and random marks with as many passes.",
     ),
     "theorem1": (
         "Theorem 1: random regular graphs",
-        "Of pairs of random cubic graphs, the share with a node whose marked graph the other lacks, and of such nodes.",
+        "Share of pairs of random cubic graphs that one mark distinguishes, and share of nodes whose mark does.",
     ),
     "theorem2": ("Theorem 2: super graphs", "Accuracy in percent; learned moves against random moves."),
     "demo": (
@@ -35,16 +37,16 @@ TITLES = {
         "Accuracy in percent of `maggnn demo`'s two sets; learned moves against random moves with the same predictors.",
     ),
     "ceilings": (
-        "What marks can tell apart at all",
+        "What marks can distinguish at all",
         "Pairs of BREC whose marked copies differ under colour refinement, exact and without training, and its time.",
     ),
     "families": (
         "One agent on families it has never seen",
-        "After t moves: fineness of the stable colouring / share of finest tuples / share of telling tuples.",
+        "After t moves: fineness of the stable colouring / share of finest tuples / share of informative tuples.",
     ),
     "relabelling": (
-        "Other numbers for the nodes",
-        "The largest difference of answers for a graph and for its relabellings; random marks are the control.",
+        "Invariance to the numbering of nodes",
+        "Largest difference between the outputs for a graph and for its relabellings; random marks are the control.",
     ),
     "motivation": (
         "Motivation: one random marked graph",
@@ -53,19 +55,22 @@ TITLES = {
     "brec_paper": ("BREC, the paper's test", "Pairs distinguished: 950 right of 1,000 random starts."),
     "brec_rpc": ("BREC, the official protocol", "Pairs distinguished by the official test (RPC)."),
     "cycles": ("Cycle counting", "Node MAE on standardised counts; below 0.01 a model is said to count."),
-    "edges": ("Edge-level tasks", "Beyond the paper."),
+    "edges": ("Edge-level tasks", "Beyond the paper: AUROC of predicting hidden links, in percent."),
     "molecules": ("Molecules: ZINC, ZINC-FULL, MOLHIV", "MAE (lower is better) and AUROC in percent."),
     "qm9": ("QM9", "MAE, lower is better; energies in hartree, total U0, U, H, G."),
     "transfer": ("Transfer", "Agent pre-trained on the first dataset, predictor trained on the second."),
     "ablation": (
-        "What was tried on ZINC and other molecules",
-        "On validation parts, on which settings are chosen; one line a variant, of ZINC unless it says otherwise.",
+        "Ablations on ZINC and other molecules",
+        "Validation scores, by which settings are chosen; one line per variant, on ZINC unless it says otherwise.",
     ),
     "bench_inference": ("Inference time", "Milliseconds for the whole test set, and megabytes."),
-    "bench_train": ("Training time", "Milliseconds a step, and megabytes."),
-    "bench_scaling": ("Scaling", "How time and memory grow."),
-    "bench_floor": ("Against the bare matrix products", "Milliseconds; `floor` is the arithmetic alone."),
-    "people": ("For people with their own molecules", "Beyond the paper."),
+    "bench_train": ("Training time", "Milliseconds per step, and megabytes."),
+    "bench_scaling": ("Scaling", "Time and memory against the sizes of the problem."),
+    "bench_floor": ("Compared with the matrix products alone", "Milliseconds; `floor` is the matrix products only."),
+    "people": (
+        "Models for your own molecules",
+        "Beyond the paper: accuracy and time of `maggnn fit` and `maggnn predict`.",
+    ),
     "chemist": (
         "`maggnn fit` on practice tables",
         "Errors in the target's unit; ROC-AUC, PR-AUC and coverage of 90 % intervals in percent; means over splits.",
@@ -73,58 +78,127 @@ TITLES = {
 }
 """Heading and one sentence for each table of the ledger."""
 
+HOW_TO_READ = """\
+A cell is a mean ± standard deviation over runs (runs × tests of each run). *paper* is the published figure of the same
+method and data set, whatever its m, k and t; *published* is a figure from another source. The controls are listed next
+to the agent: *random-marks* never moves its marks (t = 0), *random-moves* moves them as often as the agent, at random
+and under the same keep rule.
+"""
+
 PREAMBLE = """\
 # Results
 
-Every figure of ours comes from `results/ledger.jsonl`, written by the program that measured it; this page is
-rendered from it by `maggnn-paper report`. Do not edit it by hand.
-
-How to read a cell: mean ± standard deviation over runs (runs × tests of each run); *paper* is the published
-figure for the same method and dataset, whatever its m, k and t (*published*: a figure from elsewhere). The
-controls stand beside the agent: *random-marks* never moves (t = 0), *random-moves* moves as often as the
-agent, under the same keep rule.
+Every measured figure is a row of `results/ledger.jsonl`, written by the program that measured it. These pages are
+rendered from the ledger by `maggnn-paper report`; do not edit them by hand. A row also has its cost (parameters,
+seconds of training, megabytes), machine, commit and config. Goals that were missed are on a
+[page of their own](../not_reached.md).
 """
 
 PAPER = "mag-gnn.tex"
 """How the source of the paper's own figures begins; others are only *published*."""
 
+LISTS = ("ablation", "theorem1")
+"""Tables whose rows have no columns in common, one line each and without a plot."""
 
-def render(rows: Iterable[LedgerRow]) -> str:
-    """The whole of `docs/results.md`.
+WITHOUT_PLOT = (*LISTS, "relabelling", "motivation", "families", "bench_floor", "bench_scaling", "people")
+"""Tables of a few lines, or whose columns are as many as their rows."""
+
+MOVES_OF_A_CURVE = 2
+"""Fewer numbers of moves make no curve."""
+
+AGAINST_MOVES = ("moves", "theorem2", "demo")
+"""Tables with a row for each number of moves."""
+
+
+def render_pages(rows: Iterable[LedgerRow]) -> dict[str, str]:
+    """All pages and plots of `docs/results/`.
 
     Args:
         rows: The ledger, oldest row first.
+
+    Returns:
+        Their texts by the name of the file.
     """
-    current = ledger.newest(rows)
-    parts = [PREAMBLE]
-    for table in TABLES:
-        own = [row for row in current if row.table == table]
-        if own:
-            parts.append(_section(table, own))
-    if not current:
-        parts.append("Nothing has been measured yet.\n")
+    whole = list(rows)
+    current = ledger.newest(whole)
+    by_table = {table: [row for row in current if row.table == table] for table in TABLES}
+    measured = {table: own for table, own in by_table.items() if own}
+    pages = {"README.md": _first_page(whole, measured)}
+    for table, own in measured.items():
+        plots = _plots(table, own)
+        pages |= plots
+        pages[f"{table}.md"] = _page(table, own, list(plots))
+    return pages
+
+
+def _first_page(rows: Sequence[LedgerRow], measured: dict[str, list[LedgerRow]]) -> str:
+    if not measured:
+        return f"{PREAMBLE}\nNothing has been measured yet.\n"
+    index = markdown(
+        ["table", "contents", "rows"],
+        [[f"[{TITLES[table][0]}]({table}.md)", TITLES[table][1], str(len(own))] for table, own in measured.items()],
+    )
+    return "\n".join([PREAMBLE, "## All tables\n", index, "## Summary\n", HOW_TO_READ, render_summary(rows)])
+
+
+def _page(table: str, rows: list[LedgerRow], plots: Sequence[str]) -> str:
+    title, sentence = TITLES[table]
+    notes = Footnotes()
+    parts = [f"# {title}\n", f"{sentence} [How to read a cell](README.md#summary).\n"]
+    parts += [f"![{title}]({name})\n" for name in plots]
+    parts += _tables(table, rows, notes)
+    if notes.numbers:
+        parts.append("\n".join(notes.lines()) + "\n")
+    parts.append(
+        f"Cost, machine, commit and config of each row: rows of `results/ledger.jsonl` with `table` = `{table}`.\n"
+    )
     return "\n".join(parts)
 
 
-def _section(table: str, rows: list[LedgerRow]) -> str:
-    title, sentence = TITLES[table]
-    notes = Footnotes()
-    parts = [f"## {title}\n", f"{sentence}\n"]
-    if table in ("ablation", "theorem1"):
-        parts.append(_list(rows))
-    elif table == "passes":
-        parts += [_passes_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
-    elif table == "families":
-        parts.append(_families(rows))
-    elif table == "moves":
-        parts += [_moves_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
-    else:
-        columns = _columns(table, rows)
-        for start in range(0, len(columns), COLUMNS_PER_TABLE):
-            parts.append(_grid(table, rows, columns[start : start + COLUMNS_PER_TABLE], notes))
-    if notes.numbers:
-        parts.append("\n".join(notes.lines()) + "\n")
-    return "\n".join([*parts, _provenance(rows)])
+def _tables(table: str, rows: list[LedgerRow], notes: Footnotes) -> list[str]:
+    if table in LISTS:
+        return [_list(rows)]
+    if table == "passes":
+        return [_passes_part(dataset, rows, notes) for dataset in _datasets(table, rows)]
+    if table == "families":
+        return [_families(rows)]
+    if table in AGAINST_MOVES:
+        return _against_moves(table, rows, notes)
+    columns = _columns(table, rows)
+    groups = [columns[start : start + COLUMNS_PER_TABLE] for start in range(0, len(columns), COLUMNS_PER_TABLE)]
+    return [_grid(table, rows, group, notes) for group in groups]
+
+
+def _against_moves(table: str, rows: list[LedgerRow], notes: Footnotes) -> list[str]:
+    """One part for each data set, and a grid of the rows that do not count moves."""
+    moving = [row for row in rows if row.t is not None]
+    parts = [_moves_part(table, dataset, moving, notes) for dataset in _datasets(table, moving)]
+    others = [row for row in rows if row.t is None]
+    return parts + ([_grid(table, others, _columns(table, others), notes)] if others else [])
+
+
+def _plots(table: str, rows: list[LedgerRow]) -> dict[str, str]:
+    """The plots of a table by the names of their files; none where nothing but failures was measured."""
+    rows = [row for row in rows if row.mean is not None]
+    if table in WITHOUT_PLOT or not rows:
+        return {}
+    if table in AGAINST_MOVES:
+        moving = [row for row in rows if row.t is not None]
+        datasets = _datasets(table, moving)
+        own = {dataset: [row for row in moving if row.dataset == dataset] for dataset in datasets}
+        own = {dataset: of for dataset, of in own.items() if len({row.t for row in of}) > MOVES_OF_A_CURVE}
+        return {f"{table}-{dataset}.svg": line_plot(f"{dataset}, {of[0].metric}", of) for dataset, of in own.items()}
+    if table == "passes":
+        return {
+            f"{table}-{dataset}.svg": curve_plot(f"{dataset}, accuracy", "encoder passes", _ways(dataset, rows))
+            for dataset in _datasets(table, rows)
+        }
+    return {f"{table}.svg": dot_plot(table, rows, _columns(table, rows))}
+
+
+def _ways(dataset: str, rows: list[LedgerRow]) -> dict[str, dict[int, float | None]]:
+    own = [row for row in rows if row.dataset == dataset]
+    return {way: {row.passes or 0: row.mean for row in own if way_to_spend(row) == way} for way in WAYS}
 
 
 def _grid(table: str, rows: list[LedgerRow], columns: list[tuple[str, str]], notes: Footnotes) -> str:
@@ -180,44 +254,11 @@ def _families(rows: list[LedgerRow]) -> str:
     return markdown(header, body)
 
 
-def _moves_part(dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:
-    figure = PUBLISHED.get(("moves", dataset, "mag-gnn", "accuracy"))
+def _moves_part(table: str, dataset: str, rows: list[LedgerRow], notes: Footnotes) -> str:
+    figure = PUBLISHED.get((table, dataset, "mag-gnn", "accuracy"))
     published = f" (the paper's MAG-GNN: {paper(figure)} {figure.note})" if figure else ""
     own = [row for row in rows if row.dataset == dataset]
     return f"**{dataset}**, {own[0].metric}{published}\n\n{moves_grid(own, notes)}"
-
-
-def moves_grid(rows: list[LedgerRow], notes: Footnotes) -> str:
-    """One line a method and setting, one column a number of moves."""
-    last = max([8, *(row.t or 0 for row in rows)])
-    lines: dict[Setting, dict[int, LedgerRow]] = {}
-    for row in rows:
-        lines.setdefault(dataclasses.replace(Setting.of(row), t=None), {})[row.t or 0] = row
-    body = []
-    for setting in sorted(lines, key=lambda s: s.order):
-        by_moves = lines[setting]
-        cells = [_moves_cell(by_moves.get(t), notes) for t in range(last + 1)]
-        counts = sorted({(row.runs, row.tests_per_run) for row in by_moves.values()})
-        runs = ", ".join(f"{runs}×{tests}" for runs, tests in counts)
-        body.append([setting.method, setting.text, *cells, runs, setting.hardware or "–"])
-    header = ["method", "setting", *(f"t={t}" for t in range(last + 1)), "runs×tests", "hardware"]
-    return markdown(header, body)
-
-
-def _moves_cell(row: LedgerRow | None, notes: Footnotes) -> str:
-    return "" if row is None else number(row.mean, row.metric) + notes.mark(row.note)
-
-
-def _provenance(rows: list[LedgerRow]) -> str:
-    """Cost and origin of every row that counts, folded away."""
-    header = ["dataset", "method", "setting", "metric", "params", "train s", "infer ms", "peak MB"]
-    header += ["torch", "commit", "config"]
-    body = []
-    for row in sorted(rows, key=lambda r: (r.dataset, Setting.of(r).order, r.metric)):
-        cost = [plain(value) for value in (row.params, row.train_s, row.infer_ms, row.peak_mb)]
-        origin = [row.torch, row.commit, row.config or ""]
-        body.append([row.dataset, row.method, Setting.of(row).text, row.metric, *cost, *origin])
-    return f"<details><summary>Cost and origin</summary>\n\n{markdown(header, body)}\n</details>\n"
 
 
 def _datasets(table: str, rows: list[LedgerRow]) -> list[str]:

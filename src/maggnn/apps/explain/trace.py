@@ -36,8 +36,8 @@ class Step:
     """One state of a search.
 
     Attributes:
-        tuples: the marked nodes by their local ids, [m][k].
-        q_table: the gain that Q promises for every move from here, [|V|][m][k]; None without an agent (k = 0).
+        tuples: the marked nodes by their local ids, [m, k].
+        q_table: the gain that Q expects of every move from here, [V, m, k]; None without an agent (k = 0).
         answer: what the model predicts with these marks: probabilities of classes, or values in the targets' units.
         score: minus the loss of Eq. 5, of a regression in units of the targets' spread; None where the target is not
             known.
@@ -53,13 +53,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """The t + 1 steps of a search, the start first."""
+    """The t + 1 steps of a search, the start first.
+
+    Attributes:
+        policy: "agent" or "random moves".
+        steps: one for each state.
+    """
 
     policy: str
     steps: list[Step]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that `json.dumps` takes."""
+        """The search as plain values.
+
+        Returns:
+            A dictionary that `json.dumps` takes.
+        """
         return asdict(self)
 
 
@@ -77,10 +86,17 @@ def trace(
     """Follow a search on graph number `graph` of `packed`, whose targets (if any) are in their own units.
 
     Args:
+        model: a trained model.
+        packed: prepared graphs (`MagGNN.prepared`).
+        graph: which of them.
         num_moves: the model's own t if None; a model without an agent makes none.
+        policy: "agent" makes the best move, "random moves" a random one.
         seed: of a random start, random moves and ties.
         tuples: start from these, [m, k] or [1, m, k], instead of the model's own start.
         reward: what the score is made of, `training.reward` of the agent's config: "loss", or "error" for 1 - p(y).
+
+    Returns:
+        The states of the search with their marks, Q-values, answers and scores.
     """
     single = _single(model, packed, graph)
     generator = make_generator(seed, packed.device)

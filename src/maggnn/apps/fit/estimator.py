@@ -218,14 +218,14 @@ class _MagEstimator(BaseEstimator):
 
 
 class MagClassifier(ClassifierMixin, _MagEstimator):
-    """A classifier of graphs that moves a few marks to where they tell graphs apart.
+    """A classifier of graphs whose agent moves a few node marks to informative places.
 
     X is a sequence of SMILES or InChI strings, RDKit molecules, graph6 strings (`inputs="graph6"`), NetworkX graphs or
     PyG `Data`; a pandas or Polars column of strings, or a frame with one column or a column "smiles"; or a whole set:
     `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
 
-    An element or bond that training never saw is taken for the commonest one, with an `UnseenWarning`. Marks start at
-    a graph's most central nodes, so its answer does not depend on what else X holds.
+    An element or bond that does not occur in training is replaced by the most frequent one, with an `UnseenWarning`.
+    Marks start at a graph's most central nodes, so its prediction does not depend on the other items of X.
 
     Args:
         steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
@@ -233,11 +233,12 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
         features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
-        num_tuples, num_moves: marked copies of a graph, and moves of their marks; None leaves them to `own_config`.
-        ensemble: folds; each has a network that learns from the other folds, and of SMILES also gradient boosting and
-            a random forest, which are blended by how well they answer out of fold. 1, the default, is one network: it
-            takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
-        device: where networks learn and answer: "auto" (a GPU where there is one), "cpu" or "cuda".
+        num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
+        num_moves: t, moves of the marks; None leaves it to `own_config`.
+        ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
+            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
+            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+        device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 
     Attributes:
@@ -263,11 +264,15 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
     classes_: np.ndarray | list[np.ndarray]
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on graphs X and labels of any kind that can be sorted.
+        """Train on graphs and their labels.
 
         Args:
-            y: one label a graph, [n]; or two-class labels of several targets, [n, targets], with NaN or None where one
-                is missing.
+            X: what the class describes: one graph or molecule for each item, or a whole set.
+            y: one label for each graph, of any kind that can be sorted, [n]; or two-class labels of several targets,
+                [n, targets], with NaN or None where one is missing.
+
+        Returns:
+            The estimator itself.
         """
         who = type(self).__name__
         if has_columns(y):
@@ -295,7 +300,14 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         self.classes_ = classes if facts.labels else classes[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The likeliest label of each graph, [n], or of each target, [n, targets]."""
+        """The most probable label of each graph.
+
+        Args:
+            X: what the class describes: one graph or molecule for each item, or a whole set.
+
+        Returns:
+            Labels, [n], or of each of several targets, [n, targets].
+        """
         likely = self.predict_proba(X)
         if not isinstance(self.classes_, list):
             return self.classes_[likely.argmax(axis=1)]
@@ -303,9 +315,14 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         return np.stack([labels[(share > 0.5).astype(int)] for labels, share in columns], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels in the order of `classes_`, [n, classes].
+        """Probabilities of the labels.
 
-        Of several targets the probability of the second label of each, [n, targets].
+        Args:
+            X: what the class describes: one graph or molecule for each item, or a whole set.
+
+        Returns:
+            Probabilities in the order of `classes_`, [n, classes]; of several targets the probability of the second
+            label of each, [n, targets].
         """
         answers = self._answers(X)
         if isinstance(self.classes_, list):
@@ -314,10 +331,23 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
 
 
 class MagRegressor(RegressorMixin, _MagEstimator):
-    """Predicts one or several numbers of a graph; X, parameters and attributes are those of `MagClassifier`.
+    """Predicts one or several numbers of a graph; X and attributes are those of `MagClassifier`.
 
     `score` is R², as everywhere in scikit-learn; the weights that are kept have the smallest mean absolute error on
-    the validation part.
+    the validation split.
+
+    Args:
+        steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
+        random_state: seeds the weights, the split and the marks.
+        validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
+        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
+        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
+        num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
+        num_moves: t, moves of the marks; None leaves it to `own_config`.
+        ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
+            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
+            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+        verbose: show progress.
 
     Example:
         >>> from maggnn import MagRegressor
@@ -333,7 +363,15 @@ class MagRegressor(RegressorMixin, _MagEstimator):
     one_dimensional_: bool
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train on graphs X and numbers y, [n] or [n, targets]; of several targets, NaN is a missing value."""
+        """Train on graphs and their targets.
+
+        Args:
+            X: what the class describes: one graph or molecule for each item, or a whole set.
+            y: numbers, [n] or [n, targets]; of several targets, NaN is a missing value.
+
+        Returns:
+            The estimator itself.
+        """
         numbers = finite_numbers(y, type(self).__name__)
         self._fit(X, short_floats(torch.from_numpy(numbers.reshape(len(numbers), -1))), "regression", given=y)
         self.one_dimensional_ = numbers.ndim == 1
@@ -347,17 +385,29 @@ class MagRegressor(RegressorMixin, _MagEstimator):
         self.one_dimensional_ = one if found is None else bool(found.get("one_dimensional")) and one
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Numbers of each graph, in the shape that y had: [n] or [n, targets].
+        """Predicted numbers of each graph.
 
         Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
             return_std: also return the standard deviation of each number, in the same shape.
+
+        Returns:
+            Numbers in the shape that y had, [n] or [n, targets]; with `return_std` a pair of such arrays.
         """
         answer = self._answer(X)
         values = self._shaped(answer.values.double().numpy())
         return (values, self._shaped(_known_errors(answer).std)) if return_std else values
 
     def predict_interval(self, X: Any, coverage: float = COVERAGE) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper limits between which a share `coverage` of the true numbers lies, in the shape that y had."""
+        """Prediction intervals.
+
+        Args:
+            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
+            coverage: share of the true numbers that lie inside, from 0.5 to 0.99.
+
+        Returns:
+            Lower and upper limits, each in the shape that y had.
+        """
         check_coverage(coverage)
         low, high = _known_errors(self._answer(X)).interval(coverage)
         return self._shaped(low), self._shaped(high)

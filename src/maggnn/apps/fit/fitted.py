@@ -132,6 +132,8 @@ class FittedModel:
 
     Attributes:
         model: the network; of an ensemble the first.
+        config: the settings it was trained with.
+        facts: task, columns, classes, test scores and weights of the parts.
         others: the other networks.
         trees: of the parts that are no networks, by name.
         known: packed fingerprints of the molecules of training, [K, bytes].
@@ -159,17 +161,22 @@ class FittedModel:
         done: Callable[[int], None] | None = None,
         molecules: Described | None = None,
     ) -> Tensor:
-        """Probabilities of the classes (of several targets, of the second class of each), or values: [G, outputs].
+        """Predict for graphs or molecules.
 
-        A category that training never saw has no weights; it is taken for the commonest one, with a warning. A graph
-        has one answer, however its nodes are numbered and however a molecule was written.
+        A category that does not occur in training has no weights; it is replaced by the most frequent one, with a
+        warning. A graph has one answer, however its nodes are numbered and however a molecule was written.
 
         Args:
             packed: SMILES, InChI or RDKit molecules for a model of molecules, graphs for a model of graphs, or
                 `PackedGraphs` of the model's own features.
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
+            memory_mb: memory that a chunk of graphs may take.
             done: is told after each chunk how many graphs have been answered so far.
             molecules: the same graphs by descriptors (`descriptors.described`), where a part of the model reads them.
+
+        Returns:
+            Probabilities of the classes (of several targets, of the second class of each), or values in the targets'
+            own units: [G, outputs].
         """
         return self.answer(packed, molecules, seed, memory_mb, done).values
 
@@ -181,7 +188,18 @@ class FittedModel:
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
     ) -> Answer:
-        """What `predict` returns, and how sure that is."""
+        """Predict with uncertainty.
+
+        Args:
+            packed: SMILES, InChI or RDKit molecules, graphs, or `PackedGraphs` of the model's own features.
+            molecules: the same graphs by descriptors, where a part of the model reads them.
+            seed: of the starting tuples.
+            memory_mb: memory that a chunk of graphs may take.
+            done: is told after each chunk how many graphs have been answered so far.
+
+        Returns:
+            What `predict` returns, with its uncertainty.
+        """
         if not isinstance(packed, PackedGraphs):
             packed, molecules = read_given(self, packed)
         used = [name for name, weight in self.facts.blend.weights.items() if weight]
@@ -298,7 +316,11 @@ class FittedModel:
         return replace(packed, x=x, edge_attr=edge_attr)
 
     def save(self, folder: Path | str) -> None:
-        """Write the folder's files, each under another name first: what is there stays whole. The facts come last."""
+        """Write the model's folder: whole files, the facts last, so that an interruption leaves no mixture.
+
+        Args:
+            folder: where they go.
+        """
         folder = Path(folder)
         save_model(folder / MODEL, self.model, self.config)  # makes the folder
         written = []
@@ -319,7 +341,17 @@ class FittedModel:
 
     @classmethod
     def load(cls, folder: Path | str) -> FittedModel:
-        """The model of a folder that `save` wrote; a folder that somebody changed is an `InputError`."""
+        """Read a folder that `save` or `maggnn fit` wrote.
+
+        Args:
+            folder: the model's folder.
+
+        Returns:
+            The model.
+
+        Raises:
+            InputError: a file is missing, damaged or does not fit the others.
+        """
         folder = Path(folder)
         if not folder.is_dir():
             raise InputError(f"{folder}: no such model folder; `maggnn fit` makes one")

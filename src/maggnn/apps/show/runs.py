@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 
+from maggnn.apps.show.card import has_card
 from maggnn.errors import InputError
 from maggnn.model.file_checks import check_header_size
 
@@ -69,6 +70,7 @@ class Run:
             "stage": self.stage(),
             "model": self.model_version,
             "logged": (self.folder / LOG).is_file(),
+            "card": self.fitted and has_card(self.folder),
             "data": config.get("data", {}).get("name", ""),
             "paradigm": training.get("paradigm", ""),
             "steps": _steps(training),

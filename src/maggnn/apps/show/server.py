@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from maggnn.apps.explain.trace import MOST_MOVES, Policy
+from maggnn.apps.show.card import read_card, read_picture
 from maggnn.apps.show.gallery import Gallery
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.log import new_lines
@@ -34,7 +35,7 @@ from maggnn.model import saving as checkpoint
 PAGES = {
     "index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "asking.js": "text/javascript",
     "curves.js": "text/javascript", "picture.js": "text/javascript", "playing.js": "text/javascript",
-    "answers.js": "text/javascript",
+    "answers.js": "text/javascript", "card.js": "text/javascript",
 }  # fmt: skip
 """All that is served beside answers, and as what."""
 
@@ -175,6 +176,14 @@ def _add_reading(app: FastAPI, site: Site) -> None:
     @app.get("/api/moves")
     def moves(run: str) -> Response:
         return _json(site.measured(run))
+
+    @app.get("/api/card")
+    def card(run: str) -> Response:
+        return _json(read_card(site.run(run).folder))
+
+    @app.get("/api/card-picture")
+    def card_picture(run: str) -> Response:
+        return Response(read_picture(site.run(run).folder), media_type="image/png")
 
     @app.get("/api/gallery")
     def gallery(run: str) -> Response:

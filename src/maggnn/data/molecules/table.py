@@ -88,7 +88,8 @@ def read_table(
 
     Args:
         path: the table.
-        smiles_column, target_columns: names from its header.
+        smiles_column: the name of the column of SMILES.
+        target_columns: the names of the columns to predict.
         features: "mol", "ogb", "zinc" or "qm9".
         split_column: says train, val (or valid) or test; without it the split is random, 80/10/10.
         seed: of the random split.
@@ -101,6 +102,9 @@ def read_table(
         duplicates: of rows with the same molecule, "keep" all, "refuse" them, or make one of them ("mean": the mean of
             numbers, and of classes the commonest, where that is one).
         salts: "keep" molecules of several fragments as they are, or read only the "largest" (`fragments`).
+
+    Returns:
+        The packed molecules with their targets and split, and the rows that were left out.
     """
     table = open_table(path)
     if duplicates not in DUPLICATES:

@@ -61,12 +61,15 @@ class ExportedModel:
     run: Run
 
     def predict(self, graphs: Any, seed: int = 0, inputs: str = "auto") -> Tensor:
-        """Probabilities of the classes, or values in the targets' own units, [graphs (or nodes), outputs].
+        """Predict for graphs.
 
         Args:
             graphs: SMILES (of a model that was fitted to SMILES), graph6, PackedGraphs, NetworkX or PyG graphs.
             seed: of the starting tuples, where the model draws them.
             inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
+
+        Returns:
+            Probabilities of the classes, or values in the targets' own units, [graphs (or nodes), outputs].
         """
         packed = self._packed(graphs, inputs)
         if self.description["output"]["shape"][0] == "graphs":  # answers for nodes stay in the nodes' order
@@ -84,11 +87,15 @@ class ExportedModel:
 
 
 def load_exported(path: str | Path, trust: bool = False) -> ExportedModel:
-    """The program of a file that `maggnn export` wrote.
+    """Read a program that `maggnn export` wrote.
 
     Args:
+        path: the .pt2 or .onnx file.
         trust: whether the file may execute code here, which every .pt2 can: say so of files that you exported or whose
             maker you trust. An .onnx file is data alone and needs no trust.
+
+    Returns:
+        The program, ready to predict.
     """
     path = Path(path)
     if not path.is_file():

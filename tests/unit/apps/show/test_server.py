@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import shutil
 import threading
 
@@ -372,3 +373,28 @@ def test_what_was_typed_in_stays_when_a_gallery_makes_room(runs):
     shelf.add(run, "CCO")
     shelf._open.clear()
     assert shelf.gallery(run).facts()["titles"] == ["CCO"]
+
+
+def test_the_card_of_a_fitted_model(runs, tmp_path):
+    shutil.copytree(runs / "mine", tmp_path / "mine")
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    assert not good(client.get("/api/run", params={"run": "mine"}))["card"]
+    assert "no card" in client.get("/api/card", params={"run": "mine"}).json()["error"]
+    (tmp_path / "mine" / "README.md").write_text("# A card\n", encoding="utf-8")
+    (tmp_path / "mine" / "test.png").write_bytes(b"\x89PNG\r\n\x1a\nrest")
+    assert good(client.get("/api/run", params={"run": "mine"}))["card"]
+    assert good(client.get("/api/card", params={"run": "mine"})) == {"text": "# A card\n", "picture": True}
+    picture = client.get("/api/card-picture", params={"run": "mine"})
+    assert picture.headers["content-type"] == "image/png" and picture.content.endswith(b"rest")
+    (tmp_path / "mine" / "test.png").write_bytes(b"<svg onload=alert()>")
+    assert "no picture" in client.get("/api/card-picture", params={"run": "mine"}).json()["error"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_a_card_that_leads_elsewhere_is_not_shown(runs, tmp_path):
+    shutil.copytree(runs / "mine", tmp_path / "runs" / "mine")
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "runs" / "mine" / "README.md").symlink_to(tmp_path / "secret.txt")
+    client = TestClient(make_app(tmp_path / "runs"), base_url="http://127.0.0.1")
+    assert not good(client.get("/api/run", params={"run": "mine"}))["card"]
+    assert "no card" in client.get("/api/card", params={"run": "mine"}).json()["error"]

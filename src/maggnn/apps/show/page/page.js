@@ -1,17 +1,19 @@
 // The page as a whole: which run and which view are shown, and looking for news every second.
 import { ask, byId, fillSelect, guarded, showError } from "./asking.js";
+import { showCard } from "./card.js";
 import { Curve, MovesCurve, titleOf } from "./curves.js";
 import { Playing } from "./playing.js";
 
 const EVERY_MS = 1000;
 const ALL = "";
+const VIEWS = ["training", "graphs", "card"];
 
 class Page {
   constructor() {
     this.playing = new Playing();
     this.moves = new MovesCurve();
     this.paused = false;
-    this.view = "training";
+    this.view = document.body.dataset.view ?? "training";
     this.reset();
     this.listen();
   }
@@ -64,7 +66,8 @@ class Page {
     if (run !== this.run) return;
     this.choosing = null;
     const logged = [...this.curves.values()].some((curve) => curve.points.length);
-    this.show(logged || this.facts?.stage === "training" ? this.view : "graphs");
+    const there = { training: logged || this.facts?.stage === "training", graphs: true, card: this.facts?.card };
+    this.show(there[this.view] ? this.view : "graphs");
   }
 
   // News of the run: how far it is, new lines of its log, a model that has been written.
@@ -94,13 +97,23 @@ class Page {
         this.moves.draw();
       }, (error) => { if (run === this.run) this.moves.tell(`Not measured: ${error.message}.`); });
     }
+    if (this.facts.card) await this.readCard(run);
     await this.playing.open(run);
+  }
+
+  async readCard(run) {
+    const at = encodeURIComponent(run), { text, picture } = await ask(`/api/card?run=${at}`);
+    if (run !== this.run) return;
+    showCard(byId("card-text"), text);
+    byId("card-picture").hidden = !picture;
+    if (picture) byId("card-picture").src = `/api/card-picture?run=${at}&model=${this.model}`;
   }
 
   describe() {
     const { stage, data, m, k, t, kind } = this.facts;
     byId("stage").textContent = stage;
     byId("stage").className = `chip ${stage}`;
+    byId("view-card").hidden = !this.facts.card;
     const marks = k === undefined || k === null ? "" : k ? `m = ${m}, k = ${k}, t = ${t}` : "no marks (k = 0)";
     byId("about").textContent = [kind === "fit" ? "maggnn fit" : data.split("/").at(-1), marks].filter(Boolean).join(" · ");
     if (!this.facts.model) {
@@ -128,7 +141,7 @@ class Page {
     const none = !this.curves.size;
     byId("no-curves").hidden = !none;
     byId("no-curves").textContent = this.facts.kind === "fit"
-      ? "No log of its training is kept in this folder; README.md in it says how well the model does."
+      ? "No training log is kept in this folder; the model card says how well the model does."
       : "Nothing has been logged yet.";
   }
 
@@ -162,7 +175,7 @@ class Page {
 
   show(view) {
     this.view = view;
-    for (const name of ["training", "graphs"]) {
+    for (const name of VIEWS) {
       byId(name).hidden = name !== view;
       if (name === view) byId(`view-${name}`).setAttribute("aria-current", "page");
       else byId(`view-${name}`).removeAttribute("aria-current");
@@ -180,7 +193,7 @@ class Page {
       byId("pause").textContent = this.paused ? "Resume updates" : "Pause updates";
       byId("pause").setAttribute("aria-pressed", String(this.paused));
     });
-    for (const name of ["training", "graphs"]) byId(`view-${name}`).addEventListener("click", () => this.show(name));
+    for (const name of VIEWS) byId(`view-${name}`).addEventListener("click", () => this.show(name));
     let width = 0;
     new ResizeObserver(([entry]) => {
       if (entry.contentRect.width === width) return;

@@ -116,7 +116,7 @@ export class Picture {
   words(node) {
     const label = this.graph.labels ? ` (${this.graph.labels[node]})` : "";
     const gain = this.gains?.[node];
-    return `node ${this.graph.numbers?.[node] ?? node}${label}` + (gain === null || gain === undefined ? "" : `: Q promises ${number(gain)}`);
+    return `node ${this.graph.numbers?.[node] ?? node}${label}` + (gain === null || gain === undefined ? "" : `: expected gain ${number(gain)}`);
   }
 
   // ---- dragging and zooming
@@ -139,6 +139,7 @@ export class Picture {
       this.waiting = false;
       const { x, y, scale } = this.view;
       this.layer?.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
+      this.svg.classList.toggle("zoomed", scale !== 1);
     });
   }
 

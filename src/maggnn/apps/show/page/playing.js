@@ -69,7 +69,7 @@ export class Playing {
     fillSelect(byId("graph"), titles.map((title, place) => [String(place), title]));
     byId("no-graphs").hidden = titles.length > 0;
     byId("no-graphs").textContent = this.facts.takes_molecules
-      ? "Type a SMILES above to see what the model says of it." : "This model has no graphs to show.";
+      ? "Type a SMILES above to see what the model predicts for it, or start maggnn show with --molecules table.csv to see those of a table." : "This model has no graphs to show.";
     byId("playground").hidden = !titles.length;
   }
 
@@ -79,6 +79,7 @@ export class Playing {
     byId("tuples").hidden = m === 1;
     byId("q-colours").closest("label").hidden = !moves;
     byId("beside").closest("label").hidden = !moves;
+    byId("agent").hidden = byId("all-moves").hidden = !moves;
     byId("all-moves").textContent = `Agent makes ${Math.max(t, 1)} ${t > 1 ? "moves" : "move"}`;
     byId("notes").textContent = this.facts.notes.join(" ");
     this.radios("tuples", "tuple", m);
@@ -182,7 +183,7 @@ export class Playing {
     if (range) {
       byId("legend-low").textContent = number(range[0]);
       byId("legend-high").textContent = number(range[1]);
-      byId("legend-words").textContent = `gain that Q promises for moving ${this.nameOf(this.chosen.tuple, this.chosen.slot)} here; dashed: best`;
+      byId("legend-words").textContent = `expected gain of moving ${this.nameOf(this.chosen.tuple, this.chosen.slot)} to a node; dashed: best`;
     }
     showAnswer(this.now, before, this.graph, this.facts);
     this.showBeside();
@@ -208,10 +209,26 @@ export class Playing {
   }
 
   moved() {
-    if (!this.now.moved.length) return "The start.";
+    if (!this.now.moved.length) return this.startHint();
     const parts = this.now.moved.map(([tuple, slot, node]) => `${this.nameOf(tuple, slot)} to node ${this.graph.numbers?.[node] ?? node}`);
     const more = parts.length > 3 ? `, and ${parts.length - 3} more` : "";
-    return `${this.now.byHand ? "You" : "The agent"} moved ${parts.slice(0, 3).join(", ")}${more}.`;
+    return `${this.now.byHand ? "You" : "The agent"} moved ${parts.slice(0, 3).join(", ")}${more}.${this.gained()}`;
+  }
+
+  // What can be done from here.
+  startHint() {
+    const place = "place a mark by hand";
+    return `Start of the search: ${this.facts.moves ? `let the agent move, or ${place}` : place}.`;
+  }
+
+  // For one move of the agent: what Q expected and, where there is a score, what came of it.
+  gained() {
+    const before = this.steps[this.here - 1];
+    if (this.now.byHand || this.now.moved.length !== 1 || !before?.q_table) return "";
+    const [[tuple, slot, node]] = this.now.moved, expected = before.q_table[node]?.[tuple]?.[slot];
+    if (expected === undefined || expected === null) return "";
+    const real = this.now.score === null || before.score === null ? "" : `, actual ${number(this.now.score - before.score)}`;
+    return ` Expected gain ${number(expected)}${real}.`;
   }
 
   async add() {

@@ -12,8 +12,6 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from maggnn.apps import cli
 from maggnn_paper import cli as paper_cli
-from maggnn_paper.report.cells import markdown
-from maggnn_paper.report.docstrings import rendered
 
 PROGRAMS = {"maggnn": cli.app, "maggnn-paper": paper_cli.app}
 """Both command lines, by the names of their programs."""
@@ -61,15 +59,6 @@ def _commands(program: str, group: typer.Typer, prefix: str) -> Iterator[Command
     for info in group.registered_groups:
         assert info.typer_instance is not None
         yield from _commands(program, info.typer_instance, f"{prefix}{info.name} ")
-
-
-def render_command(command: Command) -> str:
-    """One command's part of the page."""
-    arguments = [parameter for parameter in command.parameters if parameter.argument]
-    usage = " ".join(given.name if given.required else f"[{given.name}]" for given in arguments)
-    body = [[f"`{given.name}`", given.meaning, given.default] for given in command.parameters]
-    table = f"\n\n{markdown(['', 'meaning', 'default'], body)}" if body else "\n"
-    return f"### `{f'{command.program} {command.name} {usage}'.strip()}`\n\n{rendered(command.callback.__doc__)}{table}"
 
 
 def _parameter(hint: Any, parameter: inspect.Parameter) -> Parameter:

@@ -1,0 +1,54 @@
+"""The model card of a fitted model, as the page shows it: the text of its README.md and the picture of its test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from maggnn.apps.fit.model_card import CARD, PICTURE
+from maggnn.errors import InputError
+
+MOST_TEXT, MOST_PICTURE = 200_000, 5_000_000
+"""Bytes; a longer file was not written by `maggnn fit`."""
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def has_card(folder: Path) -> bool:
+    """Whether the folder has a card that can be shown."""
+    return _is_plain(folder / CARD, MOST_TEXT)
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card's text, and whether there is a picture.
+
+    Args:
+        folder: of a model of `maggnn fit`.
+
+    Returns:
+        `text`, Markdown that the page puts into text and never into HTML, and `picture`.
+    """
+    if not has_card(folder):
+        raise InputError("this model has no card")
+    text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
+    return {"text": text, "picture": _is_plain(folder / PICTURE, MOST_PICTURE)}
+
+
+def read_picture(folder: Path) -> bytes:
+    """The picture of the test, a PNG.
+
+    Args:
+        folder: of a model of `maggnn fit`.
+
+    Returns:
+        The bytes of the file.
+    """
+    content = (folder / PICTURE).read_bytes() if _is_plain(folder / PICTURE, MOST_PICTURE) else b""
+    if not content.startswith(PNG):
+        raise InputError("this model has no picture of its test")
+    return content
+
+
+def _is_plain(path: Path, most: int) -> bool:
+    """A file of ordinary size, and no link: a link in a stranger's folder could show any file of this machine."""
+    return path.is_file() and not path.is_symlink() and path.stat().st_size <= most

@@ -1,0 +1,131 @@
+"""The README is short, and every number in it is a row of the ledger."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from maggnn_paper import ledger
+from maggnn_paper.ledger import LedgerRow
+from maggnn_paper.report.cells import number
+from maggnn_paper.report.readme import BEGIN, END
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_LINES = 110
+GPU = "NVIDIA H200"
+
+NOT_MEASURED = {
+    "2023": "year of the paper",
+    "3": "3-WL",
+    "200": "H200",
+    "25": "SR25",
+    "2": "the index of I²-GNN",
+    "5,000": "size of a test set",
+    "2,000": "size of a table",
+    "95": "level of an interval",
+    "20": "encoder passes, m (t + 1) of ten starts",
+    "6": "encoder passes of the agent, m (t + 1)",
+}
+"""Numbers that are part of a name, a size or a setting."""
+
+
+def moves(method: str) -> dict[str, object]:
+    return {
+        "table": "moves",
+        "dataset": "sr25",
+        "method": method,
+        "m": 1,
+        "k": 2,
+        "t": 8,
+        "keep": "last",
+        "hardware": GPU,
+    }
+
+
+def time(method: str) -> dict[str, object]:
+    return {"table": "bench_inference", "dataset": "zinc_full", "method": method, "metric": "ms", "hardware": GPU}
+
+
+def zinc(method: str) -> dict[str, object]:
+    return {"table": "molecules", "dataset": "zinc", "method": method, "metric": "mae", "inputs": None, "hardware": GPU}
+
+
+def people(method: str) -> dict[str, object]:
+    return {"table": "people", "dataset": "zinc2000", "method": method, "metric": "mae"}
+
+
+SR25 = {"table": "synthetic", "dataset": "sr25", "metric": "accuracy"}
+CLAIMS = {
+    "our DQN stays at {mean} %": moves("mag-gnn-dqn"),
+    "where random moves have {mean} %": moves("random-moves"),
+    "lookahead has {mean} %": moves("mag-gnn"),
+    "it is correct on {mean} % of SR25": {**SR25, "method": "mag-gnn", "m": 1, "k": 2, "t": 4, "keep": "last"},
+    "where GIN has {mean} %": {**SR25, "method": "gin"},
+    "reach {mean} % on SR25": {**SR25, "method": "random-moves", "m": 1, "k": 2, "t": 4, "keep": "confident"},
+    "GIN has an error of {mean} ± {std}": zinc("gin"),
+    "MAG-GNN {mean} ± {std}": {**zinc("mag-gnn-pre"), "keep": "last"},
+    "{mean} ms for the 5,000 test graphs": time("mag-gnn"),
+    "a GIN of PyG takes {mean} ms": time("pyg-gin+resident"),
+    "our one-pass GNN {mean} ms": time("mpnn"),
+    "I²-GNN {mean} ms": time("i2gnn"),
+    "the fitted network has an error of {exact}": people("mag-gnn"),
+    "descriptors {exact}": people("descriptor-boosting"),
+    "fingerprints {exact}": people("fingerprint-forest"),
+    "instead of an agent {mean} pairs": {"table": "brec_rpc", "dataset": "all:finest", "method": "mag-gnn-finest"},
+}
+"""What the text says, and the row that it says it of."""
+
+NOTES = {"95 % interval 0.189 to 0.563": people("mag-gnn")}
+"""What the text quotes from the note of a row."""
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[LedgerRow]:
+    return ledger.newest(ledger.read(ROOT / "results" / "ledger.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def readme() -> str:
+    return " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+
+
+def the_row(rows: list[LedgerRow], wanted: dict[str, object]) -> LedgerRow:
+    found = [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
+    assert len(found) == 1, f"{len(found)} rows for {wanted}"
+    return found[0]
+
+
+def said(claim: str, row: LedgerRow) -> str:
+    return claim.format(
+        mean=number(row.mean, row.metric),
+        std=number(row.std, row.metric) if row.std is not None else "",
+        exact=f"{row.mean:.4g}",
+    )
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_claim_is_a_row(claim, rows, readme):
+    expected = said(claim, the_row(rows, CLAIMS[claim]))
+    assert expected in readme, f"the ledger says: {expected}"
+
+
+@pytest.mark.parametrize("quote", NOTES)
+def test_a_quotation_is_a_note(quote, rows, readme):
+    assert quote in readme and quote in str(the_row(rows, NOTES[quote]).note)
+
+
+def test_every_number_is_claimed(rows):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = text[: text.index(BEGIN)] + text[text.index(END) :]  # rendered from the ledger, see test_report.py
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`|\]\([^)]*\)|<!--.*?-->", " ", text, flags=re.MULTILINE | re.DOTALL)
+    text = " ".join(text.split())
+    for claim, wanted in CLAIMS.items():
+        text = text.replace(said(claim, the_row(rows, wanted)), " ")
+    for quote in NOTES:
+        text = text.replace(quote, " ")
+    left = set(re.findall(r"\d[\d,.]*\d|\d", text)) - NOT_MEASURED.keys()
+    assert not left, f"numbers that no row of the ledger has: {sorted(left)}"
+
+
+def test_it_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES

@@ -253,14 +253,14 @@ def tune(
         Path, typer.Argument(help="a table with a header (.csv, .parquet), or a data set's config (TOML)")
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; started again, it resumes")],
-    smiles: Annotated[str | None, typer.Option(help="of a table: the column of SMILES", metavar="COL")] = None,
-    target: Annotated[list[str], typer.Option(help="of a table: a column to predict", metavar="COL")] = [],  # noqa: B006
-    trials: Annotated[int, typer.Option(help="trials in all, earlier runs included", min=1)] = 20,
-    minutes: Annotated[float | None, typer.Option(help="stop at the first validation after that", min=0.01)] = None,
-    steps: Annotated[int | None, typer.Option(help="of a trial's training, if not as usual", min=1)] = None,
+    smiles: Annotated[str | None, typer.Option(help="for a table: the column of SMILES", metavar="COL")] = None,
+    target: Annotated[list[str], typer.Option(help="for a table: a column to predict", metavar="COL")] = [],  # noqa: B006
+    trials: Annotated[int, typer.Option(help="total number of trials, including earlier runs", min=1)] = 20,
+    minutes: Annotated[float | None, typer.Option(help="time limit, checked at each validation", min=0.01)] = None,
+    steps: Annotated[int | None, typer.Option(help="training steps of a trial, instead of the default", min=1)] = None,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
-    seed: Annotated[int | None, typer.Option(help="of split, trials and training", min=0, max=MOST_SEED)] = None,
+    seed: Annotated[int | None, typer.Option(help="seed of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,
     as_json: AsJson = False,
@@ -331,8 +331,8 @@ def data_pack(
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
     features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
     split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
-    seed: Annotated[int, typer.Option(help="of the split, where no column gives it", min=0, max=MOST_SEED)] = 0,
-    workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    seed: Annotated[int, typer.Option(help="seed of the split, without --split", min=0, max=MOST_SEED)] = 0,
+    workers: Annotated[int, typer.Option(help="number of worker processes", min=1)] = 1,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
     as_json: AsJson = False,
@@ -397,8 +397,8 @@ def settings(
 @app.command()
 def distinguish(
     graphs: Annotated[str, typer.Argument(help="a data set, or a .g6, .smi, .txt, .csv, .edges, .npz or .pt file")],
-    others: Annotated[str | None, typer.Argument(help="compare with these, graph by graph")] = None,
-    order: Annotated[int, typer.Option(help="the most marks a tuple may have", min=0)] = 2,
+    others: Annotated[str | None, typer.Argument(help="compare with these graphs, one by one")] = None,
+    order: Annotated[int, typer.Option(help="largest number of marks in a tuple", min=0)] = 2,
     agent: Annotated[
         str | None,
         typer.Option(
@@ -425,8 +425,8 @@ def distinguish(
 @app.command()
 def show(
     folder: Annotated[Path, typer.Argument(help="a folder of `maggnn train` or `fit`, or one that holds several")],
-    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 lets others in")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any that is free", min=0, max=65535)] = 8000,
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8000,
     molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
 ) -> None:

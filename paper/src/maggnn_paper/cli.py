@@ -50,9 +50,9 @@ def reproduce(
 
 @app.command()
 def bench(
-    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling, people or predict")],
+    what: Annotated[str, typer.Argument(help="inference, floor, train, scaling, people, predict, spellings, ...")],
     limit: Annotated[
-        int | None, typer.Option(min=1, help="only that many graphs of a set, rows for people and predict")
+        int | None, typer.Option(min=1, help="only that many graphs or molecules, rows for people and predict")
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="rivals to time as well (inference)")] = [],  # noqa: B006

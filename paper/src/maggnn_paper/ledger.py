@@ -50,6 +50,7 @@ TABLES = (
     "bench_scaling",
     "bench_floor",
     "people",
+    "right_answers",
 )
 """What a row may belong to; also the order in which the report shows them."""
 
@@ -106,10 +107,13 @@ METRICS = (
     "fineness",
     "finest",
     "telling",
+    "kills",
+    "tracebacks",
+    "lost",
 )
 """What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves,
 difference that of two answers; fineness the colours of a stable colouring over |V|, finest and telling shares of
-tuples; further `exponent_<what>`."""
+tuples; kills, tracebacks and lost (rows) counts; further `exponent_<what>`."""
 
 EXPONENT_PREFIX = "exponent_"
 

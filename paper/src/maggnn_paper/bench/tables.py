@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
-from maggnn_paper.bench import floor, inference, people, predict, scaling, train
+from maggnn_paper.bench import floor, inference, people, predict, right_answers, scaling, train
 from maggnn_paper.ledger import LedgerRow
 
-BENCHES = ("inference", "floor", "train", "scaling", "people", "predict")
+BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", *right_answers.PARTS)
 
 
 def run_bench(
@@ -24,7 +24,7 @@ def run_bench(
     """Measure bench `name`, `inference` with rivals `methods` too; `tell` is given a line as soon as it is there."""
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
-    if limit is not None and name not in ("inference", "floor", "people", "predict"):
+    if limit is not None and name not in ("inference", "floor", "people", "predict", "spellings", "numberings"):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if methods and name != "inference":
         raise InputError(f"bench {name} has no rivals: leave --methods out")
@@ -39,6 +39,8 @@ def run_bench(
         return people.bench(limit, tell)
     if name == "predict":
         return predict.bench(limit, tell)
+    if name in right_answers.PARTS:
+        return right_answers.bench(name, limit, tell)
     if name == "train":
         return train.bench(device=place, tell=tell)
     return scaling.bench(place, memory_mb=memory_mb, tell=tell)

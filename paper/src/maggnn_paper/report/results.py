@@ -66,6 +66,7 @@ TITLES = {
     "bench_scaling": ("Scaling", "How time and memory grow."),
     "bench_floor": ("Against the bare matrix products", "Milliseconds; `floor` is the arithmetic alone."),
     "people": ("For people with their own molecules", "Beyond the paper."),
+    "right_answers": ("Right answers", "Beyond the paper."),
 }
 """Heading and one sentence for each table of the ledger."""
 

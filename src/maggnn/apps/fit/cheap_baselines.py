@@ -56,9 +56,17 @@ def tree_task(
 ) -> TreeTask:
     """What there is to fit on the rows `train`."""
     seed %= 2**32  # scikit-learn takes no more
-    train = np.random.default_rng(seed).permutation(train)[:MOST_ROWS]
+    train = _some(np.random.default_rng(seed).permutation(train), y, classes)
     trees = TREES if folds == 1 else TREES_A_FOLD
     return TreeTask(kind, table(kind, molecules.select(train)), y[train], classes, seed, trees)
+
+
+def _some(rows: np.ndarray, y: np.ndarray, classes: int) -> np.ndarray:
+    """At most `MOST_ROWS` of the rows, the first ones, with one of every class that there is."""
+    if len(rows) > MOST_ROWS and classes:
+        firsts = np.unique(y[rows], return_index=True)[1]
+        rows = np.concatenate([rows[firsts], np.delete(rows, firsts)])
+    return rows[:MOST_ROWS]
 
 
 def fit_trees(task: TreeTask) -> Trees:

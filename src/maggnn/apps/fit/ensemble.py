@@ -23,7 +23,7 @@ import torch
 from maggnn.apps.fit.blend import BLEND, NETWORK, blend_weights, blended
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
 from maggnn.apps.fit.descriptors import Described, described
-from maggnn.apps.fit.fitted import Blend, Facts, FittedModel, Seen, UnseenWarning, seen_categories
+from maggnn.apps.fit.fitted import MOST_KNOWN, Blend, Facts, FittedModel, Seen, UnseenWarning, seen_categories
 from maggnn.apps.fit.folds import Folds
 from maggnn.apps.fit.members import train_members
 from maggnn.apps.fit.trees import Trees
@@ -33,9 +33,6 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.own_file import official_split
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.model.mag_gnn import MagGNN
-
-MOST_KNOWN = 10_000
-"""Fingerprints of training that a folder keeps."""
 
 FEWEST_HELD_OUT = 10
 """Rows from which something can be learned about errors."""

@@ -19,7 +19,7 @@ Shapes: n graphs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self, cast
@@ -40,6 +40,8 @@ from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
+from maggnn.data.molecules.smiles import canonical_smiles
+from maggnn.data.molecules.target_column import LARGEST, LEAST_SPREAD
 from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
@@ -48,8 +50,6 @@ from maggnn.graphs.checks import short_floats
 
 FEWEST_HELD_OUT = 20
 """Graphs that a validation part needs: fewer would choose among weights by chance."""
-
-LARGEST = float(np.finfo(np.float32).max)
 
 
 class _MagEstimator(BaseEstimator):
@@ -101,13 +101,14 @@ class _MagEstimator(BaseEstimator):
         """Train on targets y: classes [n] numbered from 0, or numbers [n, targets]."""
         _check_share(self.validation)
         changes, count = self._changes(), _whole("ensemble", self.ensemble, least=1) or 1
+        X = _kept(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if len(packed) != len(y):
             raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one a graph")
         seed = _seed(self.random_state)
         outputs, metric = len(classes) or y.shape[1], "accuracy" if classes else "mae"
         dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
-        smiles = _strings(X) if source == "smiles" and count > 1 else None
+        smiles = list(map(canonical_smiles, _strings(X))) if source == "smiles" and count > 1 else None
         folds = self._folds(y, task, count, seed, smiles)
         facts = Facts(
             source,
@@ -153,6 +154,7 @@ class _MagEstimator(BaseEstimator):
     def _answer(self, X: Any) -> Answer:
         """What the model says of the graphs, and how sure that is."""
         check_is_fitted(self)
+        X = _kept(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if source == "smiles" and self.fitted_.model.node_features.empty:
             raise InputError(
@@ -289,6 +291,11 @@ def _known_errors(answer: Answer) -> Answer:
     return answer
 
 
+def _kept(X: Any) -> Any:
+    """X, which is read twice: what can be read only once becomes a list."""
+    return list(X) if isinstance(X, Iterator) else X
+
+
 def _strings(X: Any) -> list[str]:
     """SMILES that `packed_inputs` has accepted; a table of one column is its column."""
     return [str(text) for text in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
@@ -331,6 +338,9 @@ def _numbers(y: Any, who: str) -> np.ndarray:
         place = np.argwhere(bad)[0].tolist()
         where = ", ".join(map(str, place))
         raise InputError(f"y[{where}] is {numbers[tuple(place)]}: drop or repair that row (NaN, infinite or too large)")
+    spread = np.ptp(numbers, axis=0)
+    if ((spread > 0) & (spread < LEAST_SPREAD)).any():
+        raise InputError(f"values of y differ by less than {LEAST_SPREAD:g}: use other units")
     return numbers
 
 

@@ -80,14 +80,21 @@ def _task_apart(facts: Facts, model: MagGNN) -> str:
 
 
 def _outputs_apart(facts: Facts, model: MagGNN) -> str:
-    classes, targets, outputs = len(facts.classes), len(facts.targets), model.num_outputs
+    classes, outputs = len(facts.classes), model.num_outputs
     if facts.task == "classification":
         if classes != outputs or len(set(facts.classes)) != classes:
             return f"{len(set(facts.classes))} different classes, the model has {outputs} outputs"
-        return "" if targets <= 1 else f"{targets} targets of a classifier, which has one"
-    if classes:
-        return "classes of a regression, which has none"
-    return "" if targets in (0, outputs) else f"{targets} targets, the model has {outputs} outputs"
+        return _targets_apart(facts, 1)
+    return "classes of a regression, which has none" if classes else _targets_apart(facts, outputs)
+
+
+def _targets_apart(facts: Facts, expected: int) -> str:
+    """Whether there are as many names of targets as columns to predict; graphs from Python need none."""
+    found = len(set(facts.targets))
+    if found != len(facts.targets):
+        return "two targets have the same name"
+    named = found == expected or (not found and facts.source == "graphs")
+    return "" if named else f"{found} targets, the model predicts {expected}"
 
 
 def _features_apart(facts: Facts, model: MagGNN) -> str:
@@ -118,6 +125,11 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
     warm = all(0.01 <= value <= 100 for value in blend.temperatures.values())
     if not 1 <= blend.folds <= MOST_FOLDS or not warm or not set(blend.temperatures) <= {BLEND, NETWORK, *COLUMNS}:
         return f"{blend.folds} folds, temperatures {blend.temperatures}"
+    if facts.task == "regression" and blend.temperatures:
+        return "temperatures of a regression, which has no probabilities"
+    others = blend.folds - 1 if blend.weights[NETWORK] else 0
+    if len(blend.seen) != others:
+        return f"categories that {len(blend.seen)} more networks have seen, of which there are {others}"
     for nodes, edges in blend.seen:
         if wrong := _seen_apart(model.node_features, nodes) or _seen_apart(model.edge_features, edges):
             return wrong

@@ -16,7 +16,7 @@ from maggnn.apps.fit.packing import shown
 from maggnn.data.dataset import Dataset
 from maggnn.data.molecules.scaffolds import scaffold_parts
 from maggnn.data.molecules.table import Deal, PackedTable, count_lines, read_table
-from maggnn.data.molecules.target_column import TargetKind, target_kind
+from maggnn.data.molecules.target_column import LEAST_SPREAD, TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split
 from maggnn.data.packing import Arrays, DuplicateWarning
 from maggnn.data.sources import GRAPH_ARRAYS
@@ -157,6 +157,10 @@ def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays) -> None:
     for target, column in zip(targets, values.T, strict=True):
         if column.min() == column.max():
             raise InputError(f"{path}: column {target!r} is {column[0]:g} in all rows to train on: nothing to learn")
+        if column.max() - column.min() < LEAST_SPREAD:
+            raise InputError(
+                f"{path}: values of column {target!r} differ by less than {LEAST_SPREAD:g}: use other units"
+            )
 
 
 def _dataset(path: Path, arrays: Arrays, targets: Sequence[str], kind: TargetKind) -> Dataset:

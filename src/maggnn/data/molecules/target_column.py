@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
-
 from maggnn.data.molecules.rows import open_table
 from maggnn.errors import InputError
 
@@ -43,7 +41,8 @@ MOST_LABELS = 100
 LONGEST_LABEL = 200
 """Characters: a longer one is taken for a mistake."""
 
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST, LEAST_SPREAD = 1e30, 1e-30
+"""Of targets: float32, in which networks answer, cannot hold what is far beyond."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -76,8 +75,10 @@ class TargetKind:
         if self.classes:
             return float(self._place(name, text))
         value = as_number(text)
-        if value is None or abs(value) > LARGEST:
+        if value is None:
             raise InputError(f"target {name!r} is {_short(text)!r}, not a number")
+        if abs(value) > LARGEST:
+            raise InputError(f"target {name!r} is {_short(text)!r}, and {LARGEST:g} is the most that can be learned")
         return value
 
     def _place(self, name: str, text: str) -> int:
@@ -153,7 +154,8 @@ def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> Targe
     if len(columns) > 1:
         for column in columns:
             _check_all_numbers(column)
-        return TargetKind((), f"{_named(targets)} taken for numbers: only one column can hold classes", guessed=True)
+        names = ", ".join(map(repr, targets))
+        return TargetKind((), f"columns {names} are taken for numbers: only one column can hold classes", guessed=True)
     return _guessed(columns[0])
 
 

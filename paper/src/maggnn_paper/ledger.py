@@ -110,10 +110,12 @@ METRICS = (
     "kills",
     "tracebacks",
     "lost",
+    "percent",
 )
 """What was measured: accuracy and auroc in percent, pairs a count, score a probability, moves a number of moves,
 difference that of two answers; fineness the colours of a stable colouring over |V|, finest and telling shares of
-tuples; kills, tracebacks and lost (rows) counts; further `exponent_<what>`."""
+tuples; kills, tracebacks and lost (rows) counts, percent a share;
+further `exponent_<what>`."""
 
 EXPONENT_PREFIX = "exponent_"
 

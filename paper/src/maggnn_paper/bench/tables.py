@@ -24,7 +24,16 @@ def run_bench(
     """Measure bench `name`, `inference` with rivals `methods` too; `tell` is given a line as soon as it is there."""
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
-    if limit is not None and name not in ("inference", "floor", "people", "predict", "spellings", "numberings"):
+    if limit is not None and name not in (
+        "inference",
+        "floor",
+        "people",
+        "predict",
+        "spellings",
+        "numberings",
+        "ordering",
+        "soak",
+    ):
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if methods and name != "inference":
         raise InputError(f"bench {name} has no rivals: leave --methods out")

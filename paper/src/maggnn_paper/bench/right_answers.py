@@ -2,7 +2,8 @@
 
     spellings   1,000 molecules, half of MOLHIV and half of ZINC-FULL, each written in ten other ways (random SMILES):
                 the largest difference between answers for one molecule, relative to the largest answer, from
-                `maggnn predict`, the estimators and an exported program; of one network and of a blend
+                `maggnn predict`, the estimators and an exported program
+    blend       the same of a blend of five folds
     numberings  graphs of NetworkX and PyG whose nodes are numbered in ten other ways, likewise
     ordering    what the canonical order of nodes, which makes these differences small, costs of the time of `maggnn
                 predict`, in percent, for one network and for a blend
@@ -55,7 +56,7 @@ TESTS = {
     "damage": "tests/unit/apps/fit/test_damaged_folders.py::test_many_damaged_folders",
     "soak": "tests/fuzz/test_soak.py",
 }
-PARTS = ("spellings", "numberings", "ordering", *TESTS)
+PARTS = ("spellings", "blend", "numberings", "ordering", *TESTS)
 
 
 def bench(part: str, limit: int | None = None, tell: Callable[[str], None] = print) -> list[LedgerRow]:
@@ -66,7 +67,8 @@ def bench(part: str, limit: int | None = None, tell: Callable[[str], None] = pri
         tell: is given one line a row.
     """
     measured = {
-        "spellings": lambda: _spellings(limit or MOLECULES),
+        "spellings": lambda: _spellings(limit or MOLECULES, 1, ""),
+        "blend": lambda: _spellings(limit or MOLECULES, FOLDS, "-blend"),
         "numberings": lambda: _numberings(limit or GRAPHS),
         "ordering": lambda: _ordering(limit or ROWS),
         "kills": _kills,
@@ -83,19 +85,18 @@ def bench(part: str, limit: int | None = None, tell: Callable[[str], None] = pri
 # ---- one molecule, one answer -----------------------------------------------------------------------------
 
 
-def _spellings(count: int) -> Iterator[LedgerRow]:
+def _spellings(count: int, folds: int, ending: str) -> Iterator[LedgerRow]:
     asked, stereo = spelled(molecules(count))
     note = f"{count} molecules, {stereo} of them with stereochemistry, {SPELLINGS} random SMILES each"
     train = list(islice(smiles_of(LISTS[1]), ROWS_TO_FIT))
     flat = [smiles for spellings in asked for smiles in spellings]
-    for folds, ending in ((1, ""), (FOLDS, "-blend")):
-        with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)
-            folder = Path(name)
-            model = MagRegressor(steps=STEPS, ensemble=folds).fit(train, _heavy_atoms_and_stereo(train))
-            model.fitted_.save(folder / "model")
-            for how, answers in _answers(model, folder, flat, exported=folds == 1):
-                yield _row(f"spellings-{how}{ending}", apart(answers.reshape(len(asked), -1)), note)
+    with tempfile.TemporaryDirectory() as name, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenWarning)
+        folder = Path(name)
+        model = MagRegressor(steps=STEPS, ensemble=folds).fit(train, _heavy_atoms_and_stereo(train))
+        model.fitted_.save(folder / "model")
+        for how, answers in _answers(model, folder, flat, exported=folds == 1):
+            yield _row(f"spellings-{how}{ending}", apart(answers.reshape(len(asked), -1)), note)
 
 
 def molecules(count: int) -> list[str]:

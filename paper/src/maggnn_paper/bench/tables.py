@@ -11,6 +11,8 @@ from maggnn_paper.bench import floor, inference, people, predict, right_answers,
 from maggnn_paper.ledger import LedgerRow
 
 BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", *right_answers.PARTS)
+SIZED = ("inference", "floor", "people", "predict", "spellings", "blend", "numberings", "ordering", "soak")
+"""Those whose size can be chosen."""
 
 
 def run_bench(
@@ -24,16 +26,7 @@ def run_bench(
     """Measure bench `name`, `inference` with rivals `methods` too; `tell` is given a line as soon as it is there."""
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
-    if limit is not None and name not in (
-        "inference",
-        "floor",
-        "people",
-        "predict",
-        "spellings",
-        "numberings",
-        "ordering",
-        "soak",
-    ):
+    if limit is not None and name not in SIZED:
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if methods and name != "inference":
         raise InputError(f"bench {name} has no rivals: leave --methods out")

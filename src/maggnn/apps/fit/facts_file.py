@@ -89,12 +89,11 @@ def _outputs_apart(facts: Facts, model: MagGNN) -> str:
 
 
 def _targets_apart(facts: Facts, expected: int) -> str:
-    """Whether there are as many names of targets as columns to predict; graphs from Python need none."""
+    """Whether there are as many names of targets as columns to predict; models that Python asks need none."""
     found = len(set(facts.targets))
     if found != len(facts.targets):
         return "two targets have the same name"
-    named = found == expected or (not found and facts.source == "graphs")
-    return "" if named else f"{found} targets, the model predicts {expected}"
+    return "" if found in (0, expected) else f"{found} targets, the model predicts {expected}"
 
 
 def _features_apart(facts: Facts, model: MagGNN) -> str:

@@ -78,6 +78,8 @@ def predict_table(
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
+    if not fitted.facts.targets:
+        raise InputError(f"{model}: names no target, so there is no column to write: use it from Python")
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")

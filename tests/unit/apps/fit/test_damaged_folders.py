@@ -248,7 +248,7 @@ def test_a_network_of_which_nobody_says_what_it_saw(folders, tmp_path):
     assert answers(tmp_path / "model", "blend").isfinite().all()
 
 
-NAMES = {"no names of targets": ([], "0 targets"), "one name for two": (["y", "y"], "the same name")}
+NAMES = {"no names of targets": ([], "names no target"), "one name for two": (["y", "y"], "the same name")}
 
 
 @pytest.mark.parametrize(("targets", "expected"), NAMES.values(), ids=NAMES)

@@ -25,6 +25,7 @@ from maggnn.model.pretrained import AGENT_FOLDER, pretrained_agent
 BY_DEFAULT, ALL = 96, 704
 MOST_BYTES = 10**9
 MOST_SECONDS = 5.0
+"""Of the processor, which other programs on the machine do not disturb; what waits for ever ends by pytest's limit."""
 
 SMILES = ["CCO", "CC", "OCCO", "c1ccccc1", "CCCC", "CO", "OCC(O)CO", "C1CCCCC1", "CCN", "CC=O"]
 MORE = SMILES + [f"{smiles}.Cl" for smiles in SMILES]
@@ -107,7 +108,7 @@ def check(folders: dict[str, Path], tmp_path: Path, count: int) -> list[str]:
         folder = tmp_path / str(number)
         shutil.copytree(folders[name], folder)
         others = [other for other in folders if other != name]
-        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         said = damaged(folder, folders[others[number % 2]], number)
         try:
             ended.append(outcome(folder, name))
@@ -115,7 +116,7 @@ def check(folders: dict[str, Path], tmp_path: Path, count: int) -> list[str]:
             raise AssertionError(f"damage {number} to {name}, {said}: {type(error).__name__}: {error}") from error
         taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         assert taken < MOST_BYTES, f"damage {number} to {name}, {said}: {taken} bytes"
-        assert time.monotonic() - began < MOST_SECONDS, f"damage {number} to {name}, {said}"
+        assert time.process_time() - began < MOST_SECONDS, f"damage {number} to {name}, {said}"
         for left in tmp_path.iterdir():
             shutil.rmtree(left) if left.is_dir() else left.unlink()
     return ended
@@ -153,10 +154,10 @@ LARGE = {
 def test_large_settings_take_no_memory(folders, tmp_path, section, key, value):
     shutil.copytree(folders["classes"], tmp_path / "model")
     edit_facts(tmp_path / "model" / MODEL, lambda facts: facts["config"][section].update({key: value}))
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     refused(tmp_path / "model")
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < MOST_BYTES
-    assert time.monotonic() - began < MOST_SECONDS
+    assert time.process_time() - began < MOST_SECONDS
 
 
 @pytest.mark.usefixtures("bounded")

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load as tensors_of
 from safetensors.torch import save as bytes_of
 
-MODEL, FACTS = "model.safetensors", "fitted.json"
+MODEL, FACTS, TREES = "model.safetensors", "fitted.json", "trees.safetensors"
 VALUES: list[Any] = [
     None, True, False, -1, 0, 1, 2, 3, 17, 20_000, 10**6, 10**9, 2**63, 10**30, 10**400, 0.5, -1.5, 1e308, float("nan"),
     float("inf"), "", "x", "x" * 5000, "two\nlines", "<b>=1+1</b>", "gine", "GATConv", "GCNConv", "HeteroConv", "sum",
@@ -92,7 +92,7 @@ def damaged(folder: Path, other: Path, number: int) -> str:
     rng = random.Random(number)
     kinds = (
         _cut, _flip, _facts_entry, _facts_entry, _setting, _setting, _header_entry, _tensor, _json_entry, _json_entry,
-        _text, _swap, _link, _nothing,
+        _text, _swap, _link, _nothing, _blend_entry, _tree,
     )  # fmt: skip
     if rng.random() < STRIPPED:
         edit_json(folder / FACTS, lambda values: None)
@@ -100,7 +100,7 @@ def damaged(folder: Path, other: Path, number: int) -> str:
 
 
 def _file(rng: random.Random, folder: Path) -> Path:
-    return folder / rng.choice((MODEL, FACTS))
+    return rng.choice(sorted(folder.iterdir()))
 
 
 def _cut(rng: random.Random, folder: Path, other: Path) -> str:
@@ -159,6 +159,58 @@ def _json_entry(rng: random.Random, folder: Path, other: Path) -> str:
     said: list[str] = []
     edit_json(folder / FACTS, lambda values: said.append(_changed(rng, values)), keep_checksum=rng.random() < 0.1)
     return f"{FACTS}: {said[0]}"
+
+
+def _blend_entry(rng: random.Random, folder: Path, other: Path) -> str:
+    """What the facts say of the parts of a model, of which a stranger knows the names."""
+    said: list[str] = []
+    shares = [{"network": 1.0}, {"network": 0.0, "forest": 1.0}, {"network": 0.5, "boosting": 0.5}, {"boosting": 1.0}]
+    changes = [
+        ("folds", rng.choice((0, 1, 2, 3, 100, 10**9))),
+        ("weights", rng.choice(shares)),
+        ("seen", rng.choice(([], [[[], []]], [[[0], [0]]]))),
+        ("files", rng.choice(({}, {"/dev/zero": ""}, {"../x": ""}, {TREES: ""}))),
+        ("temperatures", rng.choice(({"blend": 0.01}, {"forest": 100}, {"x": 1}))),
+        ("spreads", [{"size": [1e299] * 3, "factor": 1e299, "quantiles": [1e299] * 99}]),
+    ]
+
+    def change(values: dict[str, Any]) -> None:
+        for name, value in rng.sample(changes, rng.choice((1, 1, 2))):
+            said.append(f"{name} = {value!r:.40}")
+            values["blend"][name] = value
+
+    edit_json(folder / FACTS, change)
+    return f"{FACTS}: blend {said}"
+
+
+def _tree(rng: random.Random, folder: Path, other: Path) -> str:
+    """A table of a model's trees, where it has any."""
+    path = folder / TREES
+    if not path.exists():
+        return _tensor(rng, folder, other)
+    kind = rng.choice(("empty", "short", "bfloat16", "float64", "large", "negative", "gone", "many"))
+    said: list[str] = []
+
+    def change(tensors: dict[str, torch.Tensor]) -> None:
+        name = rng.choice(sorted(tensors))
+        value = tensors[name]
+        said.append(name)
+        made = {
+            "empty": lambda: value[:0],
+            "short": lambda: value[:-1],
+            "bfloat16": lambda: value.to(torch.bfloat16),
+            "float64": lambda: value.double(),
+            "large": lambda: torch.full_like(value, 3e38 if value.is_floating_point() else 120),
+            "negative": lambda: torch.full_like(value.float(), -2).to(value.dtype),
+            "many": lambda: torch.zeros((200_000, *value.shape[1:]), dtype=value.dtype),
+        }
+        del tensors[name]
+        if kind != "gone":
+            tensors[name] = made[kind]().contiguous()
+
+    edit_tensors(path, change)
+    edit_json(folder / FACTS, lambda values: values["blend"]["files"].update({TREES: ""}))
+    return f"{TREES}: {kind} {said}"
 
 
 def _header_entry(rng: random.Random, folder: Path, other: Path) -> str:

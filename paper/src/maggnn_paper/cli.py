@@ -50,16 +50,10 @@ def reproduce(
 
 @app.command()
 def bench(
-    what: Annotated[
-        str, typer.Argument(help="inference, floor, train, scaling, people, predict, chemist, motifs, screen or serve")
-    ],
+    what: Annotated[str, typer.Argument(help="what to measure; an unknown name lists all")],
     limit: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="only that many graphs of a set, rows for people, predict, screen and serve, cells for chemist, "
-            "molecules for motifs",
-        ),
+        typer.Option(min=1, help="only that many graphs, molecules or rows; for chemist, cells"),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="baselines to time as well (inference)")] = [],  # noqa: B006

@@ -51,6 +51,7 @@ TABLES = (
     "bench_floor",
     "people",
     "chemist",
+    "right_answers",
 )
 """What a row may belong to; also the order in which the report shows them."""
 
@@ -117,10 +118,15 @@ METRICS = (
     "fineness",
     "finest",
     "telling",
+    "kills",
+    "tracebacks",
+    "lost",
+    "percent",
 )
 """What was measured: accuracy, auroc, prauc (average precision) and coverage in percent, mae and rmse in the target's
 unit, pairs a count, score a probability, moves a number of moves, difference that of two answers; fineness the colours
-of a stable colouring over |V|, finest and telling shares of tuples; further `exponent_<what>`."""
+of a stable colouring over |V|, finest and telling shares of tuples; kills, tracebacks and lost (rows) counts, percent a
+share; further `exponent_<what>`."""
 
 EXPONENT_PREFIX = "exponent_"
 

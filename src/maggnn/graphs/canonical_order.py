@@ -59,7 +59,7 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     place[rows] = torch.arange(len(rows)) - first  # each node's new number in its graph
     edge_first = torch.repeat_interleave(on_cpu.node_offsets[:-1], on_cpu.num_edges)
     edge_index, edge_attr = place[on_cpu.edge_index + edge_first], on_cpu.edge_attr
-    if edge_attr is not None:  # of parallel edges, which `build` leaves as they are
+    if edge_attr is not None and _has_parallel_edges(on_cpu):  # which `build` leaves as they are
         graph = torch.repeat_interleave(torch.arange(len(on_cpu)), on_cpu.num_edges)
         order = torch.from_numpy(np.lexsort([row_hashes(edge_attr).numpy(), graph.numpy()]))
         edge_index, edge_attr = edge_index[:, order], edge_attr[order]
@@ -70,6 +70,12 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     if on_cpu.roots is not None:
         made = replace(made, roots=place[on_cpu.roots + on_cpu.node_offsets[:-1, None]])
     return made.to(packed.device)
+
+
+def _has_parallel_edges(packed: PackedGraphs) -> bool:
+    """Whether two edges of a graph have the same ends; edges are in order of their ends, so they are neighbours."""
+    same = (packed.edge_index[:, 1:] == packed.edge_index[:, :-1]).all(dim=0)
+    return bool(same.any())  # also true of graphs that end and begin with the same edge, which does no harm
 
 
 def canonical_rows(packed: PackedGraphs) -> Tensor:
@@ -88,9 +94,10 @@ def canonical_rows(packed: PackedGraphs) -> Tensor:
 
 def _hashed(packed: PackedGraphs) -> PackedGraphs:
     """The graphs with one number in place of a node's features and of an edge's, and with nothing else."""
-    kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr)[:, None]
+    kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr)
     nothing = {"y": None, "structure": None, "rings": None, "roots": None, "pairs": None, "finest": None}
-    return replace(packed, x=_first_colours(packed)[:, None], edge_attr=kind, level="graph", **nothing)
+    colours, edge_attr = _first_colours(packed, kind)[:, None], None if kind is None else kind[:, None]
+    return replace(packed, x=colours, edge_attr=edge_attr, level="graph", **nothing)
 
 
 def _is_symmetric(hashed: PackedGraphs) -> bool:
@@ -252,8 +259,8 @@ def _warn_of(graphs: list[int]) -> None:
 # ---- colours --------------------------------------------------------------------------------------------
 
 
-def _first_colours(packed: PackedGraphs) -> Tensor:
-    """Of features and roots, and of a number among twins, for all nodes of a set.
+def _first_colours(packed: PackedGraphs, kind: Tensor | None) -> Tensor:
+    """Of features and roots, and of a number among twins, for all nodes of a set whose edges are of a `kind` [E].
 
     Twins have the same features and the same neighbours, so that they can be exchanged: any order of them will do.
     """
@@ -263,15 +270,15 @@ def _first_colours(packed: PackedGraphs) -> Tensor:
         slots = mix(torch.arange(1, packed.roots.shape[1] + 1)).expand_as(packed.roots)
         colours = colours.index_add(0, (packed.roots + packed.node_offsets[:-1, None]).flatten(), slots.flatten())
     colours = mix(colours + 1)
-    return mix(colours + _number_among_twins(packed, colours))
+    return mix(colours + _number_among_twins(packed, colours, kind))
 
 
-def _number_among_twins(packed: PackedGraphs, colours: Tensor) -> Tensor:
+def _number_among_twins(packed: PackedGraphs, colours: Tensor, kind: Tensor | None) -> Tensor:
     """0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, both ways."""
     first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
     source, target = packed.edge_index + first
     name = mix(torch.arange(1, len(colours) + 1))
-    kind = torch.zeros_like(source) if packed.edge_attr is None else row_hashes(packed.edge_attr)
+    kind = torch.zeros_like(source) if kind is None else kind
     # The graph is part of the key: nodes without neighbours have none to tell graphs by.
     seen = mix(torch.repeat_interleave(torch.arange(len(packed)), packed.num_nodes) + 1)
     seen.index_add_(0, target, mix(name[source] + kind)).index_add_(0, source, mix(name[target] + mix(kind + 1)))

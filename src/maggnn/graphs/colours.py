@@ -40,10 +40,17 @@ def mix(values: Tensor) -> Tensor:
     """
     values = values * ODD
     for shift in (32, 29):
-        # Shifts keep the sign; without the mask the fold would lose a bit.
-        values ^= (values >> shift) & ((1 << (64 - shift)) - 1)
+        _fold(values, shift)
         values *= ODD
-    return values ^ ((values >> 32) & 0xFFFFFFFF)
+    return _fold(values, 32)
+
+
+def _fold(values: Tensor, shift: int) -> Tensor:
+    """Fold the upper bits onto the lower ones, in place; shifts keep the sign, with which a bit would be lost."""
+    upper = values >> shift
+    upper &= (1 << (64 - shift)) - 1
+    values ^= upper
+    return values
 
 
 def row_hashes(features: Tensor) -> Tensor:

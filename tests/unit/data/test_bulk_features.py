@@ -18,14 +18,14 @@ from maggnn.errors import InputError
 READ = [
     *(smiles for smiles in PROBES if ">" not in smiles), "C", "[H][H]", "[He]", "[Og]", "[C-7]", "[Ti+6]", "[O][O]",
     "C" * 255, "C[C@H]1CC[C@@H](C)CC1", "C[S@](=O)CC", "N[Pt@SP1](F)(Cl)Br", "F[S@OH1](Cl)(Br)(I)(C)N", "F/C=C/F",
-    r"F/C=C\F", "CC=CC", "C/C(F)=C(/Cl)[C@H](Br)I", "[Na+].[Cl-].O", "C1CCCCCCCCCCCCCCC1", "C1CC2CCC1C2",
+    r"F/C=C\F", "CC=CC", "[CH3:1]C", "C/C(F)=C(/Cl)[C@H](Br)I", "[Na+].[Cl-].O", "C1CCCCCCCCCCCCCCC1", "C1CC2CCC1C2",
     "c1ccc2ccccc2c1", "[nH]1cccc1", "O=C1C=CC1", "[2H]C([2H])([2H])Cl", "[CH2]C[CH]", "OC1C(F)C1Cl |o1:1|",
     "[B-](F)(F)(F)F", "O=S(=O)(O)c1ccccc1", "I(Cl)(Cl)Cl",
 ]  # fmt: skip
 """With every element of the layout, stereochemistry, charges, radicals, isotopes and salts."""
 
-LEFT_ALONE = ["[CH3:1]C", "*C", "[*:1]C", "N->[Pt]", "C" * 256, "C~C"]
-"""Atom maps, dummy atoms, bonds whose category depends on the SMILES, too many atoms, queries."""
+LEFT_ALONE = ["*C", "[*:1]C", "N->[Pt]", "C" * 256, "C~C"]
+"""Dummy atoms, bonds whose category depends on the SMILES, too many atoms, queries."""
 
 
 def by_atoms(mol, smiles, features):

@@ -7,10 +7,26 @@ from collections.abc import Callable, Sequence
 from maggnn.errors import InputError, did_you_mean
 from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
-from maggnn_paper.bench import chemist, floor, inference, motifs, people, predict, scaling, screen, serve, train
+from maggnn_paper.bench import (
+    chemist,
+    floor,
+    inference,
+    motifs,
+    people,
+    predict,
+    right_answers,
+    scaling,
+    screen,
+    serve,
+    train,
+)
 from maggnn_paper.ledger import LedgerRow
 
-BENCHES = ("inference", "floor", "train", "scaling", "people", "predict", "chemist", "motifs", "screen", "serve")
+ROWS_CHOSEN = {"people": people, "predict": predict, "motifs": motifs, "screen": screen, "serve": serve}
+"""Benches that take a number of rows and nothing else."""
+
+BENCHES = ("inference", "floor", "train", "scaling", *ROWS_CHOSEN, "chemist", *right_answers.PARTS)
+OF_ONE_SIZE = ("train", "scaling", *(name for name in right_answers.PARTS if name not in right_answers.SIZED))
 
 
 def run_bench(
@@ -31,7 +47,7 @@ def run_bench(
     """
     if name not in BENCHES:
         raise InputError(f"no bench {name!r}{did_you_mean(name, BENCHES)}")
-    if limit is not None and name in ("train", "scaling"):
+    if limit is not None and name in OF_ONE_SIZE:
         raise InputError(f"bench {name} chooses its own sizes: leave --limit out")
     if sets and name != "chemist":
         raise InputError(f"bench {name} has no practice sets: leave --set out")
@@ -45,12 +61,12 @@ def run_bench(
         return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell, methods=methods)
     if name == "floor":
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
-    if name == "people":
-        return people.bench(limit, tell)
+    if name in ROWS_CHOSEN:
+        return ROWS_CHOSEN[name].bench(limit, tell)
     if name == "chemist":
         return chemist.bench(limit, tell, sets=sets)
-    if name in ("predict", "motifs", "screen", "serve"):
-        return {"predict": predict, "motifs": motifs, "screen": screen, "serve": serve}[name].bench(limit, tell)
+    if name in right_answers.PARTS:
+        return right_answers.bench(name, limit, tell)
     if name == "train":
         return train.bench(device=place, tell=tell)
     return scaling.bench(place, memory_mb=memory_mb, tell=tell)

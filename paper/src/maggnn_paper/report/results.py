@@ -75,6 +75,10 @@ TITLES = {
         "`maggnn fit` on practice tables",
         "Errors in the target's unit; ROC-AUC, PR-AUC and coverage of 90 % intervals in percent; means over splits.",
     ),
+    "right_answers": (
+        "Right answers",
+        "Beyond the paper: spellings, numberings, interruptions and damaged inputs, which must not change an answer.",
+    ),
 }
 """Heading and one sentence for each table of the ledger."""
 

@@ -76,7 +76,7 @@ def table(kind: str, molecules: Described) -> np.ndarray:
 def tree_task(kind: str, molecules: Described, dataset: Dataset, train: np.ndarray, seed: int, folds: int) -> TreeTask:
     """What there is to fit on the rows `train`."""
     seed %= 2**32  # scikit-learn takes no more
-    train = np.random.default_rng(seed).permutation(train)[:MOST_ROWS]
+    train = _some(np.random.default_rng(seed).permutation(train), dataset)
     y, weights = dataset.y.numpy()[train], dataset.weights
     x = table(kind, molecules.select(train))
     weights = None if weights is None else weights.numpy()[train].astype(np.float64)
@@ -89,6 +89,14 @@ def _together(dataset: Dataset) -> bool:
     weights = dataset.weights
     alike = weights is None or weights.ndim == 1 or bool((weights == weights[:, :1]).all())
     return alike and not bool(dataset.y.isnan().any())
+
+
+def _some(rows: np.ndarray, dataset: Dataset) -> np.ndarray:
+    """At most `MOST_ROWS` of the rows, the first ones, with one of every class that there is."""
+    if len(rows) > MOST_ROWS and dataset.task == "classification":
+        firsts = np.unique(dataset.y.numpy()[rows], return_index=True)[1]
+        rows = np.concatenate([rows[firsts], np.delete(rows, firsts)])
+    return rows[:MOST_ROWS]
 
 
 def fit_trees(task: TreeTask) -> Trees:

@@ -11,15 +11,15 @@ better answers on the practice tables. Torch is not loaded here: worker processe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from maggnn.data.molecules.smiles import parsed
+from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,8 +70,11 @@ def described(smiles: Sequence[str], workers: int = 1) -> Described:
     if workers == 1 or len(chunks) < 4:
         tables = [describe(chunk) for chunk in chunks]
     else:
-        with ProcessPoolExecutor(min(workers, len(chunks)), get_context("spawn")) as pool:
-            tables = list(pool.map(describe, chunks))
+        try:
+            with worker_pool(min(workers, len(chunks))) as pool:
+                tables = list(pool.map(describe, chunks))
+        except BrokenProcessPool as error:
+            raise InputError("a worker process died (out of memory?): try again with one worker") from error
     return Described(*(np.concatenate([getattr(table, name) for table in tables]) for name in ("numbers", "bits")))
 
 

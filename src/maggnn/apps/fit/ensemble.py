@@ -25,7 +25,7 @@ from maggnn.apps.fit.answers.target_weights import weighed
 from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
 from maggnn.apps.fit.descriptors import Described, described
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, seen_categories
+from maggnn.apps.fit.fitted import MOST_KNOWN, Facts, FittedModel, UnseenWarning, seen_categories
 from maggnn.apps.fit.folds import Folds
 from maggnn.apps.fit.members import Start, train_members
 from maggnn.apps.fit.trees import Trees
@@ -35,9 +35,6 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.own_file import official_split
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.model.mag_gnn import MagGNN
-
-MOST_KNOWN = 10_000
-"""Fingerprints of training that a folder keeps."""
 
 
 @dataclass(frozen=True)

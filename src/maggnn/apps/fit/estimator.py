@@ -18,7 +18,7 @@ Shapes: n graphs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -43,6 +43,7 @@ from maggnn.config import Config
 from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.several_targets import strata
+from maggnn.data.molecules.smiles import canonical_smiles
 from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
@@ -114,13 +115,14 @@ class _MagEstimator(BaseEstimator):
         """Train on targets y: classes [n] numbered from 0, or numbers or two classes each [n, targets]."""
         _check_share(self.validation)
         changes, count = self._changes(), _whole("ensemble", self.ensemble, least=1) or 1
+        X = _kept(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if len(packed) != len(y):
             raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one a graph")
         seed = _seed(self.random_state)
         outputs, metric = len(classes) or y.shape[1], METRICS[task]
         dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
-        smiles = _strings(X) if source == "smiles" and count > 1 else None
+        smiles = list(map(canonical_smiles, _strings(X))) if source == "smiles" and count > 1 else None
         folds = self._folds(y, task, count, seed, smiles)
         facts = Facts(
             source,
@@ -197,6 +199,7 @@ class _MagEstimator(BaseEstimator):
     def _answer(self, X: Any) -> Answer:
         """What the model says of the graphs, and how sure that is."""
         check_is_fitted(self)
+        X = _kept(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if source == "smiles" and self.fitted_.model.node_features.empty:
             raise InputError(
@@ -427,6 +430,11 @@ def _known_errors(answer: Answer) -> Answer:
             "no graphs were held out, so nothing is known of errors: set ensemble=5, or fit to more graphs"
         )
     return answer
+
+
+def _kept(X: Any) -> Any:
+    """X, which is read twice: what can be read only once becomes a list."""
+    return list(X) if isinstance(X, Iterator) else X
 
 
 def _strings(X: Any) -> list[str]:

@@ -82,22 +82,29 @@ def _task_apart(facts: Facts, model: MagGNN) -> str:
 
 
 def _outputs_apart(facts: Facts, model: MagGNN) -> str:
-    classes, targets, outputs = len(facts.classes), len(facts.targets), model.num_outputs
+    classes, outputs = len(facts.classes), model.num_outputs
     if facts.task == "multilabel":
         pairs = all(len(set(pair)) == 2 for pair in facts.labels)
-        right = len(facts.labels) == targets == outputs and pairs and not classes
-        return "" if right else f"labels of {len(facts.labels)} targets, the model has {outputs} outputs"
+        right = len(facts.labels) == len(facts.targets) == outputs and pairs and not classes
+        wrong = "" if right else f"labels of {len(facts.labels)} targets, the model has {outputs} outputs"
+        return wrong or _targets_apart(facts, outputs)
     if facts.labels:
         return "labels of several targets, which the model does not have"
     if facts.task == "classification":
         if classes != outputs or len(set(facts.classes)) != classes:
             return f"{len(set(facts.classes))} different classes, the model has {outputs} outputs"
-        return "" if targets <= 1 else f"{targets} targets of a classifier, which has one"
-    if classes:
-        return "classes of a regression, which has none"
-    if facts.units and len(facts.units) != targets:
-        return f"{len(facts.units)} units of {targets} targets"
-    return "" if targets in (0, outputs) else f"{targets} targets, the model has {outputs} outputs"
+        return _targets_apart(facts, 1)
+    if facts.units and len(facts.units) != len(facts.targets):
+        return f"{len(facts.units)} units of {len(facts.targets)} targets"
+    return "classes of a regression, which has none" if classes else _targets_apart(facts, outputs)
+
+
+def _targets_apart(facts: Facts, expected: int) -> str:
+    """Whether there are as many names of targets as columns to predict; models that Python asks need none."""
+    found = len(set(facts.targets))
+    if found != len(facts.targets):
+        return "two targets have the same name"
+    return "" if found in (0, expected) else f"{found} targets, the model predicts {expected}"
 
 
 def _features_apart(facts: Facts, model: MagGNN) -> str:
@@ -131,6 +138,11 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
         return f"{blend.folds} folds, temperatures {blend.temperatures}"
     if len(blend.thresholds) > max(1, len(facts.targets)) or not all(0 <= value <= 1 for value in blend.thresholds):
         return f"thresholds {blend.thresholds}"
+    if facts.task == "regression" and blend.temperatures:
+        return "temperatures of a regression, which has no probabilities"
+    others = blend.folds - 1 if blend.weights[NETWORK] else 0
+    if len(blend.seen) != others:
+        return f"categories that {len(blend.seen)} more networks have seen, of which there are {others}"
     for nodes, edges in blend.seen:
         if wrong := _seen_apart(model.node_features, nodes) or _seen_apart(model.edge_features, edges):
             return wrong

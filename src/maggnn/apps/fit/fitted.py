@@ -39,6 +39,7 @@ from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
+from maggnn.model.file_checks import one_line
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.saving import checksum_of, load, load_model, save, save_model
 
@@ -47,6 +48,9 @@ MODEL = "model.safetensors"
 TREES = "trees.safetensors"
 KNOWN = "known"
 """The tensor of fingerprints in the file of trees."""
+
+MOST_KNOWN = 10_000
+"""Fingerprints of training that a folder keeps."""
 
 EPOCHS = 40
 """Times that every training graph is seen, within the bounds below."""
@@ -300,9 +304,11 @@ class FittedModel:
     def familiar(self, packed: PackedGraphs) -> PackedGraphs:
         """The graphs as the model can read them: checked, and with every category one that training saw."""
         self._check(packed)
-        x, strange_nodes = _familiar(packed.x, self.facts.seen_nodes, "node")
-        edge_attr, strange_edges = _familiar(packed.edge_attr, self.facts.seen_edges, "edge")
-        spec = self.model.edge_features
+        spec, facts = self.model.edge_features, self.facts
+        x, strange_nodes = _familiar(packed.x, _all_seen(facts.seen_nodes, self.model.node_features), "node")
+        edge_attr, strange_edges = _familiar(packed.edge_attr, _all_seen(facts.seen_edges, spec), "edge")
+        if facts.source == "smiles" and spec.empty and edge_attr is not None:  # no molecule of training had a bond
+            edge_attr, strange_edges = None, len(edge_attr)
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
             dtype = torch.float32 if spec.width else torch.long
             edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
@@ -361,6 +367,9 @@ class FittedModel:
         facts = Facts(**read_values(folder / FACTS, Facts, checksum_of(folder / MODEL)))
         check_agreement(folder / FACTS, facts, model)
         networks = range(2, facts.blend.folds + 1) if facts.blend.weights[NETWORK] else ()
+        strange = sorted(facts.blend.files.keys() - {*map(member_file, networks), TREES})
+        if strange:
+            raise InputError(f"{folder / FACTS}: names the file {one_line(strange[0])!r}, which is none of the model's")
         others = tuple(_other(folder, number, facts, model) for number in networks)
         return cls(model, config, facts, others, *_load_trees(folder, facts, model.num_outputs))
 
@@ -399,7 +408,7 @@ def _other(folder: Path, number: int, facts: Facts, first: MagGNN) -> MagGNN:
     path = folder / member_file(number)
     model, _ = load_model(path)
     _check_file(path, facts)
-    if model.data_shape != first.data_shape or len(facts.blend.seen) != facts.blend.folds - 1:
+    if model.data_shape != first.data_shape:
         raise InputError(f"{path}: does not fit the model beside it")
     return model
 
@@ -428,11 +437,15 @@ def _load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Tre
             }
             trees[part] = Trees.checked(own, COLUMNS[part], facts.blend.folds * outputs)
         known = arrays.get(KNOWN)
-        if known is not None and (known.dtype != np.uint8 or known.ndim != 2 or known.shape[1] != BITS // 8):
+        if known is not None and not _are_fingerprints(known):
             raise InputError("fingerprints are damaged")
-    except InputError as error:
+    except (InputError, TypeError) as error:  # numpy does not have all types of torch
         raise InputError(f"{path}: {error}") from error
     return trees, known if known is not None and len(known) else None
+
+
+def _are_fingerprints(known: np.ndarray) -> bool:
+    return known.dtype == np.uint8 and known.ndim == 2 and known.shape[1] == BITS // 8 and len(known) <= MOST_KNOWN
 
 
 def is_fitted(folder: Path) -> bool:
@@ -453,6 +466,11 @@ def _seen(values: Tensor | None) -> Seen:
     assert values is not None
     counts = (column.unique(return_counts=True) for column in values.cpu().T)
     return tuple(tuple(found[count.argsort(descending=True, stable=True)].tolist()) for found, count in counts)
+
+
+def _all_seen(seen: Seen, spec: FeatureSpec) -> Seen:
+    """What training saw; all categories that there are weights for where a file does not say."""
+    return seen or tuple(tuple(range(count)) for count in spec.categories)
 
 
 def _familiar(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:

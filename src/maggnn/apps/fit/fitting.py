@@ -7,6 +7,7 @@ import json
 import math
 import shutil
 import time
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -26,7 +27,7 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.descriptors import Described
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, own_config
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
 from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
@@ -90,6 +91,7 @@ def fit_table(
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
+    _remove_done(out)
     _check_folder(out, overwrite, list(out.glob(f"{TRAINING}*")))
     if out.is_dir():
         with _only_here(out):  # said before long work too
@@ -241,8 +243,14 @@ def _finish(out: Path, training: Path) -> None:
     with whole_file(out / LOG) as waiting:
         shutil.copyfile(member_folder(training, 1) / LOG, waiting)
     for done in out.glob(f"{TRAINING}*"):
-        # Under another name first: half a folder must not be taken for a training to go on from.
-        shutil.rmtree(done.rename(out / f".{done.name}"), ignore_errors=True)
+        done.rename(out / f".{done.name}")  # half a folder must not be taken for a training to go on from
+    _remove_done(out)
+
+
+def _remove_done(out: Path) -> None:
+    """Remove checkpoints that are of no use any more; a fit that was killed on its way out may have left some."""
+    for done in out.glob(f".{TRAINING}*"):
+        shutil.rmtree(done, ignore_errors=True)
 
 
 def _given_config(given: Config, own: Config, steps: int | None) -> Config:
@@ -282,7 +290,11 @@ def tested(
     graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
     described = None if molecules is None else molecules.select(ids.numpy())
     began = time.monotonic()
-    folds = fitted.fold_answers(graphs, described)
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always", UnseenWarning)
+        folds = fitted.fold_answers(graphs, described)
+    for warning in noticed:
+        tell(f"{dataset.name}: of the test rows {warning.message}")
     answer = fitted.blended(folds, described)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES

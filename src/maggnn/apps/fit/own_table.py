@@ -18,7 +18,7 @@ from maggnn.data.molecules.row_weights import training_weights, weight_value
 from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
 from maggnn.data.molecules.table import PackedTable, Parser, count_lines, read_table
 from maggnn.data.molecules.table_splits import SplitChoice, split_choice, time_value
-from maggnn.data.molecules.target_column import TargetKind, target_kind
+from maggnn.data.molecules.target_column import LEAST_SPREAD, TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split
 from maggnn.data.packing import Arrays, DuplicateWarning
 from maggnn.data.sources import GRAPH_ARRAYS
@@ -214,6 +214,10 @@ def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays, kind: Tar
         if column.min() == column.max():
             value = kind.labels[place][int(column[0])] if kind.labels else f"{column[0]:g}"
             raise InputError(f"{path}: column {target!r} is {value} in all rows to train on: nothing to learn")
+        if column.max() - column.min() < LEAST_SPREAD:
+            raise InputError(
+                f"{path}: values of column {target!r} differ by less than {LEAST_SPREAD:g}: use other units"
+            )
     for part in ("val", "test"):
         both = [bool((column == 0).any() and (column == 1).any()) for column in values[part].T]
         if kind.labels and not any(both):

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk, leave_with_parent
+from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
 from maggnn.apps.fit.fitted import FACTS, MODEL, Answer, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import shown
@@ -42,6 +42,7 @@ from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.molecules.target_column import are_truth
 from maggnn.data.packing import Arrays
+from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
 from maggnn.model.runtime import pick_device
@@ -85,6 +86,8 @@ def predict_table(
     fitted = replace(FittedModel.load(model), device=device)
     if fitted.facts.source != "smiles":
         return predict_graphs(fitted, table, out, overwrite, coverage, answer_names(fitted), _values)
+    if not fitted.facts.targets:
+        raise InputError(f"{model}: names no target, so there is no column to write: use it from Python")
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
@@ -228,7 +231,7 @@ def _featurisers(workers: int, num_rows: int) -> Executor:
     """Processes that featurise chunks; a single chunk is done here before a process would have started."""
     if num_rows <= ROWS:
         return ThreadPoolExecutor(1)
-    return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)
+    return worker_pool(workers)
 
 
 def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
@@ -252,7 +255,7 @@ def answered(
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]
     rows = [row for row, reason in enumerate(reasons) if not reason]
-    facts, without = fitted.facts, len(reasons) - len(rows)
+    without = len(reasons) - len(rows)
     columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(fitted)[:-1]]
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
@@ -261,15 +264,17 @@ def answered(
         for column, values in zip(columns, _values(answer, fitted, coverage), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):
                 column[row] = value if good else None
-        for row, strange, good in zip(rows, _strange(molecules.arrays, facts), finite, strict=True):
+        for row, strange, good in zip(rows, _strange(molecules.arrays, fitted), finite, strict=True):
             reasons[row] = NOT_FINITE if not good else UNSEEN if strange else ""
         without += finite.count(False)
     return [*columns, reasons], without
 
 
-def _strange(arrays: Arrays, facts: Facts) -> np.ndarray:
+def _strange(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
     """Whether each molecule has a category that no network saw in training, [G]."""
-    strange = np.zeros(len(arrays["num_nodes"]), dtype=bool)
+    facts, strange = fitted.facts, np.zeros(len(arrays["num_nodes"]), dtype=bool)
+    if fitted.model.edge_features.empty:  # no molecule of training had a bond
+        strange |= arrays["num_edges"] > 0
     seen = [(facts.seen_nodes, facts.seen_edges), *facts.blend.seen]
     for place, (values, sizes) in enumerate((("x", "num_nodes"), ("edge_attr", "num_edges"))):
         owner = np.repeat(np.arange(len(strange)), arrays[sizes])
@@ -293,5 +298,10 @@ def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequen
         columns.insert(0, [facts.classes[place] for place in values.argmax(axis=1)])
     elif answer.errors is not None:
         kinds = (values, *(part.astype(values.dtype) for part in (answer.std, *answer.interval(coverage))))
-        columns = [list(kind[:, target]) for target in range(values.shape[1]) for kind in kinds]
+        columns = [_finite(kind[:, target]) for target in range(values.shape[1]) for kind in kinds]
     return columns if answer.similarity is None else [*columns, list(answer.similarity)]
+
+
+def _finite(numbers: np.ndarray) -> list[Any]:
+    """Numbers, with nothing in the place of those that are none."""
+    return [number if math.isfinite(number) else None for number in numbers]

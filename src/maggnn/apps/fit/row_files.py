@@ -194,9 +194,15 @@ def _open_parquet(path: Path, smiles: str) -> Source:
         raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
     check_names(path, schema.names)
     place = column_place(path, schema.names, smiles)
-    if not (arrow.types.is_string(schema.types[place]) or arrow.types.is_large_string(schema.types[place])):
+    if not _is_text(arrow, schema.types[place]):
         raise InputError(f"{path}: column {smiles!r} holds {schema.types[place]}, not text")
     return Source(path, list(schema.names), list(schema.types), place, num_rows)
+
+
+def _is_text(arrow: Any, kind: Any) -> bool:
+    """Text of any layout; pandas writes categories, for one, as places in a dictionary of texts."""
+    kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
+    return arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:

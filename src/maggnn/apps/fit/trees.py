@@ -18,7 +18,7 @@ import numpy as np
 from maggnn.errors import InputError
 
 WALKS = 500_000
-"""Walks (rows times trees) that are under way at once: bounds the memory."""
+"""Walks (rows times trees) that are under way at once, times the values that each ends with: bounds the memory."""
 
 LEAF = -1
 TYPES = {"start": "int32", "column": "int32", "right": "int32", "feature": "int16", "threshold": "float32",
@@ -51,7 +51,7 @@ class Trees:
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """The base and what the trees add to it for rows x [rows, columns]: [rows, F * O]."""
-        block = max(1, WALKS // max(1, len(self.start)))
+        block = max(1, WALKS // max(1, len(self.start) * self.value.shape[1]))
         parts = [self._sums(x[first : first + block]) for first in range(0, len(x), block)]
         return np.concatenate(parts) if parts else np.empty((0, len(self.base)))
 

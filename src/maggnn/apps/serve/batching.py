@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections import deque
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from typing import Any
 
-from maggnn.apps.fit.featurised_chunks import featurised_chunk, leave_with_parent
+from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.predicting import answered, read_by
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.apps.fit.uncertainty import COVERAGE
+from maggnn.data.worker_processes import worker_pool
 
 FEW = 32
 """Molecules that are parsed in this process: sending them to another one would take longer."""
@@ -80,7 +80,7 @@ class Batcher:
         self._waiting: deque[_Question] = deque()
         self._arrived = asyncio.Event()
         self._places = asyncio.Semaphore(UNDER_WAY)
-        self._parsers = _pool(self.workers)
+        self._parsers = worker_pool(self.workers)
         self._thread = ThreadPoolExecutor(1, "answers")
         self._running: set[asyncio.Task[None]] = set()
         await self._warm_up()
@@ -170,7 +170,3 @@ class Batcher:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenWarning)  # the row says so
             return answered(self.fitted, Chunk([], smiles, [""] * len(smiles)), molecules, 0, self.coverage)[0]
-
-
-def _pool(workers: int) -> Executor:
-    return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)

@@ -11,17 +11,17 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from maggnn.data.molecules.atom_features import FeatureSet, Rows, feature_set
 from maggnn.data.molecules.bulk_features import Described, described_in_bulk
+from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iter
 
 def _in_parallel(numbered: Iterator[tuple[int, str]], features: str, workers: int) -> Iterator[Molecule | RowError]:
     running: deque[Future[list[Molecule | RowError]]] = deque()
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    pool = worker_pool(workers)
     try:
         while chunk := list(islice(numbered, CHUNK)):
             running.append(pool.submit(_featurise_chunk, chunk, features))
@@ -228,6 +228,8 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)
+    if ":" in smiles:
+        _forget_atom_maps(mol)
     if mol.GetNumAtoms() == 0:
         raise InputError("no atoms: the SMILES is empty")
     if mol.GetNumAtoms() > MOST_ATOMS:
@@ -253,6 +255,21 @@ def smiles_of_inchi(text: str) -> str:
     return Chem.MolToSmiles(rules.Canonicalize(mol))
 
 
+def _forget_atom_maps(mol: Mol) -> None:
+    """Remove the numbers of atom maps, which name atoms and are no part of the molecule.
+
+    RDKit takes atoms with different numbers for different ones when it looks for stereocentres, so these are looked
+    for again.
+    """
+    from rdkit import Chem
+
+    mapped = [atom for atom in mol.GetAtoms() if atom.GetAtomMapNum()]
+    for atom in mapped:
+        atom.SetAtomMapNum(0)
+    if mapped:
+        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+
+
 def _check_alone(smiles: str) -> None:
     """Refuse what RDKit passes over without a word, and so reads as another molecule.
 
@@ -266,6 +283,15 @@ def _check_alone(smiles: str) -> None:
         raise InputError(f"not a SMILES string: it holds the character {odd[0]!a}")
     if rest and not (rest.startswith("|") and rest.endswith("|")):
         raise InputError(f"text follows the SMILES after a blank ({rest[:40]!r}): give the SMILES alone")
+
+
+def canonical_smiles(smiles: str) -> str:
+    """RDKit's canonical SMILES of a molecule, equal for equal molecules."""
+    from rdkit import Chem
+    from rdkit.rdBase import BlockLogs
+
+    with BlockLogs():
+        return Chem.MolToSmiles(parsed(smiles.strip()))
 
 
 def written_numbers(smiles: str) -> list[int]:

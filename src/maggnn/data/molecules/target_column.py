@@ -21,8 +21,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-import numpy as np
-
 from maggnn.data.molecules.rows import open_table
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
@@ -47,7 +45,8 @@ MOST_NAMED = 3
 LONGEST_LABEL = 200
 """Characters: a longer one is taken for a mistake."""
 
-LARGEST = float(np.finfo(np.float32).max)
+LARGEST, LEAST_SPREAD = 1e30, 1e-30
+"""Of targets: float32, in which networks answer, cannot hold what is far beyond."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -106,8 +105,10 @@ class TargetKind:
         if classes:
             return float(_class_place(classes, name, text))
         value = as_number(text)
-        if value is None or abs(value) > LARGEST:
+        if value is None:
             raise InputError(f"target {name!r} is {_short(text)!r}, not a number")
+        if abs(value) > LARGEST:
+            raise InputError(f"target {name!r} is {_short(text)!r}, and {LARGEST:g} is the most that can be learned")
         return value
 
 

@@ -1,5 +1,6 @@
 """A model folder that somebody damaged or changed answers, or is refused in one line, and never takes a gigabyte."""
 
+import csv
 import itertools
 import json
 import math
@@ -12,32 +13,39 @@ import networkx as nx
 import pytest
 import torch
 
-from damage import FACTS, MODEL, damaged, edit_facts, edit_json, edit_tensors
+from damage import FACTS, MODEL, TREES, damaged, edit_facts, edit_json, edit_tensors
 from maggnn import MagClassifier, MagRegressor, load_model
-from maggnn.apps.fit.fitted import FittedModel
+from maggnn.apps.fit.fitted import MOST_KNOWN, FittedModel
+from maggnn.apps.fit.predicting import predict_table
 from maggnn.apps.show.runs import Run
 from maggnn.data.inputs import packed_inputs
 from maggnn.errors import InputError
 from maggnn.model.pretrained import AGENT_FOLDER, pretrained_agent
 
-BY_DEFAULT, ALL = 98, 700
+BY_DEFAULT, ALL = 96, 704
 MOST_BYTES = 10**9
 MOST_SECONDS = 5.0
+"""Of the processor, which other programs on the machine do not disturb; what waits for ever ends by pytest's limit."""
 
 SMILES = ["CCO", "CC", "OCCO", "c1ccccc1", "CCCC", "CO", "OCC(O)CO", "C1CCCCC1", "CCN", "CC=O"]
+MORE = SMILES + [f"{smiles}.Cl" for smiles in SMILES]
 OTHERS = [nx.cycle_graph(5), nx.path_graph(4)]
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory) -> dict[str, Path]:
-    """A classifier of molecules, a regression of molecules, and a classifier of bare graphs."""
+    """A classifier and a regression of molecules, a classifier of bare graphs, and two blends."""
     root = tmp_path_factory.mktemp("models")
     graphs = [make(size) for size in range(4, 9) for make in (nx.cycle_graph, nx.path_graph)]
     models = {
         "classes": MagClassifier(steps=2).fit(SMILES, ["a", "b"] * 5),
         "numbers": MagRegressor(steps=2).fit(SMILES, list(range(10))),
         "graphs": MagClassifier(steps=2).fit(graphs, [0, 1] * 5),
+        "blend": MagRegressor(steps=40, ensemble=2).fit(MORE, [len(smiles) for smiles in MORE]),
+        "blend of classes": MagClassifier(steps=2, ensemble=2).fit(MORE, ["a", "b"] * 10),
     }
+    weights = models["blend"].fitted_.facts.blend.weights
+    assert weights["network"] > 0 and len(weights) > 1, weights  # with all files that a folder can have
     for name, model in models.items():
         model.fitted_.save(root / name)
     return {name: root / name for name in models}
@@ -54,8 +62,20 @@ def bounded():
 
 
 def answers(folder: Path, name: str) -> torch.Tensor:
-    packed, _ = packed_inputs(OTHERS if name == "graphs" else SMILES[:3])
-    return FittedModel.load(folder).predict(packed)
+    """Answers for some graphs, which are no numbers where `maggnn predict` gives a reason."""
+    if name == "graphs":
+        return FittedModel.load(folder).predict(packed_inputs(OTHERS)[0])
+    asked, answered = folder.with_suffix(".csv"), folder.with_suffix(".out.csv")
+    asked.write_text("\n".join(["text", *SMILES[:3], "[Og]", "C1CC1"]) + "\n")
+    predict_table(folder, asked, answered, "text", 1, overwrite=True)
+    with answered.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 5 and not any("inf" in (row[key] or "") for row in rows for key in row)
+    place = next(
+        key for key in rows[0] if key.startswith(("p_", "predicted_")) and name.endswith("classes") == (key[:2] == "p_")
+    )
+    assert all(row[place] or row["reason"] for row in rows)
+    return torch.tensor([float(row[place] or "nan") for row in rows])
 
 
 def refused(folder: Path, name: str = "classes") -> str:
@@ -88,7 +108,7 @@ def check(folders: dict[str, Path], tmp_path: Path, count: int) -> list[str]:
         folder = tmp_path / str(number)
         shutil.copytree(folders[name], folder)
         others = [other for other in folders if other != name]
-        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+        before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
         said = damaged(folder, folders[others[number % 2]], number)
         try:
             ended.append(outcome(folder, name))
@@ -96,8 +116,9 @@ def check(folders: dict[str, Path], tmp_path: Path, count: int) -> list[str]:
             raise AssertionError(f"damage {number} to {name}, {said}: {type(error).__name__}: {error}") from error
         taken = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         assert taken < MOST_BYTES, f"damage {number} to {name}, {said}: {taken} bytes"
-        assert time.monotonic() - began < MOST_SECONDS, f"damage {number} to {name}, {said}"
-        shutil.rmtree(folder)
+        assert time.process_time() - began < MOST_SECONDS, f"damage {number} to {name}, {said}"
+        for left in tmp_path.iterdir():
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
     return ended
 
 
@@ -113,7 +134,9 @@ def test_damaged_folders_answer_or_are_refused(folders, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.timeout(900)
 def test_many_damaged_folders(folders, tmp_path):
-    assert len(check(folders, tmp_path, ALL)) == ALL
+    ended = check(folders, tmp_path, ALL)
+    print(f"{len(ended)} damaged folders, {sum(map(bool, ended))} refused")
+    assert len(ended) == ALL
 
 
 LARGE = {
@@ -131,10 +154,10 @@ LARGE = {
 def test_large_settings_take_no_memory(folders, tmp_path, section, key, value):
     shutil.copytree(folders["classes"], tmp_path / "model")
     edit_facts(tmp_path / "model" / MODEL, lambda facts: facts["config"][section].update({key: value}))
-    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     refused(tmp_path / "model")
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < MOST_BYTES
-    assert time.monotonic() - began < MOST_SECONDS
+    assert time.process_time() - began < MOST_SECONDS
 
 
 @pytest.mark.usefixtures("bounded")
@@ -198,6 +221,59 @@ def test_facts_and_model_agree(folders, tmp_path, change, expected):
     edit_json(tmp_path / "model" / FACTS, lambda values: values.update(change))
     line = refused(tmp_path / "model")
     assert "does not fit the model" in line and expected in line
+
+
+BLENDS = {
+    "more seen than networks": ({"folds": 1, "weights": {"network": 1.0}}, "more networks have seen"),
+    "seen without networks": ({"weights": {"network": 0.0, "forest": 1.0}}, "more networks have seen"),
+    "a device": ({"files": {"/dev/zero": ""}}, "none of the model's"),
+    "a file elsewhere": ({"files": {"../fitted.json": ""}}, "none of the model's"),
+    "temperatures of numbers": ({"temperatures": {"blend": 0.01}}, "temperatures of a regression"),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), BLENDS.values(), ids=BLENDS)
+def test_parts_that_do_not_fit(folders, tmp_path, change, expected):
+    shutil.copytree(folders["blend"], tmp_path / "model")
+    edit_json(tmp_path / "model" / FACTS, lambda values: values["blend"].update(change))
+    assert expected in refused(tmp_path / "model", "blend")
+
+
+def test_a_network_of_which_nobody_says_what_it_saw(folders, tmp_path):
+    """It has weights for some categories and none for the others."""
+    shutil.copytree(folders["blend"], tmp_path / "model")
+    change = {"seen_nodes": [], "seen_edges": []}
+    edit_json(
+        tmp_path / "model" / FACTS, lambda values: values.update(change) or values["blend"].update(seen=[[[], []]])
+    )
+    assert answers(tmp_path / "model", "blend").isfinite().all()
+
+
+NAMES = {"no names of targets": ([], "names no target"), "one name for two": (["y", "y"], "the same name")}
+
+
+@pytest.mark.parametrize(("targets", "expected"), NAMES.values(), ids=NAMES)
+def test_names_of_columns_to_add(folders, tmp_path, targets, expected):
+    shutil.copytree(folders["numbers"], tmp_path / "model")
+    edit_json(tmp_path / "model" / FACTS, lambda values: values.update(targets=targets))
+    assert expected in refused(tmp_path / "model")
+
+
+TABLES = {
+    "a type that numpy has not": lambda name, value: value.to(torch.bfloat16) if name.endswith("value") else value,
+    "more fingerprints than are kept": lambda name, value: (
+        torch.zeros(MOST_KNOWN + 1, value.shape[1], dtype=value.dtype) if name == "known" else value
+    ),
+}
+
+
+@pytest.mark.parametrize("change", TABLES.values(), ids=TABLES)
+def test_tables_of_trees(folders, tmp_path, change):
+    shutil.copytree(folders["blend"], tmp_path / "model")
+    path = tmp_path / "model" / TREES
+    edit_tensors(path, lambda tensors: tensors.update({name: change(name, value) for name, value in tensors.items()}))
+    edit_json(tmp_path / "model" / FACTS, lambda values: values["blend"]["files"].update({TREES: ""}))
+    assert TREES in refused(tmp_path / "model", "blend")
 
 
 def test_facts_of_another_model(folders, tmp_path):

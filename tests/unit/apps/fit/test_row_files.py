@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from maggnn.apps.fit.row_files import count_rows, join_parts, write_part
+from maggnn.apps.fit.row_files import count_rows, join_parts, open_source, write_part
 
 NAMES = ["smiles", "a\rb", "predicted_y", "reason"]
 COLUMNS = [["CCO", "C(", "CC"], ["x\ry", 'q"', "two\nlines"], [1.5, None, 2.5], ["", "not a SMILES string", ""]]
@@ -29,3 +29,18 @@ def test_a_carriage_return_in_a_cell_ends_no_row(tmp_path):
         header, *rows = csv.reader(file)
     assert header == NAMES and [row[1] for row in rows] == COLUMNS[1]
     assert b'C(,"q""",,not a SMILES string\n' in (tmp_path / "whole.csv").read_bytes()
+
+
+@pytest.mark.parametrize("layout", ["string", "large_string", "dictionary"])
+def test_text_of_any_parquet_layout(tmp_path, layout):
+    """As `maggnn fit` and `maggnn evaluate` read it."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    made = arrow.array(["CCO", None, "C"], arrow.large_string() if layout == "large_string" else arrow.string())
+    column = made.dictionary_encode() if layout == "dictionary" else made
+    parquet.write_table(arrow.table({"smiles": column}), tmp_path / "asked.parquet")
+    source = open_source(tmp_path / "asked.parquet", "smiles")
+    (chunk,) = source.chunks(10)
+    assert chunk.smiles == ["CCO", "", "C"]
+    write_part(tmp_path / "part", ".parquet", source.names, source.types, chunk.columns)
+    assert parquet.read_table(tmp_path / "part").column(0).to_pylist() == ["CCO", None, "C"]

@@ -16,9 +16,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
+from maggnn.data.molecules.target_column import LARGEST, LEAST_SPREAD
 from maggnn.errors import InputError
-
-LARGEST = float(np.finfo(np.float32).max)
 
 
 def has_columns(y: Any) -> bool:
@@ -81,6 +80,9 @@ def finite_numbers(y: Any, who: str) -> np.ndarray:
         place = np.argwhere(bad)[0].tolist()
         where = ", ".join(map(str, place))
         raise InputError(f"y[{where}] is {numbers[tuple(place)]}: drop or repair that row (NaN, infinite or too large)")
+    spread = np.nanmax(numbers, axis=0) - np.nanmin(numbers, axis=0)
+    if ((spread > 0) & (spread < LEAST_SPREAD)).any():
+        raise InputError(f"values of y differ by less than {LEAST_SPREAD:g}: use other units")
     return numbers
 
 

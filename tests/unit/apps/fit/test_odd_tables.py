@@ -1,0 +1,163 @@
+"""Tables that are read once in a thousand: bare atoms, rare classes, targets of odd sizes, molecules written twice."""
+
+import csv
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from maggnn import MagRegressor
+from maggnn.apps.fit import cheap_baselines
+from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
+from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.fitting import fit_table
+from maggnn.apps.fit.predicting import UNSEEN, predict_table
+from maggnn.apps.fit.trees import Trees
+from maggnn.data.molecules.smiles import featurise
+from maggnn.errors import InputError
+
+pytest.importorskip("rdkit.Chem", reason="molecules need the extra `chem` (RDKit)")
+
+ATOMS = ["C", "N", "O", "S", "P", "F", "Cl", "Br", "I", "[Na+]", "[K+]", "[Li+]", "[Mg+2]", "[Ca+2]", "[He]", "[Ne]"]
+
+
+def write(path, header, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def rows_of(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_molecules_with_bonds_for_a_model_of_bare_atoms(tmp_path):
+    """They have answers, which say that training never saw a bond."""
+    table = write(tmp_path / "atoms.csv", ["smiles", "y"], [[atom, place / 4] for place, atom in enumerate(ATOMS)])
+    fit_table(table, "smiles", ["y"], tmp_path / "model", steps=2, workers=1, ensemble=1)
+    asked = write(tmp_path / "asked.csv", ["smiles"], [["C"], ["CCO"], ["[Na+].[K+]"]])
+    predict_table(tmp_path / "model", asked, tmp_path / "out.csv", "smiles", 1)
+    rows = rows_of(tmp_path / "out.csv")
+    assert all(row["predicted_y"] for row in rows)
+    assert [row["reason"] for row in rows] == ["", UNSEEN, ""]
+
+
+SIZES = {"large": 3e37, "small": 1e-40}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_targets_that_float32_cannot_hold(tmp_path, size):
+    """Answers were infinite, or off by more than the targets' whole spread."""
+    rows = [["C" * (1 + place), repr(place * size)] for place in range(12)]
+    table = write(tmp_path / "odd.csv", ["smiles", "y"], rows)
+    with pytest.raises(InputError, match=r"none of the 12 rows|too few rows|use other units"):
+        fit_table(table, "smiles", ["y"], tmp_path / "model", steps=2, workers=1, ensemble=1)
+    with pytest.raises(InputError, match=r"too large|use other units"):
+        MagRegressor(steps=2).fit([row[0] for row in rows], [float(row[1]) for row in rows])
+
+
+def test_trees_of_a_class_so_rare_that_a_part_of_the_rows_has_none(monkeypatch):
+    """Boosting took the absent class for the likelier one."""
+    monkeypatch.setattr(cheap_baselines, "MOST_ROWS", 60)
+    molecules = described(["C" * (1 + place % 30) for place in range(200)])
+    y = np.zeros(200, dtype=int)
+    y[17] = 1
+    for kind in (BOOSTING, FOREST):
+        for seed in range(3):
+            task = tree_task(kind, molecules, y, np.arange(200), 2, seed, 1)
+            assert len(task.y) == 60 and set(task.y) == {0, 1}
+            answers = tree_answers(kind, fit_trees(task), cheap_baselines.table(kind, molecules), 1, classify=True)
+            assert answers[0, :, 0].mean() > 0.9
+
+
+def test_a_molecule_written_in_two_ways_stays_in_one_fold():
+    """What a model says out of fold is about molecules that are new to it."""
+    chains = ["C" * (2 + place) for place in range(15)]
+    smiles = [text for chain in chains for text in (f"O{chain}", f"{chain}O")]
+    rng = np.random.default_rng(0)
+    y = np.repeat(rng.normal(size=15), 2)  # nothing to learn but which molecule it is
+    fitted = MagRegressor(steps=2, ensemble=3).fit(smiles, y).fitted_
+    assert fitted.facts.rows["val"] % 2 == 0
+    same = MagRegressor(steps=2, ensemble=3).fit([f"O{chain}" for chain in chains for _ in range(2)], y).fitted_
+    assert same.facts.blend.spreads[0].quantiles == pytest.approx(fitted.facts.blend.spreads[0].quantiles, rel=1e-4)
+
+
+def test_graphs_that_can_be_read_only_once():
+    smiles = ["C" * (1 + place) for place in range(20)]
+    model = MagRegressor(steps=2, ensemble=2).fit(iter(smiles), range(20))
+    assert np.allclose(model.predict(iter(smiles)), model.predict(smiles))
+
+
+def test_trees_with_wide_leaves_take_little_memory():
+    """A file of some megabytes must not ask for gigabytes."""
+    trees, width = 50, 5_000
+    nodes = np.arange(trees, dtype="int32")
+    made = Trees(
+        start=nodes, column=np.zeros(trees, "int32"), right=np.zeros(trees, "int32"),
+        feature=np.full(trees, -1, "int16"), threshold=np.zeros(trees, "float32"),
+        missing_left=np.zeros(trees, bool), value=np.ones((trees, width), "float32"), base=np.zeros(width),
+    )  # fmt: skip
+    tracemalloc.start()
+    assert (made.sums(np.zeros((300, 1), "float32")) == trees).all()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100e6
+
+
+MAPPED = {
+    "C[C@H]1CC[C@@H](C)CC1": "[CH3:1][C@H:2]1[CH2:3][CH2:4][C@@H:5]([CH3:6])[CH2:7][CH2:8]1",
+    "CC(C)O": "[CH3:1][C@H:2]([CH3:3])[OH:4]",
+    "CC=C(C)C": "[CH3:1]/[C:2]([CH3:3])=[CH:4]/[CH3:5]",
+    "C[C@H](N)O": "[H:9][C@:2]([CH3:1])([OH:3])[NH2:4]",
+}
+
+
+@pytest.mark.parametrize(("plain", "mapped"), MAPPED.items())
+def test_numbers_of_atom_maps_change_nothing(plain, mapped):
+    first, second = featurise(plain, "mol"), featurise(mapped, "mol")
+    assert first.canonical == second.canonical
+    assert np.array_equal(first.x, second.x)
+    assert sorted(first.edge_attr.tolist()) == sorted(second.edge_attr.tolist())
+
+
+def test_checkpoints_that_a_killed_fit_left(tmp_path):
+    rows = [["C" * (1 + place), place / 2] for place in range(14)]
+    table = write(tmp_path / "mine.csv", ["smiles", "y"], rows)
+    arguments = (table, "smiles", ["y"], tmp_path / "model")
+    fit_table(*arguments, steps=2, workers=1, ensemble=1)
+    left = tmp_path / "model" / ".training-0123456789ab"
+    (left / "member-1").mkdir(parents=True)
+    with pytest.raises(InputError, match="already"):
+        fit_table(*arguments, steps=2, workers=1, ensemble=1)
+    assert not left.exists()
+
+
+def children(process):
+    found = []
+    for task in (process / "task").iterdir():
+        found += (task / "children").read_text().split()
+    return found
+
+
+def test_workers_end_with_a_command_that_is_killed(start_command, tmp_path):
+    """They waited for tasks for ever, each with its memory."""
+    write(
+        tmp_path / "long.csv", ["smiles", "y"], [[f"{'C' * (1 + place % 40)}O", place / 2] for place in range(60_000)]
+    )
+    command = ("data", "pack", "long.csv", "--smiles", "smiles", "--target", "y", "--workers", "2", "-o", "set.npz")
+    process = start_command("maggnn", *command, cwd=tmp_path)
+    below: list[str] = []
+    until = time.monotonic() + 60
+    while len(below) < 3 and time.monotonic() < until:  # multiprocessing's tracker of resources is one
+        time.sleep(0.1)
+        below = children(Path("/proc") / str(process.pid))
+    time.sleep(1.0)
+    process.kill()
+    process.communicate()
+    until = time.monotonic() + 20
+    while any(Path("/proc", number).exists() for number in below) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert len(below) >= 3 and not any(Path("/proc", number).exists() for number in below)

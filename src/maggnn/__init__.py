@@ -12,6 +12,7 @@ from maggnn.errors import missing_extra
 
 if TYPE_CHECKING:
     from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
+    from maggnn.apps.pyg.add_marks import AddMarks
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
     from maggnn.errors import InputError
     from maggnn.graphs.batch import GraphBatch
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AddMarks",
     "AgentConfig",
     "Config",
     "EncoderConfig",
@@ -50,6 +52,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AddMarks": "apps.pyg.add_marks",
     "AgentConfig": "config",
     "Config": "config",
     "EncoderConfig": "config",

@@ -8,12 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from maggnn.config import Config
 from maggnn.data import registry
+from maggnn.data.from_pyg import dataset_from_pyg
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import DivergenceError, InputError
@@ -26,6 +28,10 @@ from maggnn.training.divergence import Watch
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
 from maggnn.training.validation import Validation
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+    from torch_geometric.data import Dataset as PygDataset
 
 LAST_GOOD = "last_good.safetensors"
 """Of a run that diverged: the model with the best weights before."""
@@ -63,7 +69,7 @@ def train(
     folder: Path | None = None,
     quiet: bool = False,
     predictor: Mapping[str, Tensor] | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | PygDataset | Sequence[Data] | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> Trained:
     """Train as `config` says.
@@ -72,11 +78,12 @@ def train(
         folder: keep checkpoints, logs and the model there, and resume from a checkpoint that is there.
         quiet: show no progress.
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
-        dataset: graphs of your own instead of the set that `config.data.name` names.
+        dataset: graphs of your own instead of the set that `config.data.name` names: a `Dataset`, or a PyG dataset or
+            list of `Data` (see `maggnn.data.from_pyg` for its split).
         callbacks: are told of every step, every validation and the end; what one raises ends the run.
     """
     device = pick_device(config.runtime.device)
-    dataset = registry.load(config.data.name) if dataset is None else dataset
+    dataset = _loaded(config.data.name, dataset)
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
     _check_parameters(paradigm.model, config, dataset)
@@ -89,6 +96,13 @@ def train(
     for callback in callbacks:
         callback.on_end(trained)
     return trained
+
+
+def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
+    """The set that a config names, or the one that is given."""
+    if dataset is None:
+        return registry.load(name)
+    return dataset if isinstance(dataset, Dataset) else dataset_from_pyg(dataset)
 
 
 def _trained(

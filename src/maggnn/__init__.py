@@ -13,6 +13,7 @@ from maggnn.errors import missing_extra
 if TYPE_CHECKING:
     from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
     from maggnn.apps.pyg.add_marks import AddMarks
+    from maggnn.apps.pyg.lightning import LitMagGNN
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
     from maggnn.errors import InputError
     from maggnn.graphs.batch import GraphBatch
@@ -37,6 +38,7 @@ __all__ = [
     "FeatureSpec",
     "GraphBatch",
     "InputError",
+    "LitMagGNN",
     "MagClassifier",
     "MagGNN",
     "MagRegressor",
@@ -60,6 +62,7 @@ _HOMES = {
     "FeatureSpec": "model.features",
     "GraphBatch": "graphs.batch",
     "InputError": "errors",
+    "LitMagGNN": "apps.pyg.lightning",
     "MagClassifier": "apps.fit.estimator",
     "MagGNN": "model.mag_gnn",
     "MagRegressor": "apps.fit.estimator",

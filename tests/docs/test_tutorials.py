@@ -97,6 +97,7 @@ def test_tutorials_are_short_and_use_known_blocks():
 
 def test_there_is_a_tutorial_for_each_kind_of_reader():
     names = {"own_molecules", "own_graphs", "new_data_set", "new_base_gnn", "reading_the_page"}
+    names |= {"own_training_loop", "node_level", "edge_level"}
     assert names <= {path.stem for path in TUTORIALS}
 
 

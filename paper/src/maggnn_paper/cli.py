@@ -107,8 +107,9 @@ def get(
 @app.command()
 def report() -> None:
     """Render docs/results.md and the README's tables from results/ledger.jsonl, and docs/api.md from the code."""
-    from maggnn_paper.report import write_report
+    from maggnn_paper.report import check_checkout, write_report
 
+    check_checkout(Path.cwd())
     changed = write_report(Path.cwd())
     print("\n".join(str(path) for path in changed) if changed else "nothing changed")
 

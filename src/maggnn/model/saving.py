@@ -168,7 +168,7 @@ def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
             raise diverged(f"{name} is not finite at {where}")
 
 
-def save_model(path: Path, model: MagGNN, config: Config | None = None) -> None:
+def save_model(path: Path | str, model: MagGNN, config: Config | None = None) -> None:
     """Write a model's weights, which have to be finite, and what is needed to build the module again.
 
     Args:
@@ -199,7 +199,7 @@ def _kind_of_own_part(model: MagGNN) -> str:
 
 
 def load_model(
-    path: Path, base: BaseGNN | None = None, g_p: Callable[[], AnyEncoder] | None = None
+    path: Path | str, base: BaseGNN | None = None, g_p: Callable[[], AnyEncoder] | None = None
 ) -> tuple[MagGNN, Config]:
     """The trained module, in evaluation mode, and the config it was trained with.
 

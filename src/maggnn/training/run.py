@@ -20,7 +20,7 @@ from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.runtime import matrix_products, pick_device
+from maggnn.model.runtime import matrix_products, pick_device, sensible_threads, using_threads
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
@@ -90,12 +90,26 @@ def train(
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
-    with contextlib.nullcontext() if folder is None else only_here(folder):
+    with using_threads(_threads(config, dataset, device)), _held(folder):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
         callback.on_end(trained)
     return trained
+
+
+def _held(folder: Path | None) -> contextlib.AbstractContextManager[None]:
+    """The lock of a run's folder, where it has one."""
+    return contextlib.nullcontext() if folder is None else only_here(folder)
+
+
+def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
+    """Of torch: as the config says, else by the marked nodes of a predictor's step."""
+    if config.runtime.threads or device.type != "cpu":
+        return config.runtime.threads or torch.get_num_threads()
+    graphs = config.training.batch_size * config.training.starts_per_graph * config.agent.num_tuples
+    nodes = float(dataset.graphs.num_nodes.float().mean())
+    return sensible_threads(graphs * nodes, config.encoder.hidden)
 
 
 def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
@@ -118,7 +132,8 @@ def _trained(
     if folder is not None:
         position, seconds = resume_run(folder, paradigm, validation, averages, config)
     if not quiet:
-        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
+        threads = torch.get_num_threads()
+        print(f"{count_parameters(paradigm.model):,} parameters, {threads} thread(s)", file=sys.stderr)
         _say_unread_edges(paradigm.model, config)
     log, progress = Log(folder, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)

@@ -24,9 +24,9 @@ def test_a_trainer_trains_both_networks(tmp_path):
     agent = AgentConfig(num_tuples=1, tuple_order=1, num_moves=1)
     model = MagGNN.for_data(graphs, encoder=EncoderConfig(num_layers=3, hidden=16), agent=agent)
     before = {name: value.clone() for name, value in model.named_parameters()}
-    loader = DataLoader(graphs * 8, batch_size=16, shuffle=True)
+    loader = DataLoader(graphs * 32, batch_size=16, shuffle=True)
     trainer = lightning.Trainer(
-        max_epochs=100, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        max_epochs=40, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False, default_root_dir=tmp_path,
     )  # fmt: skip
     module = LitMagGNN(model, learning_rate=5e-3)

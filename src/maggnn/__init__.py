@@ -12,6 +12,8 @@ from maggnn.errors import missing_extra
 
 if TYPE_CHECKING:
     from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
+    from maggnn.apps.pyg.add_marks import AddMarks
+    from maggnn.apps.pyg.lightning import LitMagGNN
     from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
     from maggnn.errors import InputError
     from maggnn.graphs.batch import GraphBatch
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AddMarks",
     "AgentConfig",
     "Config",
     "EncoderConfig",
@@ -35,6 +38,7 @@ __all__ = [
     "FeatureSpec",
     "GraphBatch",
     "InputError",
+    "LitMagGNN",
     "MagClassifier",
     "MagGNN",
     "MagRegressor",
@@ -50,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AddMarks": "apps.pyg.add_marks",
     "AgentConfig": "config",
     "Config": "config",
     "EncoderConfig": "config",
@@ -57,6 +62,7 @@ _HOMES = {
     "FeatureSpec": "model.features",
     "GraphBatch": "graphs.batch",
     "InputError": "errors",
+    "LitMagGNN": "apps.pyg.lightning",
     "MagClassifier": "apps.fit.estimator",
     "MagGNN": "model.mag_gnn",
     "MagRegressor": "apps.fit.estimator",

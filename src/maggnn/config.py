@@ -266,6 +266,9 @@ class RuntimeConfig:
     seed: int = option(0, "seed of every generator of the run", at_least=0, at_most=2**62)
     device: str = option("auto", "auto, cpu or cuda")
     precision: Literal["float32", "tf32"] = option("float32", "of matrix products while training on a GPU")
+    threads: int = option(
+        0, "of torch while training on a CPU; 0: as many as a step of this size gains from", at_least=0, at_most=1_024
+    )
     tests: int = option(10, "tests of a run, each from fresh random tuples", at_least=1)
     log_every: int = option(50, "steps between logged scalars", at_least=1)
     checkpoint_every: int = option(500, "steps between checkpoints", at_least=1)

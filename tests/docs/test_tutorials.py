@@ -97,6 +97,20 @@ def test_a_page_runs_as_printed(path, tmp_path, monkeypatch):
     assert time.process_time() - began < 60, "a page is a matter of seconds"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_the_whole_training_of_the_loop_beats_random_moves():
+    """The loop of the tutorial with as many steps as it names: the agent does better than random moves."""
+    path = DOCS / "tutorials" / "own_training_loop.md"
+    loop, comparison = [block for block in blocks(path) if block.kind == "python"][:2]
+    assert loop.text.count("steps = 20\n") == 1 and len(loop.text[loop.text.index("graphs =") :].splitlines()) <= 25
+    namespace: dict[str, object] = {"__name__": path.stem}
+    run_python(path, Block("python", loop.text.replace("steps = 20\n", "steps = 2_000\n"), loop.line), namespace)
+    run_python(path, comparison, namespace)
+    agent, random = (eval(f"accuracy({epsilon}, repeats=100)", namespace) for epsilon in (0.0, 1.0))
+    assert agent[2] > random[2] + 5
+
+
 def test_tutorials_are_short_and_use_known_blocks():
     for path in TUTORIALS:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, path.name
@@ -106,6 +120,7 @@ def test_tutorials_are_short_and_use_known_blocks():
 
 def test_there_is_a_tutorial_for_each_kind_of_reader():
     names = {"own_molecules", "own_graphs", "new_data_set", "new_base_gnn", "reading_the_page"}
+    names |= {"own_training_loop", "node_level", "edge_level"}
     assert names <= {path.stem for path in TUTORIALS}
 
 

@@ -82,3 +82,8 @@ def test_mistakes_get_one_line(folder, call_command, arguments, expected):
     empty = str(folder / "empty")
     line = call_command("maggnn-paper", *arguments, cwd=folder, MAGGNN_DATA=empty).mistake("maggnn-paper")
     assert all(part in line for part in expected), line
+
+
+def test_report_outside_a_checkout_is_refused(call_command, tmp_path):
+    message = call_command("maggnn-paper", "report", cwd=tmp_path).mistake("maggnn-paper")
+    assert "is no checkout of maggnn" in message and list(tmp_path.iterdir()) == []

@@ -109,8 +109,9 @@ def get(
 @app.command()
 def report() -> None:
     """Render the pages of docs/results and the README's table from results/ledger.jsonl."""
-    from maggnn_paper.report import write_report
+    from maggnn_paper.report import check_checkout, write_report
 
+    check_checkout(Path.cwd())
     changed = write_report(Path.cwd())
     print("\n".join(str(path) for path in changed) if changed else "nothing changed")
 

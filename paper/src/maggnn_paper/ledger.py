@@ -291,8 +291,11 @@ def torch_version() -> str:
     return str(torch.__version__)
 
 
-def commit_name(folder: Path | str = ".") -> str:
+def commit_name(folder: Path | str | None = None) -> str:
     """The revision of the code: `MAGGNN_COMMIT`, else git's short name, else `unknown`.
+
+    Args:
+        folder: of a checkout; by default the one that this file is part of, wherever the command was started.
 
     `+dirty` is added when files outside `results/` differ from that revision: such a number cannot be
     repeated from the revision alone. (`results/` itself changes with every row.)
@@ -300,6 +303,10 @@ def commit_name(folder: Path | str = ".") -> str:
     named = os.environ.get("MAGGNN_COMMIT", "").strip()
     if named:
         return named
+    if folder is None:
+        folder = Path(__file__).parent
+        if not _git(folder, "ls-files", Path(__file__).name):  # installed: a repository around it is another one
+            return "unknown"
     commit = _git(folder, "rev-parse", "--short", "HEAD")
     if not commit:
         return "unknown"

@@ -1,7 +1,7 @@
 """The MPNN g of Eq. 1 over marked copies: h^(0) = [x, X(v)] through a linear map, then T layers.
 
 Features are [N, m, d] and the edges are shared by all m copies. GIN and GINE work on that layout directly; any
-PyG convolution works too, on copies laid side by side.
+PyG convolution works too, on copies laid side by side (`base_gnn`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from maggnn.model.normalise import Norm
 
 if TYPE_CHECKING:
     from maggnn.graphs.packed import PackedGraphs
+    from maggnn.model.base_gnn import BaseGNN
     from maggnn.model.frozen_layers import FoldedLayer, Freezing, FrozenStart, Present
 
 
@@ -99,25 +100,6 @@ class GINELayer(GINLayer):
         return self if no_table else super().frozen(how)
 
 
-class PygLayer(nn.Module):
-    """Any PyG convolution, `conv(x, edge_index)`, on m copies of the graph laid side by side."""
-
-    def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.conv = _pyg_convolution(config.conv, config.hidden)
-        self.last_norm = Norm(config.norm, config.hidden)
-        self.residual = config.residual
-
-    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        num_nodes, copies, hidden = h.shape
-        copy = torch.arange(copies, device=h.device)[:, None, None] * num_nodes
-        edge_index = graphs.edge_index + copy  # [m, 2, E]
-        flat = h.transpose(0, 1).reshape(-1, hidden)  # [m * N, d]
-        out = self.conv(flat, edge_index.transpose(0, 1).reshape(2, -1))
-        out = out.reshape(copies, num_nodes, hidden).transpose(0, 1)
-        return self.last_norm.relu(out, graphs.num_real, residual=h if self.residual else None)
-
-
 class AnyEncoder(nn.Module, ABC):
     """What a predictor reads: marked copies in, node embeddings out. The baselines (`named_encoders`) are others.
 
@@ -147,15 +129,26 @@ class AnyEncoder(nn.Module, ABC):
 class Encoder(AnyEncoder):
     """g: marked copies in, node embeddings out.
 
+    Args:
+        config: its settings.
+        tuple_order: k.
+        node_features, edge_features: what `x` and `edge_attr` hold.
+        base: a convolution, or a function of the width that makes one, in place of the one that `config.conv` names.
+
     Shapes:
         tuples: [B, m, k]; result: [N, m, d].
     """
 
     def __init__(
-        self, config: EncoderConfig, tuple_order: int, node_features: FeatureSpec, edge_features: FeatureSpec
+        self,
+        config: EncoderConfig,
+        tuple_order: int,
+        node_features: FeatureSpec,
+        edge_features: FeatureSpec,
+        base: BaseGNN | None = None,
     ) -> None:
         super().__init__(config, tuple_order)
-        if config.rings and not config.reads_edges:
+        if config.rings and not config.reads_edges and base is None:
             raise InputError(
                 f"encoder.rings describes edges, which encoder.conv = {config.conv} does not read: use gine"
             )
@@ -173,9 +166,15 @@ class Encoder(AnyEncoder):
             self.structure_norm = Norm("batch", width)
             self.structure_embedding = nn.Linear(width, config.hidden, bias=False)
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
-        self.layers = nn.ModuleList(_layer(config, edge_features) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(_layer(config, edge_features, base) for _ in range(config.num_layers))
+        self.recordable = all(isinstance(layer, GINLayer) for layer in self.layers)  # PyG's may look at values
         self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer in one
         self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether its layers read features of edges."""
+        return any(getattr(layer, "edge_embedding", None) is not None for layer in self.layers)
 
     @property
     def _blank(self) -> bool:
@@ -283,21 +282,13 @@ class Encoder(AnyEncoder):
         return FrozenStart(folded, self.initial_table(atoms), self.mark_embedding, numbers, bonds, how.dtype)
 
 
-def _layer(config: EncoderConfig, edge_features: FeatureSpec) -> nn.Module:
+def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | None) -> nn.Module:
     layers = {"gin": GINLayer, "gine": GINELayer}
-    return layers[config.conv](config, edge_features) if config.conv in layers else PygLayer(config)
+    if base is None and config.conv in layers:
+        return layers[config.conv](config, edge_features)
+    from maggnn.model.base_gnn import ConvolutionLayer  # few models need it
 
-
-def _pyg_convolution(name: str, hidden: int) -> nn.Module:
-    import torch_geometric.nn as pyg
-
-    convolution = getattr(pyg, name, None)
-    if convolution is None or not name.endswith("Conv"):
-        raise InputError(f"encoder.conv is {name!r}, must be gin, gine or a convolution of torch_geometric.nn")
-    try:
-        return convolution(hidden, hidden)
-    except TypeError as error:
-        raise InputError(f"encoder.conv {name} needs more than two widths ({error})") from None
+    return ConvolutionLayer(config, edge_features, base)
 
 
 def present(values: Tensor | None, name: str) -> Tensor:

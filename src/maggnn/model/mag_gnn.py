@@ -24,7 +24,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
 from maggnn.graphs.structure import with_structure
 from maggnn.model.agent import Ties, kept_state, search
-from maggnn.model.encoder import AnyEncoder, Encoder, PygLayer
+from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.marking import Marking, marks
 from maggnn.model.named_encoders import make_encoder
@@ -37,6 +37,7 @@ from maggnn.model.tuples import central_tuples, neighbour_tuples, sample_tuples
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
+    from maggnn.model.base_gnn import BaseGNN
     from maggnn.model.shape_of_data import Graphs
 
 
@@ -69,7 +70,10 @@ class MagGNN(nn.Module):
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
         travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
         g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
-        without_edges: allow `edge_features` that `encoder.conv` does not read, for a control that leaves them out.
+        without_edges: allow `edge_features` that the layers do not read, for a control that leaves them out.
+        base: the convolution of every layer in place of the one that `encoder.conv` names: a PyG module, of which each
+            layer takes a fresh copy, or a function of the width d that makes one, such as
+            `lambda d: GATv2Conv(d, d, heads=4, concat=False, edge_dim=d)`.
 
     Features that nothing reads are refused: `edge_features` here, `x` and `edge_attr` in `forward`. What a `g_p` reads
     is its own affair. A config names its convolution beside its data set, so `from_config` allows gin on bonds.
@@ -89,6 +93,7 @@ class MagGNN(nn.Module):
         travelling: AgentShape | None = None,
         g_p: AnyEncoder | None = None,
         without_edges: bool = False,
+        base: BaseGNN | None = None,
     ) -> None:
         super().__init__()
         for section in (encoder, predictor, agent):
@@ -100,18 +105,24 @@ class MagGNN(nn.Module):
                 "agent.start = finest marks one of several places that look alike, which only answers for whole graphs "
                 "do not depend on: use another start for node targets"
             )
-        if g_p is None and not edge_features.empty and not encoder.reads_edges and not without_edges:
+        if g_p is None and base is None and not edge_features.empty and not encoder.reads_edges and not without_edges:
             raise InputError(
                 f"edge_features are given, but encoder.conv = {encoder.conv} does not read them: "
                 "set conv='gine' in EncoderConfig, or leave edge_features out"
             )
+        self.own_part = "g_p" if g_p is not None else "base" if base is not None else ""
+        """The argument that brought a network which a file of this model cannot describe; empty: there is none."""
         self.reads_declared = g_p is None  # and nothing else: another encoder may read what it likes
         self.num_outputs = num_outputs
         self.node_features, self.edge_features = node_features, edge_features
         self.task: Task = task
         self.agent = agent
         order = agent.tuple_order
-        g_p = Encoder(encoder, order, node_features, edge_features) if g_p is None else g_p
+        g_p = Encoder(encoder, order, node_features, edge_features, base) if g_p is None else g_p
+        if base is not None and not edge_features.empty and not without_edges and not getattr(g_p, "reads_edges", True):
+            raise InputError(
+                "edge_features are given, but base does not read edge_attr: some convolutions need edge_dim=d for it"
+            )
         if predictor.read_roots and not num_roots:
             raise InputError("predictor.read_roots needs rooted graphs (maggnn.data.synthetic.rooted): leave it out")
         self.num_roots = num_roots
@@ -123,18 +134,28 @@ class MagGNN(nn.Module):
         if order and travelling is not None:
             self.q_network = travelling.build(order)
         elif order:
-            g_rl = Encoder(encoder, order, node_features, edge_features) if agent.encoder == "own" else None
+            own = agent.encoder == "own"
+            g_rl = Encoder(encoder, order, node_features, edge_features, base) if own else None
             state_width = encoder.hidden if agent.state == "q_network" else self.predictor.width
             self.q_network = QNetwork(g_rl, encoder.hidden, order, predictor.pooling, agent.history, state_width)
 
     @classmethod
-    def from_config(cls, config: Config, data: DataShape, travelling: AgentShape | None = None) -> MagGNN:
+    def from_config(
+        cls,
+        config: Config,
+        data: DataShape,
+        travelling: AgentShape | None = None,
+        base: BaseGNN | None = None,
+        g_p: AnyEncoder | None = None,
+    ) -> MagGNN:
         """The model that a config describes, with fresh weights: the only place that assembles one from settings.
 
         Args:
             config: all settings.
             data: what the model must know of its data.
             travelling: the shape of an agent from other data (PRE), if any.
+            base: a convolution of one's own, as for `MagGNN`.
+            g_p: an encoder of one's own, as for `MagGNN`.
 
         Returns:
             The model.
@@ -150,8 +171,9 @@ class MagGNN(nn.Module):
             level=data.level,
             num_roots=data.num_roots,
             travelling=travelling,
-            g_p=make_encoder(config.baseline, config.encoder, data.node_features, data.edge_features),
+            g_p=g_p or make_encoder(config.baseline, config.encoder, data.node_features, data.edge_features),
             without_edges=True,
+            base=base,
         )
 
     @classmethod
@@ -164,6 +186,8 @@ class MagGNN(nn.Module):
         encoder: EncoderConfig | None = None,
         predictor: PredictorConfig = PredictorConfig(),  # noqa: B008 (frozen)
         agent: AgentConfig = AgentConfig(),  # noqa: B008
+        base: BaseGNN | None = None,
+        g_p: AnyEncoder | None = None,
     ) -> MagGNN:
         """A model with fresh weights for PyG data, whose features it reads off.
 
@@ -178,6 +202,8 @@ class MagGNN(nn.Module):
             encoder: settings of the GNN; by default `gine` where there are edge features and `gin` elsewhere.
             predictor: settings of the readout.
             agent: m, k and t, and how moves are made.
+            base: any PyG convolution as an object or a factory, as for `MagGNN`.
+            g_p: an encoder of one's own, as for `MagGNN`.
 
         Example:
             >>> model = MagGNN.for_data(dataset, agent=AgentConfig(num_tuples=2, tuple_order=1, num_moves=2))
@@ -197,6 +223,8 @@ class MagGNN(nn.Module):
             shape.task,
             shape.level,
             shape.num_roots,
+            base=base,
+            g_p=g_p,
         )
 
     @property
@@ -274,7 +302,7 @@ class MagGNN(nn.Module):
             "the agent of this model is untrained, so its moves mean nothing: train it with maggnn.training_loss, "
             "take a pretrained agent, or set num_moves=0",
             UntrainedAgentWarning,
-            stacklevel=4,
+            stacklevel=5,  # the line that called the model
         )
 
     def walk(
@@ -381,9 +409,7 @@ class MagGNN(nn.Module):
     def recordable(self) -> bool:
         """Whether its steps may be recorded as CUDA graphs: PyG's convolutions may look at values."""
         encoders = (module for module in self.modules() if isinstance(module, AnyEncoder))
-        return all(encoder.recordable for encoder in encoders) and not any(
-            isinstance(module, PygLayer) for module in self.modules()
-        )
+        return all(encoder.recordable for encoder in encoders)
 
     @property
     def history_width(self) -> int:

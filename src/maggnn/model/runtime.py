@@ -42,6 +42,30 @@ def matrix_products(precision: Precision) -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
+WORK_A_THREAD = 10_000_000
+"""Multiplications of one matrix product that are worth a thread: it takes a core some tenths of a millisecond."""
+
+
+def sensible_threads(rows: float, width: int) -> int:
+    """How many of torch's threads a network over `rows` marked nodes of width `width` gains from, at least one.
+
+    Threads wait for each other after every operation. Where an operation is short, or other programs use the cores
+    too, several threads are slower than one.
+    """
+    return max(1, min(torch.get_num_threads(), int(rows * width * width / WORK_A_THREAD)))
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Torch works on `count` threads within the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 class Randomness:
     """The generators of a run: `host` draws from the buffer, `device` draws tuples and moves.
 

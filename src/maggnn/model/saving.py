@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -19,13 +19,17 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from maggnn import config as configs
-from maggnn.config import Config, EncoderConfig, check_section
+from maggnn.config import Config, EncoderConfig, TrainingConfig, check_section
 from maggnn.errors import DamagedError, InputError, diverged
 from maggnn.graphs.batch import Level, Task
 from maggnn.model import file_checks
+from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.q_network import AgentShape
+
+if TYPE_CHECKING:
+    from maggnn.model.base_gnn import BaseGNN
 
 FORMAT = "maggnn/2"
 """Changes when the names or shapes of weights do."""
@@ -164,14 +168,39 @@ def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
             raise diverged(f"{name} is not finite at {where}")
 
 
-def save_model(path: Path, model: MagGNN, config: Config) -> None:
-    """Weights, which have to be finite, and everything needed to build the module again."""
+def save_model(path: Path | str, model: MagGNN, config: Config | None = None) -> None:
+    """Write a model's weights, which have to be finite, and what is needed to build the module again.
+
+    Args:
+        path: a file that ends in .safetensors; replaced by a whole one or not at all.
+        model: any model. One with a `base` or `g_p` of its own can be read where that is given again.
+        config: that it was trained with; by default one with the model's own settings.
+    """
     check_finite(model.state_dict(), f"the end, so {path} is not written")
+    config = own_config(model) if config is None else config
     facts = {"config": configs.to_dict(config), "model": model_facts(model)}
-    save(path, model.state_dict(), facts, with_checksum=True)
+    if model.own_part and not config.baseline.name:
+        facts["own"] = {"part": model.own_part, "kind": _kind_of_own_part(model)}
+    save(Path(path), model.state_dict(), facts, with_checksum=True)
 
 
-def load_model(path: Path) -> tuple[MagGNN, Config]:
+def own_config(model: MagGNN) -> Config:
+    """The settings that a model was made with, for one that no config was trained from."""
+    steps = 0 if model.agent.tuple_order == 0 else TrainingConfig().agent_steps
+    training = TrainingConfig(agent_steps=steps)
+    encoder = model.predictor.encoder.config
+    return Config(encoder=encoder, predictor=model.predictor.config, agent=model.agent, training=training)
+
+
+def _kind_of_own_part(model: MagGNN) -> str:
+    """The class of it, for people."""
+    encoder = model.predictor.encoder
+    return type(encoder.layers[0].conv if isinstance(encoder, Encoder) else encoder).__name__
+
+
+def load_model(
+    path: Path | str, base: BaseGNN | None = None, g_p: Callable[[], AnyEncoder] | None = None
+) -> tuple[MagGNN, Config]:
     """Load a trained model.
 
     A file from a stranger is safe to load: nothing of it is executed, and it takes no more memory than its own size
@@ -179,11 +208,14 @@ def load_model(path: Path) -> tuple[MagGNN, Config]:
 
     Args:
         path: a model.safetensors.
+        base: the convolution or factory that the model was made with, where it was: a file cannot hold code.
+        g_p: the same for an encoder of one's own: a function that makes it with fresh weights.
 
     Returns:
         The module, in evaluation mode, and the config it was trained with.
     """
-    tensors, _, plan = load_planned(path, lambda facts: _model_plan(facts, path))
+    path = Path(path)
+    tensors, _, plan = load_planned(path, lambda facts: _model_plan(facts, path, base, g_p))
     model = plan.make()
     assert isinstance(model, MagGNN)
     try:
@@ -193,17 +225,41 @@ def load_model(path: Path) -> tuple[MagGNN, Config]:
     return model.eval(), plan.config
 
 
-def _model_plan(facts: dict[str, Any], path: Path) -> Plan:
+def _check_own_part(facts: dict[str, Any], given: Mapping[str, object]) -> None:
+    """What a file could not hold must be given again, and nothing else."""
+    own = facts.get("own")
+    part, kind = (
+        ("", "") if own is None else (own.get("part"), own.get("kind")) if isinstance(own, dict) else (None, None)
+    )
+    if part not in ("", *given) or not isinstance(kind, str):
+        raise InputError("facts are damaged (the part of one's own is none)")
+    if part and given[part] is None:
+        again = {"base": "base=...", "g_p": "g_p=lambda: ..."}[part]
+        raise InputError(
+            f"this model was made with {part} = {file_checks.one_line(kind)}, which a file cannot hold: "
+            f"give it again, load_model(path, {again})"
+        )
+    for name, value in given.items():
+        if value is not None and name != part:
+            raise InputError(f"{name} is given, but this model was made without it: leave it out")
+
+
+def _model_plan(facts: dict[str, Any], path: Path, base: BaseGNN | None, g_p: Callable[[], AnyEncoder] | None) -> Plan:
     if "model" not in facts:
         raise InputError(
             f"{path}: a training checkpoint, not a model; the model is {path.parent / 'model.safetensors'}"
         )
+    _check_own_part(facts, {"base": base, "g_p": g_p})
     config = configs.from_dict(file_checks.section(facts, "config"), origin=str(path))
     shape = file_checks.section(facts, "model")
     data, travelling = _data_shape(shape), travelling_agent(shape.get("travelling"))
     encoders = (config.encoder,) if travelling is None else (config.encoder, travelling.encoder)
     specs = (data.node_features, data.edge_features)
-    return Plan(lambda: MagGNN.from_config(config, data, travelling), encoders, specs, config)
+
+    def make() -> MagGNN:
+        return MagGNN.from_config(config, data, travelling, base, None if g_p is None else g_p())
+
+    return Plan(make, encoders, specs, config)
 
 
 def model_facts(model: MagGNN) -> dict[str, Any]:

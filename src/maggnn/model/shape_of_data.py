@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from maggnn.data.from_pyg import as_graphs, num_outputs_of, task_of
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Level, Task
 from maggnn.graphs.packed import PackedGraphs
@@ -25,40 +26,11 @@ def shape_of_data(
     data: Graphs, num_outputs: int | None = None, task: Task | None = None, level: Level | None = None
 ) -> DataShape:
     """Read everything off that is not given; arguments as those of `MagGNN.for_data`."""
-    graphs = _as_graphs(data)
+    graphs = data if isinstance(data, PackedGraphs | GraphBatch) else as_graphs(data)
     for name, values in (("x", graphs.x), ("edge_attr", graphs.edge_attr)):
         _check_categories(name, values)
-    task = task or _task(graphs.y)
-    return DataShape.of(graphs, num_outputs or _num_outputs(graphs.y, task), task, level)
-
-
-def _as_graphs(data: Graphs) -> PackedGraphs | GraphBatch:
-    """One object that has the features and targets of all graphs."""
-    if isinstance(data, PackedGraphs | GraphBatch):
-        return data
-    from torch_geometric.data import Data, HeteroData
-
-    from maggnn.graphs.conversions import batch_from_pyg, pack_pyg
-
-    if isinstance(data, HeteroData):
-        raise InputError("HeteroData has nodes of several types: give data.to_homogeneous()")
-    if isinstance(data, Data):  # a Batch is a Data too
-        return batch_from_pyg(data)
-    if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
-        kind = type(data).__name__
-        raise InputError(
-            f"data is of type {kind}: give a PyG Data, Batch, dataset or list of Data; of a loader, its dataset"
-        )
-    items = (data[index] for index in range(len(data)))  # one by one, so that a dataset's transform is applied
-    return pack_pyg([_as_data(item, index) for index, item in enumerate(items)])
-
-
-def _as_data(item: object, index: int) -> Data:
-    from torch_geometric.data import Data
-
-    if not isinstance(item, Data):
-        raise InputError(f"item {index} of data is of type {type(item).__name__}, must be a PyG Data")
-    return item
+    task = task or task_of(graphs.y)
+    return DataShape.of(graphs, num_outputs or num_outputs_of(graphs.y, task), task, level)
 
 
 def _check_categories(name: str, values: Tensor | None) -> None:
@@ -71,18 +43,3 @@ def _check_categories(name: str, values: Tensor | None) -> None:
             f"{name} holds integers up to {int(most)} in column {int(column)}, too many for categories: "
             f"give numbers as floats ({name}.float())"
         )
-
-
-def _task(y: Tensor | None) -> Task:
-    return "regression" if y is not None and y.is_floating_point() else "classification"
-
-
-def _num_outputs(y: Tensor | None, task: Task) -> int:
-    """Classes, of which the largest occurs, or columns of numbers."""
-    if y is None:
-        raise InputError("the data have no y to read the number of outputs off: give num_outputs")
-    if task == "regression":
-        return 1 if y.ndim == 1 else y.shape[-1]
-    if y.is_floating_point() or int(y.min()) < 0:
-        raise InputError("classes in y must be integers from 0 up: give num_outputs, or task='regression'")
-    return int(y.max()) + 1

@@ -14,8 +14,8 @@ Shapes: B graphs, N nodes of the batch, m tuples, k nodes of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.call_forms import as_batch
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.normalise import Whitening
 from maggnn.model.state import State
 from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.q_learning import lookahead_loss, q_table_of, random_mover, sampled_lookahead_loss
@@ -77,7 +78,8 @@ def training_loss(
     predicted = _predictor_loss(model, graphs, _one_of(states, generator).tuples, 1, mask)
     if model.q_network is None or model.travelling is not None or not model.agent.num_moves:
         return predicted, {"predictor": predicted.detach()}
-    learned = _agent_loss(model, _one_of(states[:-1], generator), mask, outcomes, reward, generator)
+    state = _one_of(states[:-1], generator)
+    learned = _agent_loss(model, state, mask, outcomes, reward, generator, _as_it_learns)
     return predicted + learned, {"predictor": predicted.detach(), "agent": learned.detach()}
 
 
@@ -123,7 +125,7 @@ def agent_loss(
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")
     graphs = _learnable(model, batch, y, mask)
     before_last = model.walk(graphs, num_moves=model.agent.num_moves - 1, epsilon=epsilon, generator=generator)
-    return _agent_loss(model, _one_of(before_last, generator), mask, outcomes, reward, generator)
+    return _agent_loss(model, _one_of(before_last, generator), mask, outcomes, reward, generator, _as_it_answers)
 
 
 def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None, mask: Tensor | None) -> GraphBatch:
@@ -167,13 +169,15 @@ def _agent_loss(
     outcomes: int | None,
     reward: str,
     generator: torch.Generator | None,
+    judging: Callable[[nn.Module], AbstractContextManager[None]],
 ) -> Tensor:
+    """The error of Q at a state, judged by the predictor in the mode into which `judging` puts it."""
     network = model.q_network
     assert network is not None
     network.trained = True
     environment = Environment(model.predictor, model.task, reward, mask)
     mover = random_mover(state, generator)
-    with _answering(model.predictor):  # rewards are those of the predictor as it answers
+    with judging(model.predictor):
         table = q_table_of(network, state, model.agent, environment)
         if outcomes is None:
             return lookahead_loss(table, state, mover, environment)
@@ -193,11 +197,36 @@ def _one_of(states: list[State], generator: torch.Generator | None) -> State:
 
 
 @contextmanager
-def _answering(module: nn.Module) -> Iterator[None]:
-    """The module is in evaluation mode within the block."""
-    before = module.training
-    module.eval()
+def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
+    """The predictor is in evaluation mode within the block."""
+    before = predictor.training
+    predictor.eval()
     try:
         yield
     finally:
-        module.train(before)
+        predictor.train(before)
+
+
+@contextmanager
+def _as_it_learns(predictor: nn.Module) -> Iterator[None]:
+    """The predictor normalises with statistics of the batch, as when it learns, and keeps those that it has.
+
+    While weights change quickly, running statistics lag behind them: in evaluation mode the predictor then judges
+    hardly better than chance, and the rewards are noise.
+    """
+    before = predictor.training
+    norms = [module for module in predictor.modules() if isinstance(module, nn.BatchNorm1d)]
+    whitenings = [module for module in predictor.modules() if isinstance(module, Whitening)]
+    momenta, memories = [norm.momentum for norm in norms], [whitening.memory for whitening in whitenings]
+    for norm in norms:
+        norm.momentum = 0.0
+    for whitening in whitenings:
+        whitening.memory = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for whitening, memory in zip(whitenings, memories, strict=True):
+            whitening.memory = memory
+        predictor.train(before)

@@ -8,17 +8,19 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from maggnn.config import Config
 from maggnn.data import registry
+from maggnn.data.from_pyg import dataset_from_pyg
 from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.runtime import matrix_products, pick_device
+from maggnn.model.runtime import matrix_products, pick_device, sensible_threads, using_threads
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
@@ -27,6 +29,10 @@ from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
 from maggnn.training.validation import Validation
 from maggnn.training.warm_start import begin_from
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+    from torch_geometric.data import Dataset as PygDataset
 
 LAST_GOOD = "last_good.safetensors"
 """Of a run that diverged: the model with the best weights before."""
@@ -70,7 +76,7 @@ def train(
     folder: Path | None = None,
     quiet: bool = False,
     predictor: Mapping[str, Tensor] | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | PygDataset | Sequence[Data] | None = None,
     callbacks: Sequence[Callback] = (),
     start: Mapping[str, Tensor] | None = None,
 ) -> Trained:
@@ -81,7 +87,8 @@ def train(
         folder: keep checkpoints, logs and the model there, and resume from a checkpoint that is there.
         quiet: show no progress.
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
-        dataset: graphs of your own instead of the set that `config.data.name` names.
+        dataset: graphs of your own instead of the set that `config.data.name` names: a `Dataset`, or a PyG dataset or
+            list of `Data` (see `maggnn.data.from_pyg` for its split).
         callbacks: are told of every step, every validation and the end; what one raises ends the run.
         start: weights of another model that the predictor begins with, as far as they fit (`warm_start`).
 
@@ -89,7 +96,7 @@ def train(
         The trained model with its data set and split.
     """
     device = pick_device(config.runtime.device)
-    dataset = registry.load(config.data.name) if dataset is None else dataset
+    dataset = _loaded(config.data.name, dataset)
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
     _check_parameters(paradigm.model, config, dataset)
@@ -98,12 +105,33 @@ def train(
     if start is not None:
         begin_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)
-    with contextlib.nullcontext() if folder is None else only_here(folder):
+    with using_threads(_threads(config, dataset, device)), _held(folder):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
         callback.on_end(trained)
     return trained
+
+
+def _held(folder: Path | None) -> contextlib.AbstractContextManager[None]:
+    """The lock of a run's folder, where it has one."""
+    return contextlib.nullcontext() if folder is None else only_here(folder)
+
+
+def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
+    """Of torch: as the config says, else by the marked nodes of a predictor's step."""
+    if config.runtime.threads or device.type != "cpu":
+        return config.runtime.threads or torch.get_num_threads()
+    graphs = config.training.batch_size * config.training.starts_per_graph * config.agent.num_tuples
+    nodes = float(dataset.graphs.num_nodes.float().mean())
+    return sensible_threads(graphs * nodes, config.encoder.hidden)
+
+
+def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
+    """The set that a config names, or the one that is given."""
+    if dataset is None:
+        return registry.load(name)
+    return dataset if isinstance(dataset, Dataset) else dataset_from_pyg(dataset)
 
 
 def _trained(
@@ -119,7 +147,8 @@ def _trained(
     if folder is not None:
         position, seconds = resume_run(folder, paradigm, validation, averages, config)
     if not quiet:
-        print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
+        threads = torch.get_num_threads()
+        print(f"{count_parameters(paradigm.model):,} parameters, {threads} thread(s)", file=sys.stderr)
         _say_unread_edges(paradigm.model, config)
     log, progress = Log(folder, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)

@@ -10,6 +10,7 @@ from maggnn.errors import InputError
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 
+pytestmark = pytest.mark.filterwarnings("ignore::maggnn.errors.UntrainedAgentWarning")
 SIZES = (5, 1, 7)
 SMALL = {"agent": AgentConfig(num_tuples=2, tuple_order=1, num_moves=1)}
 

@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Literal
 
@@ -102,7 +103,8 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     predictor, phase_s = _borrowed_predictor(job, folder)
-    trained = train(config, kept, quiet=True, predictor=predictor)
+    alone = parent_process() is None  # processes side by side would write over each other's progress
+    trained = train(config, kept, quiet=not alone, predictor=predictor)
     phase_s = {**trained.seconds, **phase_s}
     packed = trained.model.prepared(trained.dataset.graphs.to(device))
     if job.cautions:

@@ -50,6 +50,7 @@ def run_all(
     began = time.monotonic()
     if workers <= 1:
         for number, job in enumerate(waiting):
+            print(f"[{number + 1}/{len(waiting)}] {job.name} begins", file=sys.stderr, flush=True)
             _tell(number + 1, len(waiting), began, job, in_words(job, run_and_keep(job, run, folder)))
     else:
         # Largest first would be faster still; jobs of one reproduction are alike enough.

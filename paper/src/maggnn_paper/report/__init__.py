@@ -7,6 +7,7 @@ pages are current. The newest row of each key counts (`maggnn_paper.ledger.newes
 from collections.abc import Iterable
 from pathlib import Path
 
+from maggnn.errors import InputError
 from maggnn_paper import ledger
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.report.readme import with_table
@@ -29,6 +30,17 @@ def update_readme(readme_path: Path | str, rows: Iterable[LedgerRow]) -> None:
     """
     path = Path(readme_path)
     path.write_text(with_table(path, rows), encoding="utf-8")
+
+
+def check_checkout(root: Path) -> None:
+    """Refuse a folder that is no checkout: pages would be made there of an empty ledger.
+
+    Raises:
+        InputError: The ledger or the README is missing.
+    """
+    missing = [str(path) for path in (LEDGER, README) if not (root / path).exists()]
+    if missing:
+        raise InputError(f"{root} is no checkout of maggnn ({missing[0]} is missing): run this at the top of one")
 
 
 def write_report(root: Path | str = ".") -> list[Path]:

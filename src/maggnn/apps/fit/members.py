@@ -26,6 +26,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.worker_processes import leave_with_parent
 from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import using_threads
 from maggnn.model.saving import load_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.progress import Progress
@@ -70,23 +71,12 @@ def train_members(
     done = [0 if place in numbers else count for place, count in enumerate(steps)]
     with _shown(done, sum(steps), datasets[0].metric, quiet) as report:
         if folder is None or workers == 1 or torch.cuda.is_available() or len(numbers) < 2:
-            with one_thread():
+            with using_threads(1):
                 trained = {n: _reporting(datasets[n], configs[n], folder, n, report, starts[n]) for n in numbers}
         else:
             trained = {}
             _in_processes(datasets, configs, folder, numbers, min(workers, len(numbers)), report, starts)
     return [trained[n] if n in trained else _loaded(folder, n) for n in range(len(datasets))]
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Torch works on one thread within the block."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _is_done(folder: Path, place: int) -> bool:

@@ -1,0 +1,1 @@
+"""For people who work with PyG: a transform that adds an agent's marks, and a LightningModule."""

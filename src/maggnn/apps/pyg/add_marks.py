@@ -1,0 +1,92 @@
+"""`AddMarks`: a PyG transform that lets a trained agent move marks and adds them to a graph, for any other GNN to read.
+
+dataset = ZINC(root, pre_transform=AddMarks.pretrained("cycles6", num_tuples=2, num_moves=2))
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import torch
+from torch_geometric.transforms import BaseTransform
+
+from maggnn.config import AgentConfig
+from maggnn.errors import InputError
+from maggnn.graphs.conversions import batch_from_pyg
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.marking import marks
+from maggnn.model.pretrained import pretrained_agent
+from maggnn.model.runtime import make_generator
+from maggnn.model.saving import load_model
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+class AddMarks(BaseTransform):
+    """Adds the marks at which the search of a trained agent ends: 1 where a node is marked and 0 elsewhere.
+
+    Every graph is searched from the same seed, so equal graphs get equal marks, in whatever order they come.
+
+    Args:
+        model: a trained model, or the path of its file.
+        attr_name: the attribute for the marks, [N, m * k], tuple after tuple; None appends them to `x` as floats.
+        seed: draws the marks before the first move, and ties.
+
+    Example:
+        >>> data = AddMarks(model)(data)
+        >>> data.marks  # [N, m * k]
+    """
+
+    def __init__(self, model: MagGNN | Path | str, attr_name: str | None = "marks", seed: int = 0) -> None:
+        self.model = (load_model(Path(model))[0] if isinstance(model, str | Path) else model).eval()
+        if self.model.q_network is None:
+            raise InputError("this model has no agent (k = 0): AddMarks needs one that moves marks")
+        self.attr_name, self.seed = attr_name, seed
+        self.reads_features = self.model.travelling is None
+
+    @classmethod
+    def pretrained(
+        cls, name: str, num_tuples: int = 1, num_moves: int = 2, attr_name: str | None = "marks", seed: int = 0
+    ) -> AddMarks:
+        """With an agent that comes with the package (`maggnn agents`), which reads the edges alone.
+
+        Args:
+            name: the agent, such as cycles6, or the path of its file.
+            num_tuples: m.
+            num_moves: t.
+            attr_name, seed: as for `AddMarks`.
+        """
+        agent = pretrained_agent(name)
+        settings = AgentConfig(num_tuples=num_tuples, tuple_order=agent.tuple_order, num_moves=num_moves)
+        agent.check(settings)
+        model = MagGNN(1, agent=settings, travelling=agent.shape)
+        assert model.q_network is not None
+        model.q_network.load_state_dict(agent.weights)
+        return cls(model, attr_name, seed)
+
+    @torch.no_grad()
+    def forward(self, data: Data) -> Data:
+        """The same graph, or batch, with the marks."""
+        graphs = batch_from_pyg(data)
+        if self.reads_features:
+            self.model.check_features(graphs)
+        else:
+            graphs = replace(graphs, x=None, edge_attr=None)
+        generator = make_generator(self.seed, graphs.device)
+        state = self.model.walk(graphs, generator=generator)[-1]
+        columns = marks(graphs, state.tuples, 1.0, 0.0, torch.float32).flatten(1)  # [N, m * k]
+        if self.attr_name is not None:
+            data[self.attr_name] = columns
+        elif data.x is None:
+            data.x = columns
+        else:
+            own = data.x[:, None] if data.x.ndim == 1 else data.x
+            data.x = torch.cat([own.to(columns.dtype), columns], dim=1)
+        return data
+
+    def __repr__(self) -> str:
+        agent = cast("MagGNN", self.model).agent
+        return f"AddMarks(m={agent.num_tuples}, k={agent.tuple_order}, t={agent.num_moves})"

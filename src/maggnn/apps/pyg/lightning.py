@@ -1,0 +1,80 @@
+"""`LitMagGNN`: a MAG-GNN as a LightningModule, whose training step trains predictor and agent (SIMUL).
+
+model = MagGNN.for_data(dataset, agent=AgentConfig(num_tuples=2, tuple_order=1, num_moves=2))
+Trainer(max_epochs=50).fit(LitMagGNN(model), train_loader, val_loader)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning import LightningModule
+from torch import Tensor
+
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.losses import EPSILON, training_loss
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch
+
+
+class LitMagGNN(LightningModule):
+    """Trains on batches of a PyG loader and logs `train/predictor`, `train/agent` and, for validation, `val/score`.
+
+    The score is the accuracy of a classifier and the mean absolute error of a regression.
+
+    Args:
+        model: what is trained; it stays usable by itself, as `module.model`.
+        learning_rate: of AdamW.
+        epsilon_end: probability of a random move at the end; it falls linearly from 1 over the first half of training.
+        outcomes: moves of each state that are tried out, drawn at random; by default all of them.
+    """
+
+    def __init__(
+        self,
+        model: MagGNN,
+        learning_rate: float = 1e-3,
+        epsilon_end: float = EPSILON,
+        outcomes: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.learning_rate, self.epsilon_end, self.outcomes = learning_rate, epsilon_end, outcomes
+
+    def forward(self, batch: Batch) -> Tensor:
+        return self.model(batch)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        """The loss of predictor and agent on a batch."""
+        loss, parts = training_loss(self.model, batch, epsilon=self._epsilon(), outcomes=self.outcomes)
+        self.log_dict({f"train/{name}": value for name, value in parts.items()}, batch_size=_size(batch))
+        return loss
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        """Log how good the answers after t moves are."""
+        self.log("val/score", self._score(batch), batch_size=_size(batch))
+
+    def test_step(self, batch: Batch, batch_idx: int) -> None:
+        """Log how good the answers after t moves are."""
+        self.log("test/score", self._score(batch), batch_size=_size(batch))
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """AdamW over the predictor and the agent."""
+        return torch.optim.AdamW(self.parameters(), lr=self.learning_rate)
+
+    def _epsilon(self) -> float:
+        """From 1 down to `epsilon_end` over the first half of the steps, where their number is known."""
+        total = self.trainer.estimated_stepping_batches
+        progress = min(1.0, 2 * self.global_step / total) if 0 < total < float("inf") else 1.0
+        return 1.0 + (self.epsilon_end - 1.0) * progress
+
+    def _score(self, batch: Any) -> Tensor:
+        answers = self.model(batch)
+        if self.model.task == "classification":
+            return (answers.argmax(dim=-1) == batch.y.reshape(-1)).float().mean()
+        return (answers - batch.y.reshape(answers.shape)).abs().mean()
+
+
+def _size(batch: Any) -> int:
+    return int(getattr(batch, "num_graphs", 1))

@@ -1,0 +1,115 @@
+"""A PyG dataset as one of ours: what its targets are, and a split where it brings none.
+
+dataset = dataset_from_pyg(TUDataset(root, "PROTEINS"))
+trained = maggnn.train(config, dataset=dataset)          # or the PyG dataset itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from maggnn.data.dataset import Dataset
+from maggnn.data.splits import Split
+from maggnn.errors import InputError
+from maggnn.graphs.batch import GraphBatch, Task
+from maggnn.graphs.conversions import batch_from_pyg, pack_pyg
+from maggnn.graphs.packed import PackedGraphs
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Batch, Data
+    from torch_geometric.data import Dataset as TorchDataset
+
+SHARES = (0.8, 0.1)
+"""Of graphs that train and that validate where no split is given; the others test."""
+
+
+def dataset_from_pyg(
+    graphs: TorchDataset | Sequence[Data],
+    split: Split | None = None,
+    task: Task | None = None,
+    num_outputs: int | None = None,
+    name: str = "",
+) -> Dataset:
+    """Pack a PyG dataset, with its transform applied once to every graph.
+
+    Args:
+        graphs: a PyG dataset or a list of `Data`, each with `y`.
+        split: which graphs train, validate and test, as ids; by default 80, 10 and 10 % of them, drawn by the seed
+            `data.split_seed` of a config.
+        task: classification or regression; by default regression where `y` holds floats.
+        num_outputs: by default the classes or columns of `y`.
+        name: for messages; by default the name of the dataset's class.
+
+    Example:
+        >>> maggnn.train(config, dataset=dataset_from_pyg(dataset, Split(train_ids, val_ids, test_ids)))
+    """
+    packed = as_graphs(graphs)
+    if not isinstance(packed, PackedGraphs):
+        raise InputError("one Data or Batch is no data set: give a list of Data or a PyG dataset")
+    task = task or task_of(packed.y)
+    count = num_outputs or num_outputs_of(packed.y, task)
+    if packed.y is None:
+        raise InputError("the graphs have no y: a data set to train on needs targets")
+    y = packed.y.reshape(len(packed.y), -1).float() if task == "regression" else packed.y.reshape(-1).long()
+    packed = PackedGraphs(**{**vars(packed), "y": y}) if y is not packed.y else packed
+    return Dataset(
+        name=name or type(graphs).__name__,
+        graphs=packed,
+        task=task,
+        num_outputs=count,
+        protocol=lambda dataset, generator: [split or _random_split(len(dataset.graphs), generator)],
+        metric="accuracy" if task == "classification" else "mae",
+    )
+
+
+def _random_split(count: int, generator: torch.Generator) -> Split:
+    if count < 10:
+        raise InputError(f"{count} graphs are too few for a random split: give split=Split(train, val, test)")
+    order, first = torch.randperm(count, generator=generator), round(SHARES[0] * count)
+    second = first + round(SHARES[1] * count)
+    return Split(order[:first].sort().values, order[first:second].sort().values, order[second:].sort().values)
+
+
+def as_graphs(data: Batch | Data | TorchDataset | Sequence[Data]) -> PackedGraphs | GraphBatch:
+    """One object that has the features and targets of all graphs."""
+    from torch_geometric.data import Data, HeteroData
+
+    if isinstance(data, HeteroData):
+        raise InputError("HeteroData has nodes of several types: give data.to_homogeneous()")
+    if isinstance(data, Data):  # a Batch is a Data too
+        return batch_from_pyg(data)
+    if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        kind = type(data).__name__
+        raise InputError(
+            f"data is of type {kind}: give a PyG Data, Batch, dataset or list of Data; of a loader, its dataset"
+        )
+    items = (data[index] for index in range(len(data)))  # one by one, so that a dataset's transform is applied
+    return pack_pyg([_as_data(item, index) for index, item in enumerate(items)])
+
+
+def _as_data(item: object, index: int) -> Data:
+    from torch_geometric.data import Data
+
+    if not isinstance(item, Data):
+        raise InputError(f"item {index} of data is of type {type(item).__name__}, must be a PyG Data")
+    return item
+
+
+def task_of(y: Tensor | None) -> Task:
+    """Regression where the targets are floats."""
+    return "regression" if y is not None and y.is_floating_point() else "classification"
+
+
+def num_outputs_of(y: Tensor | None, task: Task) -> int:
+    """Classes, of which the largest occurs, or columns of numbers."""
+    if y is None:
+        raise InputError("the data have no y to read the number of outputs off: give num_outputs")
+    if task == "regression":
+        return 1 if y.ndim == 1 else y.shape[-1]
+    if y.is_floating_point() or int(y.min()) < 0:
+        raise InputError("classes in y must be integers from 0 up: give num_outputs, or task='regression'")
+    return int(y.max()) + 1

@@ -1,0 +1,37 @@
+"""The LightningModule trains both networks and validates."""
+
+import logging
+
+import networkx as nx
+import pytest
+import torch
+from torch_geometric.loader import DataLoader
+from torch_geometric.utils import from_networkx
+
+from maggnn import AgentConfig, EncoderConfig, LitMagGNN, MagGNN
+
+lightning = pytest.importorskip("lightning")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_trainer_trains_both_networks(tmp_path):
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    graphs = []
+    for label, graph in enumerate([nx.cycle_graph(6), nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3))]):
+        graphs.append(from_networkx(graph))
+        graphs[-1].y = label
+    torch.manual_seed(0)
+    agent = AgentConfig(num_tuples=1, tuple_order=1, num_moves=1)
+    model = MagGNN.for_data(graphs, encoder=EncoderConfig(num_layers=3, hidden=16), agent=agent)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    loader = DataLoader(graphs * 32, batch_size=16, shuffle=True)
+    trainer = lightning.Trainer(
+        max_epochs=40, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, default_root_dir=tmp_path,
+    )  # fmt: skip
+    module = LitMagGNN(model, learning_rate=5e-3)
+    trainer.fit(module, loader, DataLoader(graphs * 4, batch_size=8))
+    assert trainer.callback_metrics["val/score"] > 0.95
+    assert {"train/predictor", "train/agent"} <= set(trainer.callback_metrics)
+    changed = {name.split(".")[0] for name, value in model.named_parameters() if not torch.equal(value, before[name])}
+    assert changed == {"predictor", "q_network"}

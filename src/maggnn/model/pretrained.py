@@ -26,9 +26,9 @@ from maggnn.model.q_network import AgentShape, QNetwork
 AGENT_FOLDER = Path(__file__).parent / "agents"
 """Where the agents that come with the package lie."""
 
-AGENTS = ("cycles3", "cycles6", "sr25", "rings")
+AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any")
 """Trained to count 3-cycles and 6-cycles through nodes, to tell the 15 graphs of SR25 apart, and to find the rings of
-molecules, without labels."""
+molecules, without labels; `any` to make stable colourings finer, on generated graphs of many kinds."""
 
 
 @dataclass(frozen=True)

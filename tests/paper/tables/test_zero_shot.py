@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:agent sr25 learned with")
 
 
 def test_rows_of_a_small_predictor(tmp_path, monkeypatch):
-    small = ("encoder.num_layers=2", "encoder.hidden=8", "training.starts_per_graph=1", "training.predictor_steps=3")
+    small = ("encoder.num_layers=2", "encoder.hidden=8", "training.starts_per_graph=2", "training.predictor_steps=3")
     monkeypatch.setitem(zero_shot.SETTINGS, "sr25", (*small, "training.agent_steps=0"))
     monkeypatch.setitem(zero_shot.TESTS, "sr25", 2)
     rows = zero_shot.reproduce(tmp_path, datasets=["sr25"], agent="sr25")

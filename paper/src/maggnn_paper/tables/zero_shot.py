@@ -147,7 +147,7 @@ def run_job(job: ZeroShotJob, folder: Path) -> Result:
 def with_agent(path: Path, config: Config, agent: str) -> MagGNN:
     """The saved model's predictor beside an agent from elsewhere."""
     trained, _ = load_model(path)
-    pre = config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre"})
+    pre = config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre", "starts_per_graph": 1})
     model = make_model(pre, registry.load(config.data.name))
     model.predictor.load_state_dict(trained.predictor.state_dict())
     return model.eval()

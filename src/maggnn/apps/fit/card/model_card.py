@@ -18,6 +18,7 @@ from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import TargetReport, class_rows, labels, metric_rows, threshold_words
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
+from maggnn.apps.fit.training_rows import FILE as TRAINING
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 
@@ -178,6 +179,9 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         f"used for neither training nor model selection. All metrics are also in `{METRICS}`.",
         "",
         *_uncertainty(facts, test),
+        f"`{TRAINING}` lists the molecules of training for `maggnn explain`; delete it before you pass on a model of",
+        "confidential ones.",
+        "",
         f"![the test]({PICTURE})",
         "",
     ]

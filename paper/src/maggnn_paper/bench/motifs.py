@@ -6,8 +6,8 @@
 
 For each group, molecules of ZINC-FULL with and without it, in equal numbers, become a table to which `maggnn fit`
 fits a model with its default settings. Of 200 further molecules that have the group, the contributions of atoms
-(`maggnn.apps.explain.contributions`) are ranked from the highest down. Two things are counted: in how many molecules the
-highest atom is one of the group (`motif-NAME-top`), and in how many all atoms of the group come before all others
+(`maggnn.apps.explain.contributions`) are ranked from the highest down. Two things are counted: in how many molecules
+the highest atom is one of the group (`motif-NAME-top`), and in how many all atoms of the group come before all others
 (`motif-NAME`). The second asks for more than the answer needs: a group of four atoms can be told by two of them.
 Molecules without the group have similar ones (amides, acids, sulfones), so neither an element nor a bond gives it away.
 """

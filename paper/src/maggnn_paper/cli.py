@@ -54,8 +54,9 @@ def bench(
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1,
-            help="only that many graphs of a set, rows for people and predict, cells for chemist, molecules for motifs",
+            min=0,
+            help="only that many graphs of a set, rows for people and predict, molecules for motifs, cells for chemist "
+            "(0: no more, only the rows of those that are finished)",
         ),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,

@@ -72,7 +72,7 @@ def bench(
     """Measure cells that are not there yet, and return the rows of all that are.
 
     Args:
-        limit: cells to measure in this call; all if None.
+        limit: cells to measure in this call; all if None. With 0 only the rows of finished cells are returned.
         tell: is given one line a cell.
         folder: where the files of cells are.
         sets: names of practice sets; all if none are given.

@@ -170,7 +170,8 @@ def rows(found: Sequence[Cell]) -> list[LedgerRow]:
         if own[0].coverage is not None:
             covered = [cell.coverage for cell in own if cell.coverage is not None]
             result.append(_row(f"{name}-{split}", BLEND, "coverage", covered, _note(own)))
-        result.append(_row(f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], _note(own)))
+        seconds = f"time on the clock of `maggnn fit`, whatever else the machine did meanwhile; {_note(own)}"
+        result.append(_row(f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], seconds))
     return result
 
 

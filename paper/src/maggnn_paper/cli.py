@@ -53,7 +53,10 @@ def bench(
     what: Annotated[str, typer.Argument(help="what to measure; an unknown name lists all")],
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="only that many graphs, molecules or rows; for chemist, cells"),
+        typer.Option(
+            min=0,
+            help="only that many graphs, molecules or rows; for chemist, cells (0: write the rows of finished ones)",
+        ),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="baselines to time as well (inference)")] = [],  # noqa: B006

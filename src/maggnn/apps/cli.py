@@ -487,13 +487,14 @@ def explain(
     if as_json:
         print(json.dumps(facts))
         return
+    lines = [f"left out: {smiles} ({reason})" for smiles, reason in found.left_out]
     if len(found.searches) == 1:
         print_table(command.HEADER, command.table_rows(found.searches[0]))
-        print("\n".join(found.searches[0].notes))
+        lines = [*found.searches[0].notes, *lines]
     if found.properties:
         print_table(command.PROPERTY_HEADER, command.property_rows(found.properties))
-        print("\n".join(found.properties[0].notes))
-    print("\n".join([*(f"left out: {smiles} ({reason})" for smiles, reason in found.left_out), *map(str, out)]))
+        lines = [*found.properties[0].notes, *lines]
+    print("\n".join([*lines, *map(str, out)]))
 
 
 @app.command()

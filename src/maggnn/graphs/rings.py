@@ -23,6 +23,10 @@ NUM_CATEGORIES = LARGEST - 1
 """No ring, then sizes 3, 4, ..., LARGEST."""
 
 
+CELLS_IN_CACHE = 400_000
+"""Entries of dense matrices at once on a CPU: a search makes fewer passes over them than powers do."""
+
+
 def edge_rings(graphs: GraphBatch) -> Tensor:
     """The category of each edge's smallest ring, [E]: 0 for none, else its size less two."""
     if graphs.rings is not None:
@@ -36,7 +40,9 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
         return packed
     rings = torch.zeros(len(packed.by_source), dtype=torch.long, device=packed.device)
     count = packed.num_edges // 2 if packed.symmetric else packed.num_edges  # searched from
-    for chunk in like_sized(torch.maximum(packed.num_nodes, count), lambda size: size**2, packed.device):
+    for chunk in like_sized(
+        torch.maximum(packed.num_nodes, count), lambda size: size**2, packed.device, CELLS_IN_CACHE
+    ):
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
         graph, place = _places(batch)

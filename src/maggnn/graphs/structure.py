@@ -73,15 +73,24 @@ def centrality(graphs: GraphBatch) -> Tensor:
     return graphs.derived("centrality", lambda: _at_nodes(graphs, [_centrality(adjacency(graphs))]))[:, 0]
 
 
-def with_structure(packed: PackedGraphs, steps: int) -> PackedGraphs:
-    """The same set with the structure of every node worked out, [total nodes, WALKS + steps]."""
+def with_structure(packed: PackedGraphs, steps: int, distances: bool = True) -> PackedGraphs:
+    """The same set with the structure of every node worked out, [total nodes, WALKS + steps].
+
+    Args:
+        steps: Of the random walks.
+        distances: Whether nodes at each distance are counted, which is a quarter of the work and few models read.
+            Without it their columns are NaN: a model that reads them all the same has no answer, rather than a wrong
+            one.
+    """
     if packed.structure is not None and packed.structure.shape[1] >= WALKS + steps:
-        return packed
+        counted = not len(packed.structure) or not bool(packed.structure[0, 1].isnan())
+        if counted or not distances:
+            return packed
     structure = torch.empty(len(packed.in_degree), WALKS + steps, device=packed.device)
     for chunk in like_sized(packed.num_nodes, lambda size: size**2, packed.device):
         batch = packed[chunk]
         row = packed.device_offsets[0][chunk.to(packed.device)][batch.node_graph] + batch.local_id
-        structure[row] = _from_powers(batch, steps)
+        structure[row] = _from_powers(batch, steps, distances)
     return replace(packed, structure=structure)
 
 
@@ -96,10 +105,11 @@ def _is_stored(graphs: GraphBatch, steps: int) -> bool:
     return graphs.structure is not None and graphs.structure.shape[1] >= WALKS + steps
 
 
-def _from_powers(graphs: GraphBatch, steps: int) -> Tensor:
-    """Centrality, then the counts of distances, then the return probabilities, [N, WALKS + steps]."""
+def _from_powers(graphs: GraphBatch, steps: int, distances: bool = True) -> Tensor:
+    """Centrality, counts of distances (NaN if not asked for) and return probabilities, [N, WALKS + steps]."""
     edges = adjacency(graphs)  # [B, V, V]
-    return _at_nodes(graphs, [_centrality(edges), *_counts(either_way(edges)), *_returns(edges, steps)])
+    counts = _counts(either_way(edges)) if distances else [torch.full_like(edges[:, :, 0], torch.nan)] * FARTHEST
+    return _at_nodes(graphs, [_centrality(edges), *counts, *_returns(edges, steps)])
 
 
 def _at_nodes(graphs: GraphBatch, columns: list[Tensor]) -> Tensor:
@@ -152,15 +162,18 @@ def _squarings(size: int) -> int:
     return ((size - 1) // (FARTHEST - 1)).bit_length() if isinstance(size, int) else SQUARINGS
 
 
-def like_sized(sizes: Tensor, cells: Callable[[int], int], device: torch.device) -> Iterator[Tensor]:
+def like_sized(
+    sizes: Tensor, cells: Callable[[int], int], device: torch.device, in_cache: int = CELLS_IN_CACHE
+) -> Iterator[Tensor]:
     """All graphs of a set in chunks of like size, which need little padding: ids, the largest graphs first.
 
     Args:
         sizes: of each graph, [G].
         cells: the entries that dense matrices have for a graph, by the size of the largest graph of a chunk.
         device: where the matrices are made, which bounds how many entries a chunk may have.
+        in_cache: how many entries that is on a CPU.
     """
-    most = min(CELLS_A_CHUNK, CELLS_IN_CACHE) if device.type == "cpu" else CELLS_A_CHUNK
+    most = min(CELLS_A_CHUNK, in_cache) if device.type == "cpu" else CELLS_A_CHUNK
     by_size = sizes.argsort(descending=True)
     first = 0
     while first < len(by_size):

@@ -383,7 +383,8 @@ class MagGNN(nn.Module):
             packed = with_finest(packed, self.agent.num_tuples, self.agent.tuple_order)
         read = [module.config for module in self.modules() if isinstance(module, Encoder)]
         if self.agent.start == "central" or any(encoder.random_walk or encoder.distances for encoder in read):
-            packed = with_structure(packed, max(encoder.random_walk for encoder in read))
+            steps = max(encoder.random_walk for encoder in read)
+            packed = with_structure(packed, steps, any(encoder.distances for encoder in read))
         return with_rings(packed) if any(encoder.rings for encoder in read) else packed
 
     @torch.no_grad()

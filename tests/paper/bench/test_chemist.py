@@ -95,5 +95,7 @@ def test_small_and_early_cells_come_first():
 def test_an_unknown_set_is_refused():
     with pytest.raises(InputError, match="no practice set 'zink'"):
         run_bench("chemist", "cpu", None, 100.0, sets=["zink"])
+    with pytest.raises(InputError, match="nothing to measure"):
+        run_bench("predict", "cpu", 0, 100.0)
     with pytest.raises(InputError, match="leave --set out"):
         run_bench("predict", "cpu", None, 100.0, sets=["qm7-1000"])

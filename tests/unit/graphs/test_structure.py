@@ -64,6 +64,12 @@ def test_worked_out_once_or_for_each_batch_is_the_same(monkeypatch):
         torch.testing.assert_close(centrality(known[ids]), centrality(graphs[ids]))
         assert torch.equal(distances_and_walks(known[ids], 2), distances_and_walks(graphs[ids], 2))
         assert with_structure(known, 4) is known
+        without = with_structure(graphs, 5, distances=False)
+        assert without.structure[:, 1:WALKS].isnan().all()  # nobody takes them for counts
+        others = [0, *range(WALKS, WALKS + 5)]
+        assert torch.equal(without.structure[:, others], known.structure[:, others])
+        assert with_structure(without, 5, distances=False) is without
+        assert torch.equal(with_structure(without, 5).structure, known.structure)
         torch.testing.assert_close(random_walk(known[ids], 9), random_walk(graphs[ids], 9))  # more than is known
         torch.testing.assert_close(random_walk(known.select(ids)[torch.arange(6)], 5), random_walk(graphs[ids], 5))
 

@@ -72,7 +72,7 @@ def bench(
     """Measure cells that are not there yet, and return the rows of all that are.
 
     Args:
-        limit: cells to measure in this call; all if None.
+        limit: cells to measure in this call; all if None. With 0 only the rows of finished cells are returned.
         tell: is given one line a cell.
         folder: where the files of cells are.
         sets: names of practice sets; all if none are given.
@@ -170,7 +170,8 @@ def rows(found: Sequence[Cell]) -> list[LedgerRow]:
         if own[0].coverage is not None:
             covered = [cell.coverage for cell in own if cell.coverage is not None]
             result.append(_row(f"{name}-{split}", BLEND, "coverage", covered, _note(own)))
-        result.append(_row(f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], _note(own)))
+        seconds = f"time on the clock of `maggnn fit`, whatever else the machine did meanwhile; {_note(own)}"
+        result.append(_row(f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], seconds))
     return result
 
 

@@ -5,10 +5,12 @@
     urea         whether there is a urea: classes
 
 For each group, molecules of ZINC-FULL with and without it, in equal numbers, become a table to which `maggnn fit`
-fits one network with its default settings. Of 200 further molecules that have the group, the contributions of atoms
-(`maggnn.apps.explain.contributions`) are ranked from the highest down, and counted is in how many of them all atoms of
-the group come before all others. Molecules without the group have similar ones (amides, acids, sulfones), so neither
-an element nor a bond gives the group away.
+fits one network (`--ensemble 1`: no mean over networks smooths the ranking). Of 200 further molecules that have the
+group, the contributions of atoms (`maggnn.apps.explain.contributions`) are ranked from the highest down. Two things are
+counted: in how many molecules the highest atom is one of the group (`motif-NAME-top`), and in how many all atoms of the
+group come before all others (`motif-NAME`). The second asks for more than the answer needs: a group of four atoms can
+be told by two of them. Molecules without the group have similar ones (amides, acids, sulfones), so neither an element
+nor a bond gives it away.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -68,7 +71,7 @@ MOTIFS = {
 
 
 def bench(limit: int | None = None, tell: Callable[[str], None] = print, steps: int | None = None) -> list[LedgerRow]:
-    """A row for each motif.
+    """Two rows for each motif.
 
     Args:
         limit: molecules to rank, if not `TO_RANK`.
@@ -78,13 +81,14 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print, steps: 
     rows = []
     for motif in MOTIFS.values():
         with tempfile.TemporaryDirectory() as name:
-            row = _measured(motif, Path(name), limit or TO_RANK, steps)
-        tell(f"{row.dataset:18} {row.mean:.3f}  {row.note}")
-        rows.append(row)
+            found = _measured(motif, Path(name), limit or TO_RANK, steps)
+        for row in found:
+            tell(f"{row.dataset:22} {row.mean:.3f}  {row.note}")
+        rows += found
     return rows
 
 
-def _measured(motif: Motif, folder: Path, count: int, steps: int | None) -> LedgerRow:
+def _measured(motif: Motif, folder: Path, count: int, steps: int | None) -> list[LedgerRow]:
     having, lacking = chosen(motif, count)
     table, fresh = folder / "table.csv", having[TO_FIT // 2 :]
     _write(motif, table, [*having[: TO_FIT // 2], *lacking])
@@ -93,22 +97,26 @@ def _measured(motif: Motif, folder: Path, count: int, steps: int | None) -> Ledg
     said = run_command(["fit", str(table), *options, "-o", str(folder / "model"), "--json"]).answer
     explainer = PropertyExplainer.of(folder / "model")
     found = [ranks_first(explainer.explain(smiles).contributions[0].values, motif.atoms(smiles)) for smiles in fresh]
-    first, highest = (float(np.mean(values)) for values in zip(*found, strict=True))
+    first, highest = ([bool(one[place]) for one in found] for place in (0, 1))
     (metric, score), *_ = ((said["metric"], entry["value"]) for entry in said["test_scores"].values())
-    note = (
-        f"share of {len(fresh)} molecules in which all atoms of the group rank before all others; the highest atom is "
-        f"one of the group in {highest:.3f}; the network's test {metric} is {score:.4g}"
-    )
+    model = f"the network's test {metric} is {score:.4g}"
+    return [
+        _row(f"motif-{motif.name}-top", highest, f"the highest of all atoms is one of the group; {model}", said),
+        _row(f"motif-{motif.name}", first, f"all atoms of the group rank before all others; {model}", said),
+    ]
+
+
+def _row(dataset: str, found: Sequence[bool], note: str, said: dict[str, Any]) -> LedgerRow:
     return LedgerRow(
         table="chemist",
-        dataset=f"motif-{motif.name}",
+        dataset=dataset,
         method="mag-gnn",
         metric="score",
-        mean=round(first, 4),
-        tests_per_run=len(fresh),
+        mean=round(float(np.mean(found)), 4),
+        tests_per_run=len(found),
         train_s=round(said["seconds"]["all"], 1),
         config="defaults, ensemble 1",
-        note=note,
+        note=f"share of {len(found)} molecules in which {note}",
     )
 
 

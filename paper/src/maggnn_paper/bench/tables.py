@@ -52,6 +52,8 @@ def run_bench(
     if sets and name != "chemist":
         raise InputError(f"bench {name} has no practice sets: leave --set out")
     chemist.check_sets(sets)
+    if limit == 0 and name != "chemist":
+        raise InputError(f"bench {name}: --limit 0 leaves nothing to measure")
     if methods and name != "inference":
         raise InputError(f"bench {name} has no baselines: leave --methods out")
     for method in methods:

@@ -29,7 +29,7 @@ from maggnn.data.packing import pack
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
 
-NO_TRAINING = "The folder has no training.csv, so molecules of training cannot be shown."
+NO_TRAINING = "The folder has no known_molecules.csv, so molecules of training cannot be shown."
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The molecules that a model learned from, beside it as a plain table: `maggnn explain` shows those like a new one.
 
-`training.csv` has the canonical SMILES and the targets of the rows to train and validate on. Nothing else reads it, so
-whoever may not pass the molecules on deletes it from the folder.
+`known_molecules.csv` has the canonical SMILES and the targets of the rows to train and validate on. Nothing else reads
+it, so whoever may not pass the molecules on deletes it from the folder.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maggnn.apps.fit.row_files import cell_text
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
-FILE = "training.csv"
+FILE = "known_molecules.csv"
 MOST_ROWS = 10_000
 """Kept, spread evenly over the table."""
 
@@ -60,7 +60,7 @@ def training_rows(
 
 
 def write_training_rows(folder: Path, known: TrainingRows) -> None:
-    """Write `training.csv`, all or nothing; names that begin like a spreadsheet's formula are made harmless."""
+    """Write `known_molecules.csv`, all or nothing; names that begin like a spreadsheet's formula are made harmless."""
     with whole_file(folder / FILE) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["smiles", *map(cell_text, known.targets)])

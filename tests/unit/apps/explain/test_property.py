@@ -89,7 +89,7 @@ def test_odds_of_two_classes_are_opposite_and_the_second_is_shown(models):
     numbers = written_numbers("CC(=O)N")
     rows = [numbers[row] for row in subject.rows]
     assert [told.contributions[0].values[row] for row in rows] == pytest.approx(both[1].tolist(), abs=1e-6)
-    assert told.similar == [] and any("no training.csv" in note for note in told.notes)
+    assert told.similar == [] and any("no known_molecules.csv" in note for note in told.notes)
     several = PropertyExplainer.of(models / "three").explain("CC(=O)N")
     assert several.contributions[0].output == f"log-odds of {several.answers[0][2:3]}"
 
@@ -124,8 +124,8 @@ def test_training_rows_come_back_as_they_were(tmp_path):
     assert found.targets == ["'=a", "b"]  # a spreadsheet would take the name for a formula
     classes = training_rows(["C", "CC"], ["t"], np.array([1, 0]), ("no", "yes"), np.array([0, 1]))
     assert classes.values == [["yes"], ["no"]]
-    (tmp_path / "training.csv").write_text("smiles,y\nC\n")
-    with pytest.raises(InputError, match=r"training\.csv: damaged"):
+    (tmp_path / "known_molecules.csv").write_text("smiles,y\nC\n")
+    with pytest.raises(InputError, match=r"known_molecules\.csv: damaged"):
         read_training_rows(tmp_path)
     assert read_training_rows(tmp_path / "nowhere") is None
 

@@ -286,10 +286,11 @@ def _trees(nodes: Sequence[Any], columns: Sequence[int], base: np.ndarray) -> Tr
         threshold=_rounded_down(np.concatenate([threshold for _, _, threshold, *_ in nodes])),
         missing_left=np.concatenate(missing), value=np.concatenate([value for *_, value in nodes]), base=base,
     )  # fmt: skip
-    return Trees.checked(trees.arrays(), LARGEST_COLUMN, len(base))  # also that left children follow their parents
+    return Trees.checked(trees.arrays(), MOST_COLUMNS, len(base))  # also that left children follow their parents
 
 
-LARGEST_COLUMN = max(COLUMNS.values())
+MOST_COLUMNS = int(np.iinfo(np.int16).max)
+"""That a tree may read: their numbers are kept in 16 bits."""
 
 
 def _rounded_down(threshold: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -87,8 +88,10 @@ def test_classes_of_a_model_are_no_formulas_and_own_cells_stay(folder, called, t
 
 def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):
     card = (folder / "numbers" / "README.md").read_text()
-    for words in ("mine.csv", "102 rows", "train 80, val 10, test 10", "this model", "random forest", "Best here"):
+    for words in ("mine.csv", "102 rows", "this model", "random forest", "Best here", "rows repeat a molecule"):
         assert words in card
+    parts = re.search(r"train (\d+), val (\d+), test (\d+)\.", card)
+    assert parts is not None and sum(map(int, parts.groups())) == 100
     assert (folder / "numbers" / "test.png").read_bytes().startswith(b"\x89PNG")
     assert [row["reason"] for row in read(folder / "numbers" / "left_out.csv")] == [
         "not a SMILES string", "target 'y' is missing",

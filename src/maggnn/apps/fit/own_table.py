@@ -105,7 +105,7 @@ def read_own_table(
     _check_uses(path, targets, numbers, number_columns)
     numbers |= number_parsers(number_columns)
     table = packed_table(path, smiles, targets, kind, workers, choice, numbers, cleaning)
-    _check_parts(path, table.arrays, choice)
+    _check_parts(path, table, choice)
     balance: dict[str, dict[str, int]] = {}
     known: dict[str, dict[str, Known]] = {}
     if kind.classes:
@@ -182,13 +182,16 @@ def class_balance(arrays: Arrays, classes: Sequence[str]) -> dict[str, dict[str,
     return {part: dict(zip(classes, count.tolist(), strict=True)) for part, count in counts.items()}
 
 
-def _check_parts(path: Path, arrays: Arrays, choice: SplitChoice) -> None:
-    counts = {part: len(arrays[part]) for part in PARTS}
+def _check_parts(path: Path, table: PackedTable, choice: SplitChoice) -> None:
+    counts = {part: len(table.arrays[part]) for part in PARTS}
+    different = len(set(table.canonical))
+    repeated = "" if different == len(table.canonical) else f" ({different} different molecules)"
     for part in PARTS:
         if counts[part] < FEWEST[part]:
             found = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InputError(
-                f"{path}: too few rows for the split ({choice.words}): {found}; {part} needs at least {FEWEST[part]}"
+                f"{path}: too few rows{repeated} for the split ({choice.words}): {found}; {part} needs at least "
+                f"{FEWEST[part]}"
             )
 
 

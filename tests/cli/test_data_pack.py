@@ -57,7 +57,7 @@ def test_pack_as_json_with_other_features_and_a_random_split(folder, run_command
     (folder / "my.errors.csv").write_text("of an earlier attempt")
     (folder / "fine.csv").write_text("s,a,b\n" + "".join(f"{'C' * n},{n},{n % 2}\n" for n in range(1, 11)))
     columns = ("--smiles", "s", "--target", "a", "--target", "b")
-    options = ("--features", "qm9", "--seed", "3", "-o", "my.npz", "--json")
+    options = ("--task", "regression", "--features", "qm9", "--seed", "3", "-o", "my.npz", "--json")
     printed = run_command("maggnn", "data", "pack", "fine.csv", *columns, *options, cwd=folder).output()
     result = json.loads(printed.splitlines()[-1])
     assert result["first_errors"] == [] and result["first_shared"] is None

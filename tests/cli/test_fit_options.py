@@ -72,7 +72,30 @@ def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
     assert means["balanced"] > means["plain"]
 
 
+def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
+    rows = ["smiles,y,dose"] + [f"{'C' * (1 + n // 8)}O,{3 * (n % 8) + 0.01 * n:.2f},{n % 8}" for n in range(160)]
+    (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
+    fit = (*FIT[:-1], "2", "--target", "y", "--feature", "dose", "-o", "m", "--json")
+    fitted = result(maggnn(*fit))
+    own, network = (fitted["test_scores"][name]["value"] for name in ("this model", "its MAG-GNN networks"))
+    assert own < 0.6 * network  # no molecule says what the dose says
+    (tmp_path / "new.csv").write_text("smiles,dose\nCCO,1\nCCO,6\nCCO,\nCCO,much\n")
+    maggnn("predict", "m", "new.csv", "-o", "out.csv", "--workers", "1").output()
+    with (tmp_path / "out.csv").open() as file:
+        low, high, unknown, wrong = csv.DictReader(file)
+    assert float(high["predicted_y"]) - float(low["predicted_y"]) > 4 and unknown["predicted_y"]
+    assert not wrong["predicted_y"] and wrong["reason"] == "column 'dose' is 'much', not a number"
+    found = json.loads(maggnn("evaluate", "m", "t.csv", "--workers", "1", "--json").output().splitlines()[-1])
+    assert found["mae"] < 2 * own + 1
+    (tmp_path / "bare.csv").write_text("smiles\nCCO\n")
+    ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
+    assert ended.code == 2 and "no column 'dose'" in ended.err
+    assert "Columns read by gradient boosting beside descriptors: dose" in (tmp_path / "m" / "README.md").read_text()
+
+
 MISTAKES = {
+    "a feature for one network": (("--feature", "year"), "--feature is read by boosting"),
+    "a feature that is the target": (("--feature", "y", "--ensemble", "2"), "'y' is a target"),
     "folds by time": (("--split", "time:year", "--folds", "3"), "--folds deals the rows anew"),
     "one fold": (("--folds", "1"), "--folds is 1"),
     "repeats of nothing": (("--repeats", "3"), "give --folds too"),

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -90,8 +91,10 @@ def test_classes_of_a_model_are_no_formulas_and_own_cells_stay(folder, called, t
 
 def test_fit_writes_a_card_a_picture_and_what_it_left_out(folder):
     card = (folder / "numbers" / "README.md").read_text()
-    for words in ("mine.csv", "102 rows", "train 80, val 10, test 10", "this model", "random forest", "Best here"):
+    for words in ("mine.csv", "102 rows", "this model", "random forest", "Best here", "rows repeat a molecule"):
         assert words in card
+    parts = re.search(r"train (\d+), val (\d+), test (\d+)\.", card)
+    assert parts is not None and sum(map(int, parts.groups())) == 100
     assert (folder / "numbers" / "test.png").read_bytes().startswith(b"\x89PNG")
     assert [row["reason"] for row in read(folder / "numbers" / "left_out.csv")] == [
         "not a SMILES string", "target 'y' is missing",
@@ -267,7 +270,7 @@ MISTAKES = {
     "coverage of one": (("predict", "numbers", "mine.csv", "-o", "new.csv", "--coverage", "1"), ["coverage is 1"]),
     "no workers": (("fit", "mine.csv", *TO, "--workers", "0"), ["--workers"]),
     "too few rows": (("fit", "few.csv", *TO), ["few.csv", "too few rows", "train needs at least 8"]),
-    "one scaffold": (("fit", "chains.csv", *TO, "--split", "scaffold"), ["too few rows for the split", "scaffold"]),
+    "one scaffold": (("fit", "chains.csv", *TO, "--split", "scaffold"), ["too few rows", "for the split", "scaffold"]),
     "not UTF-8": (("fit", "latin.csv", *TO), ["latin.csv", "UTF-8"]),
     "folder is a file": (("fit", "mine.csv", *TO[:-1], "empty.csv"), ["empty.csv", "is a file"]),
     "folder below a file": (("fit", "mine.csv", *TO[:-1], "/dev/full/x"), ["/dev/full/x", "cannot be written"]),
@@ -303,11 +306,11 @@ def mistaken(folder: Path) -> Path:
         "header.csv": "smiles,y\n",
         "bare.csv": "smiles,1.5\nCCC,2.5\n",
         "semicolons.csv": "smiles;y\nCCC;2.5\n",
-        "constant.csv": "smiles,y\n" + "CCO,1.5\nCC,1.5\n" * 40,
+        "constant.csv": "smiles,y\n" + "".join(f"{'C' * (n + 1)},1.5\n" for n in range(40)),
         "huge.csv": f"smiles,y\n{'C' * 2000},1.5\n",
         "broken.csv": "smiles,y\nC(,1\nC1,2\n",
         "nan.csv": "smiles,y\nCC,nan\nCCC,NaN\n",
-        "few.csv": "smiles,y\n" + "CCO,1.5\nCC,2.5\n" * 4,
+        "few.csv": "smiles,y\n" + "".join(f"{'C' * (n + 1)},{n}.5\n" for n in range(8)),
         "chains.csv": "smiles,y\n" + "CCO,1.5\nCC,2.5\n" * 40,
         "there.csv": "of another run",
         "predicted.csv": "smiles,predicted_y\nCC,1\n",

@@ -130,6 +130,9 @@ def fit(
     balance_classes: Annotated[
         bool, typer.Option("--balance-classes", help="all classes count alike in training, however rare")
     ] = False,
+    feature: Annotated[
+        list[str], typer.Option(help="a column of numbers that boosting reads too; may be given again", metavar="COL")
+    ] = [],  # noqa: B006
     salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
     duplicates: Annotated[
         str, typer.Option(help="rows of one molecule: keep, mean (make one of them) or refuse")
@@ -152,7 +155,7 @@ def fit(
 
     result = fit_table(
         table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit,
-        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start,
+        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start, feature,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result))

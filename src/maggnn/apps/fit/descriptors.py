@@ -44,7 +44,7 @@ class Described:
     """Some molecules.
 
     Attributes:
-        numbers: [rows, NUMBERS], float32; NaN where RDKit cannot work one out.
+        numbers: [rows, NUMBERS], float32; NaN where RDKit cannot work one out. Columns of a table may follow.
         bits: [rows, BITS / 8], uint8.
     """
 
@@ -57,6 +57,10 @@ class Described:
     def select(self, rows: Any) -> Described:
         """Some of the rows."""
         return Described(self.numbers[rows], self.bits[rows])
+
+    def with_columns(self, more: np.ndarray | None) -> Described:
+        """With further columns of numbers, [rows, columns]."""
+        return self if more is None else Described(np.concatenate([self.numbers, more], axis=1), self.bits)
 
     @property
     def fingerprints(self) -> np.ndarray:

@@ -62,6 +62,7 @@ def fit_blend(
     workers: int = 1,
     quiet: bool = True,
     starts: Sequence[Start] | None = None,
+    more: np.ndarray | None = None,
 ) -> tuple[FittedModel, OutOfFold, Described | None]:
     """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
 
@@ -70,12 +71,13 @@ def fit_blend(
         smiles: of the molecules, canonical; None for graphs.
         folder: keep checkpoints there, and go on from those that are there.
         starts: weights that the network of each fold begins with; None for fresh ones.
+        more: columns of numbers that boosting reads beside descriptors, [G, columns].
 
     Returns:
         The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
         fold, and the descriptors of all molecules.
     """
-    molecules = None if smiles is None else described(smiles, workers)
+    molecules = None if smiles is None else described(smiles, workers).with_columns(more)
     dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
     sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
     seeds = [config.runtime.seed + number for number in range(folds.count)]

@@ -209,8 +209,9 @@ class _MagEstimator(BaseEstimator):
         reads = bool(self.fitted_.trees) or self.fitted_.known is not None
         if reads and source != "smiles":
             raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
-        if source == "smiles" and self.fitted_.facts.salts != "keep":  # a model of `maggnn fit` has rules of its own
-            packed, molecules = read_given(self.fitted_, _strings(X))
+        facts = self.fitted_.facts
+        if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # of a model of `maggnn fit`
+            packed, molecules = read_given(self.fitted_, X)
         else:
             molecules = described(_strings(X)) if reads else None
         answer = self.fitted_.answer(packed, molecules, seed=self.seed_)

@@ -17,6 +17,7 @@ from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.fitted import Answer, FittedModel
 from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
+from maggnn.apps.fit.tables.number_columns import number_parsers, stacked
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
 from maggnn.errors import InputError
@@ -36,14 +37,25 @@ def evaluate_table(
         raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
     classes = bool(facts.classes or facts.labels)
     kind = TargetKind(facts.classes, labels=facts.labels) if classes else known_numbers(table, targets)
-    packed = packed_table(table, smiles or facts.smiles_column, targets, kind, workers, cleaning=Cleaning(facts.salts))
+    packed = packed_table(
+        table,
+        smiles or facts.smiles_column,
+        targets,
+        kind,
+        workers,
+        numbers=number_parsers(facts.number_columns),
+        cleaning=Cleaning(facts.salts),
+    )
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
     metric = cast("Metric", facts.metric or metric_of(kind))  # a folder need not say by what its model was judged
     if metric == "auroc" and facts.classes and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
     wanted = bool(fitted.trees) or fitted.known is not None
-    answer = fitted.answer(graphs, described(packed.canonical, workers) if wanted else None)
+    molecules = None
+    if wanted:
+        molecules = described(packed.canonical, workers).with_columns(stacked(packed.numbers, facts.number_columns))
+    answer = fitted.answer(graphs, molecules)
     answers = answer.values
     bad = int((~answers.isfinite().all(dim=1)).sum())
     if bad:

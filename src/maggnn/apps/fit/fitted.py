@@ -25,7 +25,7 @@ from torch import Tensor
 from maggnn.apps.fit.answers.blended import Blend, Seen
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.blend import NETWORK
-from maggnn.apps.fit.cheap_baselines import COLUMNS, table, tree_answers
+from maggnn.apps.fit.cheap_baselines import BOOSTING, COLUMNS, table, tree_answers
 from maggnn.apps.fit.descriptors import BITS, Described
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
 from maggnn.apps.fit.trees import Trees
@@ -79,6 +79,7 @@ class Facts:
         rows: how many graphs each part has.
         scores: the metric on each part that has targets and was not learned from.
         salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
+        number_columns: columns of the table that boosting reads beside descriptors.
         seen_nodes, seen_edges: what the features of training held; `fit_blend` fills them in.
     """
 
@@ -97,6 +98,7 @@ class Facts:
     units: tuple[str, ...] = ()
     labels: tuple[tuple[str, ...], ...] = ()
     salts: str = "keep"
+    number_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -435,7 +437,8 @@ def _load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Tre
             own = {
                 name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
             }
-            trees[part] = Trees.checked(own, COLUMNS[part], facts.blend.folds * outputs)
+            columns = COLUMNS[part] + (len(facts.number_columns) if part == BOOSTING else 0)
+            trees[part] = Trees.checked(own, columns, facts.blend.folds * outputs)
         known = arrays.get(KNOWN)
         if known is not None and not _are_fingerprints(known):
             raise InputError("fingerprints are damaged")

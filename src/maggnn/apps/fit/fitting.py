@@ -34,6 +34,7 @@ from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, r
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
 from maggnn.apps.fit.tables.earlier_model import EarlierModel
+from maggnn.apps.fit.tables.number_columns import stacked
 from maggnn.apps.fit.training_rows import TrainingRows, training_rows, write_training_rows
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
@@ -76,6 +77,7 @@ def fit_table(
     plan: Plan = Plan(),  # noqa: B008
     device: str = "auto",
     start: Path | None = None,
+    number_columns: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
@@ -88,6 +90,7 @@ def fit_table(
         plan: of cross-validation, whose scores the card has beside those of the test part.
         device: where networks learn: auto, cpu or cuda.
         start: the folder of a fitted model whose networks these begin with.
+        number_columns: columns of the table that boosting reads beside descriptors.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -99,8 +102,12 @@ def fit_table(
     given = None if settings is None else configs.load(settings)
     plan.check(split)
     pick_device(device)
+    if number_columns:
+        require("sklearn")
+        if ensemble == 1:
+            raise InputError("--feature is read by boosting, which a single network (--ensemble 1) is not blended with")
     earlier = None if start is None else EarlierModel.load(start, FEATURES)
-    own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting)
+    own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting, number_columns)
     _check_units(own, units)
     folds = _folds(own, ensemble, seed)
     config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
@@ -110,12 +117,18 @@ def fit_table(
     with _only_here(out):
         training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
-        facts = replace(_facts(own, smiles), salts=cleaning.salts, units=tuple(units))
+        facts = replace(
+            _facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
+        )
         starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
         validated = None
         if plan.folds:
             validated = cross_validated(own, facts, config, plan, ensemble, training, workers, _own_scores, starts)
         choices = _choices(own, cleaning, weighting)
+        if number_columns:
+            choices += (
+                f"Columns read by gradient boosting beside descriptors: {', '.join(map(plain, number_columns))}",
+            )
         if earlier is not None:
             choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
         return _fitted_folder(
@@ -198,7 +211,8 @@ def _fitted_folder(
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
-    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts)
+    more = stacked(own.table.numbers, facts.number_columns)
+    fit = fit_blend(own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts, more)
     test, seconds = tested(*fit, own.dataset)
     fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value
     fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.tables.number_columns import number_parsers
 from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.molecules.row_weights import training_weights, weight_value
 from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
@@ -88,19 +89,23 @@ def read_own_table(
     workers: int,
     cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
     weighting: Weighting = Weighting(),  # noqa: B008 (frozen)
+    number_columns: Sequence[str] = (),
 ) -> OwnTable:
     """Read a table for training.
 
     Args:
         split: random, scaffold, cluster, time:COLUMN or column:NAME.
+        number_columns: further columns to read (`number_columns`).
     """
     choice = split_choice(split, seed)
-    targets = chosen_targets(path, targets, [smiles, *filter(None, (choice.column, weighting.column))])
+    targets = chosen_targets(path, targets, [smiles, *filter(None, (choice.column, weighting.column)), *number_columns])
     kind = target_kind(path, targets, task)
     numbers: dict[str, Parser] = {} if choice.time_column is None else {choice.time_column: time_value}
     numbers |= {} if weighting.column is None else {weighting.column: weight_value}
+    _check_uses(path, targets, numbers, number_columns)
+    numbers |= number_parsers(number_columns)
     table = packed_table(path, smiles, targets, kind, workers, choice, numbers, cleaning)
-    _check_parts(path, table.arrays, choice)
+    _check_parts(path, table, choice)
     balance: dict[str, dict[str, int]] = {}
     known: dict[str, dict[str, Known]] = {}
     if kind.classes:
@@ -127,6 +132,13 @@ def _weights(path: Path, table: PackedTable, kind: TargetKind, weighting: Weight
     except InputError as error:
         raise InputError(f"{path}: column {weighting.column!r}: {error}") from error
     return None if weights is None else torch.from_numpy(weights)
+
+
+def _check_uses(path: Path, targets: Sequence[str], used: Mapping[str, Parser], columns: Sequence[str]) -> None:
+    """No column is read in two ways, and none that is to be predicted is read at all."""
+    for name in columns:
+        if name in targets or name in used or list(columns).count(name) > 1:
+            raise InputError(f"{path}: --feature {name!r} is a target, or is used for something else already")
 
 
 def packed_table(
@@ -170,13 +182,16 @@ def class_balance(arrays: Arrays, classes: Sequence[str]) -> dict[str, dict[str,
     return {part: dict(zip(classes, count.tolist(), strict=True)) for part, count in counts.items()}
 
 
-def _check_parts(path: Path, arrays: Arrays, choice: SplitChoice) -> None:
-    counts = {part: len(arrays[part]) for part in PARTS}
+def _check_parts(path: Path, table: PackedTable, choice: SplitChoice) -> None:
+    counts = {part: len(table.arrays[part]) for part in PARTS}
+    different = len(set(table.canonical))
+    repeated = "" if different == len(table.canonical) else f" ({different} different molecules)"
     for part in PARTS:
         if counts[part] < FEWEST[part]:
             found = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InputError(
-                f"{path}: too few rows for the split ({choice.words}): {found}; {part} needs at least {FEWEST[part]}"
+                f"{path}: too few rows{repeated} for the split ({choice.words}): {found}; {part} needs at least "
+                f"{FEWEST[part]}"
             )
 
 

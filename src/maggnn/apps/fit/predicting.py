@@ -38,6 +38,7 @@ from maggnn.apps.fit.row_files import (
     open_source,
     write_part,
 )
+from maggnn.apps.fit.tables.number_columns import column_places, with_numbers
 from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.molecules.target_column import are_truth
@@ -91,6 +92,7 @@ def predict_table(
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
+    column_places(source, fitted.facts.number_columns)  # a column that is missing is said before long work
     added = answer_names(fitted)
     check_added(table, source.names, added)
     parts, names = Parts(out), [*source.names, *added]
@@ -110,6 +112,9 @@ def load_for_smiles(model: Path) -> FittedModel:
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict` without --ray")
+    if fitted.facts.number_columns:
+        column = fitted.facts.number_columns[0]
+        raise InputError(f"{model}: reads column {column!r} beside molecules: use `maggnn predict` without --ray")
     return fitted
 
 
@@ -237,8 +242,10 @@ def _featurisers(workers: int, num_rows: int) -> Executor:
 def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
     """The chunks in order, some of them on their way through the workers."""
     waiting: deque[Work] = deque()
-    for number, chunk in enumerate(source.chunks(ROWS)):
-        future = None
+    columns = fitted.facts.number_columns
+    places = column_places(source, columns)
+    for number, read in enumerate(source.chunks(ROWS)):
+        future, chunk = None, with_numbers(read, columns, places)
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
             future = pool.submit(featurised_chunk, usable, *read_by(fitted))
@@ -259,7 +266,10 @@ def answered(
     columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(fitted)[:-1]]
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
-        answer = fitted.answer(graphs_of(molecules.arrays), molecules.described, seed, budget)
+        described = molecules.described
+        if chunk.numbers is not None and described is not None:
+            described = described.with_columns(chunk.numbers[rows])
+        answer = fitted.answer(graphs_of(molecules.arrays), described, seed, budget)
         finite = answer.values.isfinite().all(dim=1).tolist()
         for column, values in zip(columns, _values(answer, fitted, coverage), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):

@@ -14,6 +14,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from maggnn.data.molecules.rows import check_ending, check_names, column_place, ending, open_table, parquet_tools
 from maggnn.data.molecules.table import count_lines
 from maggnn.errors import InputError
@@ -32,11 +34,13 @@ class Chunk:
         columns: their cells, column by column.
         smiles: what to predict for.
         reasons: why a row cannot be used; empty where it can, as far as the table goes.
+        numbers: further columns that the model reads, [rows, columns]; None where there are none.
     """
 
     columns: list[list[Any]]
     smiles: list[str]
     reasons: list[str]
+    numbers: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A folder of `maggnn fit` has none; an estimator that is loaded from it has the p
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
 FILE = "estimator.json"
+MOST_BYTES = 2**20
+DTYPES = re.compile(r"object|[<>=|]?[biufU][0-9]{1,3}")
 PLAIN = (str, int, float, bool, type(None))
 
 
@@ -40,6 +43,8 @@ def read_estimator(folder: Path, kind: str, names: list[str]) -> dict[str, Any] 
     if not path.exists():
         return None
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"larger than {MOST_BYTES} bytes")
         found = json.loads(path.read_text(encoding="utf-8"))
         params = found["params"]
         plain = isinstance(params, dict) and all(isinstance(value, PLAIN) for value in params.values())
@@ -65,6 +70,8 @@ def labels_from(found: Any, folder: Path) -> np.ndarray:
     try:
         if not all(isinstance(label, PLAIN) for label in found["labels"]):
             raise ValueError("labels are no plain values")
+        if not DTYPES.fullmatch(found["dtype"]):  # a stranger's text could ask for gigabytes
+            raise ValueError("the type of labels is not known")
         return np.array(found["labels"], dtype=np.dtype(found["dtype"]))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / FILE}: damaged ({error})") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from maggnn.apps.fit.descriptors import Described, described
 from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.fragments import chosen_fragments
@@ -27,9 +29,20 @@ def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Described | N
     if facts.source == "graphs":
         strings = len(X) > 0 and all(isinstance(item, str) for item in X)
         return packed_inputs(X, "graph6" if strings else "auto")[0], None
+    more = _number_columns(X, facts.number_columns)
     X = molecule_column(X)
     molecules = [written_molecule(item) if not isinstance(item, str) else item for item in X]
     smiles = list(chosen_fragments(molecules, facts.salts))
     packed, _ = packed_inputs(smiles, "smiles", facts.features)
     reads = bool(fitted.trees) or fitted.known is not None
-    return packed, described(smiles) if reads else None
+    return packed, described(smiles).with_columns(more) if reads else None
+
+
+def _number_columns(X: Any, names: tuple[str, ...]) -> np.ndarray | None:
+    """The columns of a frame that the model reads beside molecules, [rows, columns]."""
+    if not names:
+        return None
+    missing = [name for name in names if name not in getattr(X, "columns", ())]
+    if missing:
+        raise InputError(f"the model reads column {missing[0]!r} of a table: give a frame that has it")
+    return np.stack([np.asarray(X[name].to_numpy(), dtype=np.float32) for name in names], axis=1)

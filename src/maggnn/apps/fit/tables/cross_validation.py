@@ -27,6 +27,7 @@ from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.folds import Folds, deal_folds
 from maggnn.apps.fit.members import Start
 from maggnn.apps.fit.own_table import OwnTable
+from maggnn.apps.fit.tables.number_columns import stacked
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -178,7 +179,10 @@ def _fold_scores(
     parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
     dataset: Dataset = replace(own.dataset, protocol=official_split, extra=parts)
     config = config.replaced(runtime={"seed": seed})
-    fit: tuple[Any, ...] = fit_blend(dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts)
+    more = stacked(own.table.numbers, facts.number_columns)
+    fit: tuple[Any, ...] = fit_blend(
+        dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts, more=more
+    )
     return {name: value if math.isfinite(value) else None for name, value in judge(*fit, dataset).items()}
 
 

@@ -1,0 +1,65 @@
+"""`--feature COLUMN`: columns of numbers in a table that boosting reads beside the descriptors of molecules.
+
+A temperature or a dose says what no molecule does. Networks and forests do not read these columns; how much boosting
+says is chosen out of fold, so columns that do not help cost little. A missing value stays missing, which boosting can
+use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from maggnn.apps.fit.row_files import Chunk, Source
+from maggnn.data.molecules.rows import column_place
+from maggnn.data.molecules.target_column import LARGEST, as_number, is_missing
+from maggnn.errors import InputError
+
+
+def number_parsers(columns: Sequence[str]) -> dict[str, Callable[[str], float]]:
+    """What makes a number of a cell, for each column."""
+    return {name: partial(number_value, name) for name in columns}
+
+
+def number_value(name: str, text: str) -> float:
+    """A cell as a number; NaN where it is missing."""
+    if is_missing(text):
+        return math.nan
+    value = as_number(text)
+    if value is None or abs(value) > LARGEST:
+        raise InputError(f"column {name!r} is {text[:40]!r}, not a number")
+    return value
+
+
+def stacked(numbers: dict[str, np.ndarray], columns: Sequence[str]) -> np.ndarray | None:
+    """The columns of a table side by side, [rows, columns] in float32; None where there are none."""
+    return np.stack([numbers[name] for name in columns], axis=1).astype(np.float32) if columns else None
+
+
+def column_places(source: Source, columns: Sequence[str]) -> list[int]:
+    """Where a table to predict for has the columns."""
+    return [column_place(source.path, source.names, name) for name in columns]
+
+
+def with_numbers(chunk: Chunk, columns: Sequence[str], places: Sequence[int]) -> Chunk:
+    """The chunk with the numbers of its rows; a row whose cell is no number cannot be used."""
+    if not columns:
+        return chunk
+    numbers = np.full((len(chunk.smiles), len(columns)), np.nan, dtype=np.float32)
+    reasons = list(chunk.reasons)
+    for column, (name, place) in enumerate(zip(columns, places, strict=True)):
+        for row, cell in enumerate(chunk.columns[place]):
+            try:
+                numbers[row, column] = number_value(name, _text(cell))
+            except InputError as error:
+                reasons[row] = reasons[row] or str(error)
+    return replace(chunk, reasons=reasons, numbers=numbers)
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell)

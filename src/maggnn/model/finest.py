@@ -46,6 +46,9 @@ SLOT_BY_SLOT = 3
 FEW_CELLS = 1 << 22
 """|V|^(k + 1) up to which all tuples are tried whatever their order: k = 3 up to 45 nodes, some seconds."""
 
+MOST_EXTENDED = 1 << 28
+"""Nodes times extended tuples of one graph: minutes."""
+
 
 def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Tensor:
     """The m tuples of each graph that the rule above chooses.
@@ -96,7 +99,7 @@ def _extended(graph: PackedGraphs, order: int) -> Tensor:
     else:
         _check_sizes(graph, order - 1)
         rarest = tuples_at(_rarest(*_all_copies(graph, order - 1)[0]), size, order - 1)
-    if len(rarest) * size**2 > MOST_CELLS:
+    if len(rarest) * size**2 > MOST_EXTENDED:
         raise InputError(
             f"agent.start = finest: {len(rarest):,} equally fine tuples of order {order - 1} of a graph with {size} "
             f"nodes are too many to extend by every node: use another start or a smaller tuple_order"

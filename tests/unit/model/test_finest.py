@@ -141,6 +141,6 @@ def test_the_last_of_three_marks_of_a_large_graph_is_found_by_itself(monkeypatch
 
 def test_too_many_tuples_to_extend_are_refused(monkeypatch):
     monkeypatch.setattr(finest, "FEW_CELLS", 12**3)
-    monkeypatch.setattr(finest, "MOST_CELLS", 12**3)
+    monkeypatch.setattr(finest, "MOST_EXTENDED", 12**2)
     with pytest.raises(InputError, match="too many to extend by every node"):
         finest_tuples(pack_networkx([nx.cycle_graph(12)]), 1, 3)

@@ -40,6 +40,7 @@ EXTRAS = {
     "pynauty": "canonical",
     "ray": "ray",
     "prometheus_client": "serve",
+    "lightning_fabric": "devices",
 }
 """Module -> the optional dependency that brings it."""
 

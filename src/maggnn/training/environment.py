@@ -15,6 +15,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.predictor import Predictor, graph_mean
 from maggnn.model.state import State
 from maggnn.model.tuples import all_tuples, one_move_away
+from maggnn.training.devices import ONE, Devices
 
 
 def individual_loss(outputs: Tensor, y: Tensor, task: Task, reward: str = "loss") -> Tensor:
@@ -32,12 +33,14 @@ def individual_loss(outputs: Tensor, y: Tensor, task: Task, reward: str = "loss"
     return 1 - log_p_y.exp() if reward == "error" else -log_p_y
 
 
-def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
-    """Mean over the rows [rows, ...] that are no padding."""
-    if level == "graph" or graphs.is_real is None:
+def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level, devices: Devices = ONE) -> Tensor:
+    """Mean over the rows [rows, ...] that are no padding, on several devices so that their mean is that of all rows."""
+    if level == "graph" or (graphs.is_real is None and devices.size == 1):
         return loss.mean()
+    if graphs.is_real is None:
+        return loss.sum() / devices.mean(torch.full((), loss.numel(), device=loss.device))
     is_real = graphs.is_real.reshape(-1, *[1] * (loss.ndim - 1))
-    return (loss * is_real).sum() / is_real.expand_as(loss).sum()
+    return (loss * is_real).sum() / devices.mean(is_real.expand_as(loss).sum())
 
 
 class Environment:

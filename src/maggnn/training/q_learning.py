@@ -24,6 +24,7 @@ from maggnn.model.agent import best_move, q_rows
 from maggnn.model.mag_gnn import MagGNN, described, graph_rows
 from maggnn.model.q_network import QNetwork
 from maggnn.model.state import Move, State
+from maggnn.training.devices import ONE, Devices
 from maggnn.training.environment import Environment
 from maggnn.training.optimiser import make_optimiser, set_learning_rate
 from maggnn.training.replay import Experience
@@ -33,7 +34,12 @@ class QLearner:
     """Fits the model's Q-network to experiences, judged by an environment."""
 
     def __init__(
-        self, model: MagGNN, environment: Environment, config: TrainingConfig, generator: torch.Generator
+        self,
+        model: MagGNN,
+        environment: Environment,
+        config: TrainingConfig,
+        generator: torch.Generator,
+        devices: Devices = ONE,
     ) -> None:
         assert model.q_network is not None, "k = 0 has no Q-network to train"
         self.model = model
@@ -41,7 +47,7 @@ class QLearner:
         self.target_network = copy.deepcopy(self.q_network).requires_grad_(False).eval()
         self.environment = environment
         self.config = config
-        self.generator = generator
+        self.generator, self.devices = generator, devices
         self.optimiser = make_optimiser(self.q_network, config)
         self.loss: Callable[[Experience], Tensor] = {
             "dqn": self._dqn_loss,
@@ -59,9 +65,10 @@ class QLearner:
         loss = self.loss(experience)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        loss = self.devices.average(self.q_network, loss)
         self.optimiser.step()
         self.q_network.eval()
-        return loss.detach()
+        return loss
 
     def sync(self, update: int) -> None:
         """Copy the network to the target network every `sync_every` updates."""
@@ -109,7 +116,7 @@ class QLearner:
             errors = functional.huber_loss(q, target, reduction="none")
         else:
             errors = (q - target) ** 2
-        return (errors * moved).sum() / moved.sum()
+        return (errors * moved).sum() / self.devices.mean(moved.sum())
 
     def _value(self, next_q: Tensor, chosen: Move) -> Tensor:
         """What the next action is worth: each tuple's own move, or that of the one tuple that will move."""
@@ -130,7 +137,7 @@ class QLearner:
         is_move = state.graphs.is_node[..., None].to(row.dtype)
         if self.config.standardise_rewards:
             reward = _standardised(reward, is_move)
-        return ((row - reward) ** 2 * is_move).sum() / (is_move.sum() * row.shape[-1])
+        return ((row - reward) ** 2 * is_move).sum() / self.devices.mean(is_move.sum() * row.shape[-1])
 
 
 SMALLEST_SPREAD = 1e-6

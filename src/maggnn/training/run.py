@@ -22,6 +22,7 @@ from maggnn.model.runtime import matrix_products, pick_device
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
+from maggnn.training.devices import ONE, Devices, launched
 from maggnn.training.divergence import Watch
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
@@ -65,6 +66,7 @@ def train(
     predictor: Mapping[str, Tensor] | None = None,
     dataset: Dataset | None = None,
     callbacks: Sequence[Callback] = (),
+    devices: Devices = ONE,
 ) -> Trained:
     """Train as `config` says.
 
@@ -74,21 +76,40 @@ def train(
         predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
         dataset: graphs of your own instead of the set that `config.data.name` names.
         callbacks: are told of every step, every validation and the end; what one raises ends the run.
+        devices: of which this process is one (`train_on`).
     """
-    device = pick_device(config.runtime.device)
+    device = pick_device(config.runtime.device) if devices.fabric is None else devices.fabric.device
     dataset = registry.load(config.data.name) if dataset is None else dataset
     split = dataset.split(config.data.split_seed, config.data.fold)
-    paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
+    paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device, devices)
     _check_parameters(paradigm.model, config, dataset)
     if predictor is not None:
         paradigm.use_predictor(predictor)
     validation = Validation(paradigm, config, dataset, split)
-    with contextlib.nullcontext() if folder is None else only_here(folder):
+    with contextlib.nullcontext() if folder is None or not devices.first else only_here(folder):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
         callback.on_end(trained)
     return trained
+
+
+def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool = False) -> dict[str, float]:
+    """Train as `config` says on several devices; the seconds of each phase.
+
+    Batches, walkers and the replay buffer are those of one device.
+
+    Args:
+        count: devices of this node: GPUs, or processes on a CPU.
+        nodes: that take part, each of which runs this; they share the file system that `folder` is on.
+    """
+    if count * nodes == 1:
+        return train(config, folder, quiet).seconds
+    return launched(_train_one, count, nodes, config.runtime.device, config, folder, quiet)
+
+
+def _train_one(devices: Devices, config: Config, folder: Path, quiet: bool) -> dict[str, float]:
+    return train(config, folder, quiet or not devices.first, devices=devices).seconds
 
 
 def _trained(
@@ -106,7 +127,8 @@ def _trained(
     if not quiet:
         print(f"{count_parameters(paradigm.model):,} parameters", file=sys.stderr)
         _say_unread_edges(paradigm.model, config)
-    log, progress = Log(folder, position), Progress(quiet)
+    first = paradigm.devices.first
+    log, progress = Log(folder if first else None, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)
     try:
         with matrix_products(config.runtime.precision):
@@ -116,8 +138,9 @@ def _trained(
     finally:
         log.close()
         progress.close()
-    if folder is not None:
+    if folder is not None and first:
         save_model(folder / "model.safetensors", paradigm.model, config)
+    paradigm.devices.wait()
     return seconds
 
 
@@ -145,7 +168,7 @@ def _with_last_good(
     error: DivergenceError, validation: Validation, config: Config, folder: Path | None
 ) -> DivergenceError:
     """The error, after the weights of the best look before it, if any, were kept as a model of their own."""
-    if folder is None or not validation.best:
+    if folder is None or not validation.best or not validation.paradigm.devices.first:
         return error
     validation.keep_best()
     save_model(folder / LAST_GOOD, validation.paradigm.model, config)
@@ -224,7 +247,9 @@ class _Run:
 
     def _checkpoint_due(self, steps_done: int) -> bool:
         by_steps = steps_done % self.config.runtime.checkpoint_every == 0
-        return self.folder is not None and (by_steps or time.monotonic() >= self.next_checkpoint)
+        # Clocks of several processes do not agree, and all of them have to write at the same step.
+        by_time = self.paradigm.devices.size == 1 and time.monotonic() >= self.next_checkpoint
+        return self.folder is not None and (by_steps or by_time)
 
     def _checkpoint(self, position: Position) -> None:
         if self.folder is None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import parent_process
 
 from maggnn.apps.fit.descriptors import Described, describe
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
@@ -26,18 +23,6 @@ class Featurised:
     arrays: Arrays | None
     reasons: list[str]
     described: Described | None = None
-
-
-def leave_with_parent() -> None:
-    """End this worker when the command that started it ends, even if that was killed."""
-    threading.Thread(target=_wait_and_leave, daemon=True).start()
-
-
-def _wait_and_leave() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def featurised_chunk(

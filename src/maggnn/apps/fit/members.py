@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from maggnn.apps.fit.featurised_chunks import leave_with_parent
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
+from maggnn.data.processes import leave_with_parent
 from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.saving import load_model

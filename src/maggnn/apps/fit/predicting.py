@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk, leave_with_parent
+from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
 from maggnn.apps.fit.fitted import FACTS, MODEL, Answer, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import shown
@@ -39,6 +39,7 @@ from maggnn.apps.fit.row_files import (
 )
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.packing import Arrays
+from maggnn.data.processes import leave_with_parent
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
 

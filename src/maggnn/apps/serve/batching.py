@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from typing import Any
 
-from maggnn.apps.fit.featurised_chunks import featurised_chunk, leave_with_parent
+from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.predicting import answered
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.apps.fit.uncertainty import COVERAGE
+from maggnn.data.processes import leave_with_parent
 
 FEW = 32
 """Molecules that are parsed in this process: sending them to another one would take longer."""

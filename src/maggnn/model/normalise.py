@@ -16,7 +16,6 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.model.kernels.reference import known_statistics
-from maggnn.model.kernels.shared import summed
 
 if TYPE_CHECKING:
     from maggnn.model.frozen_layers import Freezing
@@ -223,5 +222,7 @@ def _covariance(x: Tensor, num_real: Tensor | None, copies: int, synchronised: b
     count = torch.full((), len(x), device=x.device) if num_real is None else num_real * copies
     x = torch.where((torch.arange(len(x), device=x.device) < count)[:, None], x, 0)
     if synchronised:
+        from maggnn.model.kernels.shared import summed  # only runs on several devices need it
+
         return summed(x.T @ x) / summed(count.to(x.dtype)).detach()
     return x.T @ x / count

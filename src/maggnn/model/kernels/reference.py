@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, sum_rows
-from maggnn.model.kernels.shared import shared_statistics
 
 
 def aggregate(
@@ -72,6 +71,8 @@ def known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) ->
     """
     assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
     if getattr(norm, "synchronised", False):
+        from maggnn.model.kernels.shared import shared_statistics  # only runs on several devices need it
+
         mean, variance, num_rows = shared_statistics(h, num_rows)
     else:
         mean, variance = batch_statistics(h, num_rows)

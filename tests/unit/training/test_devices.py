@@ -119,7 +119,7 @@ def test_a_mistake_in_one_process_is_one_line():
 def test_a_killed_run_goes_on_exactly(tmp_path):
     """Killed at random moments; the weights and the log are those of a run that nobody killed."""
     (tmp_path / "run.toml").write_text(
-        configs.to_toml(RUN.replaced(training={"predictor_steps": 400, "agent_steps": 300}))
+        configs.to_toml(RUN.replaced(training={"predictor_steps": 120, "agent_steps": 80}))
     )
 
     def folder(name: str) -> Path:

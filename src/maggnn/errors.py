@@ -45,6 +45,7 @@ EXTRAS = {
     "ray": "ray",
     "prometheus_client": "serve",
     "lightning": "lightning",
+    "lightning_fabric": "devices",
 }
 """Module -> the optional dependency that brings it."""
 

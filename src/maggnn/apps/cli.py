@@ -74,16 +74,18 @@ def train(
     config: Annotated[str, typer.Argument(help="a TOML file, or the name of a packaged config such as sr25")],
     settings: Settings = [],  # noqa: B006 (typer copies it)
     out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
+    devices: Annotated[int, typer.Option(help="GPUs, or processes on a CPU; each has batches of its own", min=1)] = 1,
+    nodes: Annotated[int, typer.Option(help="machines; each runs this command", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train a model, test it and its control (random moves), and save it in a run folder."""
     from maggnn import config as configs
-    from maggnn.training.run import train as run_training
+    from maggnn.training.run import train_on
 
     chosen = configs.load(config).with_settings(settings)
     folder = out or Path("runs") / Path(config).stem
-    trained = run_training(chosen, folder)
-    _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, trained.seconds)
+    seconds = train_on(devices, nodes, chosen, folder)
+    _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, seconds)
 
 
 @app.command()

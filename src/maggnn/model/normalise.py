@@ -51,16 +51,22 @@ class Norm(nn.Module):
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """BatchNorm over the rows of [rows, ..., d] that are no padding; parameters and buffers are torch's own."""
+    """BatchNorm over the rows of [rows, ..., d] that are no padding; parameters and buffers are torch's own.
+
+    Attributes:
+        synchronised: the rows are those of all processes of a run (`synchronise`).
+    """
+
+    synchronised = False
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride] (torch calls h `input`)
         self, h: Tensor, num_real: Tensor | None = None
     ) -> Tensor:
         flat = h.reshape(-1, h.shape[-1])
-        if not self.training or (num_real is None and len(flat) > 1):
+        if not self.training or (num_real is None and len(flat) > 1 and not self.synchronised):
             return super().forward(flat).reshape(h.shape)
         num_rows = _num_rows(h, num_real)
-        if h.device.type == "cuda":
+        if h.device.type == "cuda" and not self.synchronised:
             return _gpu().norm_relu(flat, self, num_rows, relu=False).reshape(h.shape)
         mean, variance = known_statistics(self, flat, num_rows)
         return ((flat - mean) * (variance + self.eps).rsqrt() * self.weight + self.bias).reshape(h.shape)
@@ -70,6 +76,8 @@ class BatchNorm(nn.BatchNorm1d):
         if h.device.type == "cuda" and (self.training or not torch.is_grad_enabled()):
             flat = h.reshape(-1, h.shape[-1])
             rest = None if residual is None else residual.reshape(flat.shape)
+            if self.training and self.synchronised:
+                return _relu_and_sum(self(h, num_real), residual)
             if self.training:
                 return _gpu().norm_relu(flat, self, _num_rows(h, num_real), rest).reshape(h.shape)
             return _gpu().fixed_norm_relu(flat, self, rest).reshape(h.shape)
@@ -118,6 +126,13 @@ def fix_statistics(network: nn.Module) -> None:
             module.eval()
 
 
+def synchronise(network: nn.Module) -> None:
+    """Norms of a network in training take their statistics from the rows of all processes of a run."""
+    for module in network.modules():
+        if isinstance(module, BatchNorm | Whitening):
+            module.synchronised = True
+
+
 def _gpu():  # noqa: ANN202 (a module)
     from maggnn.model.kernels import gpu  # needs Triton, which only GPU builds of torch bring
 
@@ -146,6 +161,7 @@ class Whitening(nn.Module):
     def __init__(self, width: int, ridge: float) -> None:
         super().__init__()
         self.ridge = ridge
+        self.synchronised = False
         self.memory = MEMORY
         self.standardise = Norm("batch", width)
         self.register_buffer("covariance", torch.eye(width))
@@ -155,7 +171,7 @@ class Whitening(nn.Module):
         x = self.standardise(h, num_real).reshape(-1, h.shape[-1]).double()  # [rows, d]
         covariance = self.covariance
         if self.training and len(x) > 1:
-            covariance = _covariance(x, num_real, len(x) // len(h))
+            covariance = _covariance(x, num_real, len(x) // len(h), self.synchronised)
             with torch.no_grad():
                 self.covariance.lerp_(covariance.to(self.covariance.dtype), self.memory)
         ridge = self.ridge * torch.eye(len(covariance), device=h.device, dtype=torch.float64)
@@ -199,10 +215,14 @@ class FrozenWhitening(nn.Module):
         return (self.standardise(h, num_real).double() @ self.inverse.T).to(h.dtype)
 
 
-def _covariance(x: Tensor, num_real: Tensor | None, copies: int) -> Tensor:
-    """Of centred rows [rows, d]; rows of padding count nothing."""
-    if num_real is None:
+def _covariance(x: Tensor, num_real: Tensor | None, copies: int, synchronised: bool) -> Tensor:
+    """Of centred rows [rows, d], where asked those of all processes; rows of padding count nothing."""
+    if num_real is None and not synchronised:
         return x.T @ x / len(x)
-    count = num_real * copies
+    count = torch.full((), len(x), device=x.device) if num_real is None else num_real * copies
     x = torch.where((torch.arange(len(x), device=x.device) < count)[:, None], x, 0)
+    if synchronised:
+        from maggnn.model.kernels.shared import summed  # only runs on several devices need it
+
+        return summed(x.T @ x) / summed(count.to(x.dtype)).detach()
     return x.T @ x / count

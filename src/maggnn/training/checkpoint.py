@@ -49,6 +49,8 @@ def save_run(
 ) -> None:
     """Write the state of a run, whose weights have to be finite, and keep the one before.
 
+    On several devices all processes call this, and the first writes what is of one of them alone for all.
+
     Args:
         seconds: wall time of each phase so far.
     """
@@ -61,8 +63,15 @@ def save_run(
         "validation": validation.facts(),
         "averages": averages.facts(),
         "seconds": seconds,
+        "devices": paradigm.devices.size,
     }
     tensors = paradigm.tensors() | validation.tensors() | averages.tensors()
+    if paradigm.devices.size > 1:
+        others = paradigm.devices.gathered(paradigm.own_tensors())[1:]
+        for rank, own in enumerate(others, start=1):
+            tensors |= {f"rank{rank}/{name}": value for name, value in own.items()}
+    if not paradigm.devices.first:
+        return
     saving.save(path, tensors, facts, before_rename=lambda: _keep_previous(folder))
 
 
@@ -84,13 +93,26 @@ def resume_run(
     folder: Path, paradigm: Paradigm, validation: Validation, averages: Averages, config: Config
 ) -> tuple[Position, dict[str, float]]:
     """Load the folder's checkpoint if there is one: where to go on, and the seconds spent so far."""
+    devices = paradigm.devices
+    if not devices.first:
+        devices.wait()  # until the first process has put a damaged checkpoint aside
     found = _newest(folder)
+    if devices.first:
+        devices.wait()
     if found is None:
         return (0, 0), {}
     tensors, facts = found
     if configs.from_dict(facts["config"], origin=str(folder / FILE)) != config:  # a newer setting has its default
         raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
-    paradigm.load(tensors, facts["counters"])
+    begun = facts.get("devices", 1)
+    if begun != devices.size:
+        raise InputError(
+            f"{folder} holds a run on {begun} devices, each with its own generators and walkers: it cannot go on with "
+            f"{devices.size}: give --devices {begun}, or choose another folder"
+        )
+    start = f"rank{devices.rank}/"
+    own = {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}
+    paradigm.load(tensors | own, facts["counters"])
     validation.load(tensors, facts["validation"])
     averages.load(tensors, facts.get("averages", {}))
     phase, step = facts["position"]

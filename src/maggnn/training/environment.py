@@ -16,6 +16,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.predictor import Predictor, graph_mean
 from maggnn.model.state import State
 from maggnn.model.tuples import all_tuples, one_move_away
+from maggnn.training.devices import ONE, Devices
 
 
 def individual_loss(
@@ -49,13 +50,20 @@ def individual_loss(
     return ((1 - log_p_y.exp() if reward == "error" else -log_p_y) * counts).mean(dim=-1)
 
 
-def mean_loss(loss: Tensor, graphs: GraphBatch, level: Level, mask: Tensor | None = None) -> Tensor:
-    """Mean over the rows [rows, ...] that are no padding, or over those of `mask` [rows]."""
+def mean_loss(
+    loss: Tensor, graphs: GraphBatch, level: Level, mask: Tensor | None = None, devices: Devices = ONE
+) -> Tensor:
+    """Mean over the rows [rows, ...] that are no padding, or over those of `mask` [rows].
+
+    On several devices the mean of their results is that of all rows.
+    """
     counted = mask if level == "graph" or mask is not None else graphs.is_real
-    if counted is None:
+    if counted is not None:
+        counted = counted.reshape(-1, *[1] * (loss.ndim - 1))
+        return (loss * counted).sum() / devices.mean(counted.expand_as(loss).sum())
+    if level == "graph" or devices.size == 1:
         return loss.mean()
-    counted = counted.reshape(-1, *[1] * (loss.ndim - 1))
-    return (loss * counted).sum() / counted.expand_as(loss).sum()
+    return loss.sum() / devices.mean(torch.full((), loss.numel(), device=loss.device))
 
 
 class Environment:

@@ -17,15 +17,17 @@ class Epochs:
     Args:
         ids: the graphs, [G].
         stream: tells apart those who go over the same graphs in one run.
+        part, parts: of several processes, each of which has its own part of every batch of parts * batch_size graphs.
     """
 
-    def __init__(self, ids: Tensor, batch_size: int, seed: int, stream: int = 0) -> None:
+    def __init__(self, ids: Tensor, batch_size: int, seed: int, stream: int = 0, part: int = 0, parts: int = 1) -> None:
         self.ids, self.batch_size, self.seed, self.stream = ids, batch_size, seed, stream
+        self.part, self.parts = part, parts
         self._shuffled: dict[int, Tensor] = {}
 
     def batch(self, number: int) -> Tensor:
         """Batch `number`; one that reaches past its epoch goes on in the next."""
-        first, parts, missing = number * self.batch_size, [], self.batch_size
+        first, parts, missing = (number * self.parts + self.part) * self.batch_size, [], self.batch_size
         while missing:
             epoch, place = divmod(first, len(self.ids))
             part = self._epoch(epoch)[place : place + missing]

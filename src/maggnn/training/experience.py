@@ -17,6 +17,7 @@ from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import Randomness
 from maggnn.model.state import State
+from maggnn.training.devices import ONE, Devices
 from maggnn.training.environment import Environment
 from maggnn.training.epochs import Epochs
 from maggnn.training.replay import Replay
@@ -41,15 +42,17 @@ class Walkers:
         replay: Replay,
         random: Randomness,
         evolving: bool = False,
+        devices: Devices = ONE,
     ) -> None:
         self.model, self.environment, self.packed = model, environment, packed
         self.replay, self.random = replay, random
-        self.epochs = Epochs(train_ids, config.training.walkers, config.runtime.seed, stream=1)
+        count, seed = config.training.walkers, config.runtime.seed
+        self.epochs = Epochs(train_ids, count, seed, stream=1, part=devices.rank, parts=devices.size)
         self.walks_begun = 0
         self.evolving = evolving
         self.walk_length = config.replay.walk_length
         self.moves_made = self.walk_length  # so that the first call starts a walk
-        device, agent, count = packed.device, config.agent, config.training.walkers
+        device, agent = packed.device, config.agent
         self.ids = torch.zeros(count, dtype=torch.long)
         self.device_ids = self.ids.to(device)
         # Allocated once: a recorded move finds them where they were.

@@ -26,6 +26,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, fix_statistics
 from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.runtime import Randomness, make_generator
+from maggnn.training.devices import APART, ONE, Devices
 from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.epochs import Epochs
 from maggnn.training.experience import Walkers
@@ -101,22 +102,28 @@ class Paradigm(ABC):
     agent_steps: int
     """Over how many steps the agent's schedules run."""
 
-    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
-        self.config = config
+    def __init__(
+        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
+    ) -> None:
+        self.config, self.devices = config, devices
         self.task: Task = dataset.task
         self.train_ids = split.train
         predictor_ids, self.agent_ids = _shared_out(split.train, config)
-        self.epochs = Epochs(predictor_ids, config.training.batch_size, config.runtime.seed)
+        batch, seed = config.training.batch_size, config.runtime.seed
+        self.epochs = Epochs(predictor_ids, batch, seed, part=devices.rank, parts=devices.size)
         self.model = make_model(config, dataset).to(device).eval()
+        devices.prepare(self.model)
+        # What processes exchange within a step is not recorded.
+        self.recordable = self.model.recordable and devices.size == 1
         # Dropout draws from torch's own generator, and so do baselines that draw.
         draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
-        self.random = Randomness(config.runtime.seed, device, dropout=draws)
+        self.random = Randomness(seed + APART * devices.rank, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
         self.weights = None if dataset.weights is None else dataset.weights.to(device)
         self.predictor = self.model.predictor
         self.predictor_optimiser = make_optimiser(self.predictor, config.training)
         self.environment = Environment(self.predictor, dataset.task, config.training.reward)
-        self.fit_predictor = Captured(self._fit_in_mode, device, [self.random.device], self.model.recordable)
+        self.fit_predictor = Captured(self._fit_in_mode, device, [self.random.device], self.recordable)
         self.norms_fixed = False
         self.learner: QLearner | None = None
         if config.training.agent_steps:
@@ -133,7 +140,7 @@ class Paradigm(ABC):
     def _make_agent(self, device: torch.device) -> None:
         config, agent = self.config, self.config.agent
         training = config.training
-        self.learner = QLearner(self.model, self.environment, training, self.random.device)
+        self.learner = QLearner(self.model, self.environment, training, self.random.device, self.devices)
         self.replay = Replay(
             config.replay.capacity,
             agent.num_tuples,
@@ -145,9 +152,17 @@ class Paradigm(ABC):
             training.gamma,
         )
         self.walkers = Walkers(
-            self.model, self.environment, self.packed, self.agent_ids, config, self.replay, self.random, self.evolving
+            self.model,
+            self.environment,
+            self.packed,
+            self.agent_ids,
+            config,
+            self.replay,
+            self.random,
+            self.evolving,
+            self.devices,
         )
-        self.fit_agent = Captured(self._fit_agent, device, [self.random.device], self.model.recordable)
+        self.fit_agent = Captured(self._fit_agent, device, [self.random.device], self.recordable)
 
     def predictor_step(self, step: int) -> Scalars:
         """A batch B, tuples for it as the paradigm chooses them, one optimiser step on Eq. 4."""
@@ -203,12 +218,14 @@ class Paradigm(ABC):
             fix_statistics(self.predictor)
         outputs = self.predictor(graphs, tuples, starts)  # [rows, starts, out]
         assert graphs.y is not None
-        loss = mean_loss(individual_loss(outputs, graphs.y, self.task, weights=weights), graphs, self.predictor.level)
+        losses = individual_loss(outputs, graphs.y, self.task, weights=weights)
+        loss = mean_loss(losses, graphs, self.predictor.level, devices=self.devices)
         self.predictor_optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        loss = self.devices.average(self.predictor, loss)
         self.predictor_optimiser.step()
         self.predictor.eval()
-        return loss.detach()
+        return loss
 
     def moved_sets(self, graphs: GraphBatch, searcher: MagGNN) -> tuple[Tensor, int]:
         """One set U for each graph, random tuples that the agent of `searcher` has moved t times."""
@@ -237,25 +254,30 @@ class Paradigm(ABC):
             size = self.packed.room_for(self.replay.graph_ids[rows])
             losses.append(self.fit_agent(size, rows.to(self.packed.device, non_blocking=True)))
             self.learner.sync(update)
-        return {"agent/reward": reward.mean(), "agent/q_loss": sum(losses) / updates, "agent/epsilon": explore}
+        mean_reward = self.devices.mean(reward.mean())
+        return {"agent/reward": mean_reward, "agent/q_loss": sum(losses) / updates, "agent/epsilon": explore}
 
     def _fit_agent(self, size: BatchSize, rows: Tensor) -> Tensor:
         assert self.learner is not None
         return self.learner.fit(self.replay.read(rows, self.packed, size))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything a later process needs to go on as if nothing had happened."""
+        """Everything a later process needs to go on as if nothing had happened, with what is this process's alone."""
         groups = {
             "model": self.model.state_dict(),
             "predictor_optimiser": optimiser_tensors(self.predictor_optimiser),
-            "random": self.random.state(),
         }
         if self.learner is not None:
             groups["q_optimiser"] = optimiser_tensors(self.learner.optimiser)
             groups["target_network"] = self.learner.target_network.state_dict()
-            groups["replay"] = self.replay.tensors()
-            groups["walkers"] = self.walkers.tensors()
-        return {f"{group}/{name}": value for group, part in groups.items() for name, value in part.items()}
+        return _named(groups) | self.own_tensors()
+
+    def own_tensors(self) -> dict[str, Tensor]:
+        """The part of `tensors` that processes of a run do not share: generators, experience and walkers."""
+        groups = {"random": self.random.state()}
+        if self.learner is not None:
+            groups |= {"replay": self.replay.tensors(), "walkers": self.walkers.tensors()}
+        return _named(groups)
 
     def counters(self) -> dict[str, int]:
         if self.learner is None:
@@ -284,13 +306,19 @@ class Paradigm(ABC):
             self.walkers.load(group("walkers"), counters["walk_moves"], counters["walks_begun"])
 
 
+def _named(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {f"{group}/{name}": value for group, part in groups.items() for name, value in part.items()}
+
+
 class Ord(Paradigm):
     """Algorithm 2: train f_p on random tuples, freeze it as the environment, train g_rl in it."""
 
     evolving = False
 
-    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
-        super().__init__(config, dataset, split, device)
+    def __init__(
+        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
+    ) -> None:
+        super().__init__(config, dataset, split, device, devices)
         self.agent_steps = config.training.agent_steps
         steps = config.training.predictor_steps
         self.phases = [Phase("predictor", steps, lambda: None, self.predictor_step, judged_after=0)]
@@ -332,8 +360,10 @@ class Simul(Paradigm):
 
     evolving = True
 
-    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
-        super().__init__(config, dataset, split, device)
+    def __init__(
+        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
+    ) -> None:
+        super().__init__(config, dataset, split, device, devices)
         self.agent_steps = config.training.agent_steps
         steps, moves = config.training.predictor_steps, config.agent.num_moves
         self.every = steps // self.agent_steps
@@ -355,8 +385,10 @@ class Pre(Paradigm):
 
     evolving = False
 
-    def __init__(self, config: Config, dataset: Dataset, split: Split, device: torch.device) -> None:
-        super().__init__(config, dataset, split, device)
+    def __init__(
+        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
+    ) -> None:
+        super().__init__(config, dataset, split, device, devices)
         assert self.model.q_network is not None
         self.model.q_network.requires_grad_(False)
         self.searcher = frozen(self.model)  # the agent stays as it is, so its norms can be folded into its weights

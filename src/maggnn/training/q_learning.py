@@ -25,6 +25,7 @@ from maggnn.model.mag_gnn import MagGNN, described, graph_rows
 from maggnn.model.q_network import QNetwork
 from maggnn.model.state import Move, State
 from maggnn.model.tuples import replace_slot
+from maggnn.training.devices import ONE, Devices
 from maggnn.training.environment import Environment
 from maggnn.training.optimiser import make_optimiser, set_learning_rate
 from maggnn.training.replay import Experience
@@ -34,7 +35,12 @@ class QLearner:
     """Fits the model's Q-network to experiences, judged by an environment."""
 
     def __init__(
-        self, model: MagGNN, environment: Environment, config: TrainingConfig, generator: torch.Generator
+        self,
+        model: MagGNN,
+        environment: Environment,
+        config: TrainingConfig,
+        generator: torch.Generator,
+        devices: Devices = ONE,
     ) -> None:
         assert model.q_network is not None, "k = 0 has no Q-network to train"
         self.model = model
@@ -42,7 +48,7 @@ class QLearner:
         self.target_network = copy.deepcopy(self.q_network).requires_grad_(False).eval()
         self.environment = environment
         self.config = config
-        self.generator = generator
+        self.generator, self.devices = generator, devices
         self.optimiser = make_optimiser(self.q_network, config)
         self.loss: Callable[[Experience], Tensor] = {
             "dqn": self._dqn_loss,
@@ -61,9 +67,10 @@ class QLearner:
         loss = self.loss(experience)
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
+        loss = self.devices.average(self.q_network, loss)
         self.optimiser.step()
         self.q_network.eval()
-        return loss.detach()
+        return loss
 
     def sync(self, update: int) -> None:
         """Copy the network to the target network every `sync_every` updates."""
@@ -105,7 +112,7 @@ class QLearner:
             errors = functional.huber_loss(q, target, reduction="none")
         else:
             errors = (q - target) ** 2
-        return (errors * moved).sum() / moved.sum()
+        return (errors * moved).sum() / self.devices.mean(moved.sum())
 
     def _value(self, next_q: Tensor, chosen: Move) -> Tensor:
         """What the next action is worth: each tuple's own move, or that of the one tuple that will move."""
@@ -118,7 +125,7 @@ class QLearner:
         state = experience.state
         mover = random_mover(state, self.generator)
         table = self.q_table(self.q_network, state)
-        return lookahead_loss(table, state, mover, self.environment, self.config.standardise_rewards)
+        return lookahead_loss(table, state, mover, self.environment, self.config.standardise_rewards, self.devices)
 
 
 def q_table_of(network: QNetwork, state: State, agent: AgentConfig, environment: Environment) -> Tensor:
@@ -139,12 +146,18 @@ def random_mover(state: State, generator: torch.Generator | None = None) -> Tens
 
 
 def lookahead_loss(
-    q_table: Tensor, state: State, mover: Tensor, environment: Environment, standardise: bool = False
+    q_table: Tensor,
+    state: State,
+    mover: Tensor,
+    environment: Environment,
+    standardise: bool = False,
+    devices: Devices = ONE,
 ) -> Tensor:
     """The mean squared error of a Q-table [N, m, k] over every move of tuple `mover` [B], against exact rewards.
 
     Args:
         standardise: rewards in units of their spread over the moves of a state.
+        devices: whose mean of losses is that over all of their moves.
     """
     reward = environment.outcome_rewards(state, mover)  # [B, V, k]
     table = state.graphs.padded(q_table, 0.0)  # [B, V, m, k]
@@ -153,7 +166,7 @@ def lookahead_loss(
     is_move = state.graphs.is_node[..., None].to(row.dtype)
     if standardise:
         reward = _standardised(reward, is_move)
-    return ((row - reward) ** 2 * is_move).sum() / (is_move.sum() * row.shape[-1])
+    return ((row - reward) ** 2 * is_move).sum() / devices.mean(is_move.sum() * row.shape[-1])
 
 
 def sampled_lookahead_loss(

@@ -24,6 +24,7 @@ from maggnn.model.runtime import matrix_products, pick_device, sensible_threads,
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
+from maggnn.training.devices import ONE, Devices, launched
 from maggnn.training.divergence import Watch
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
@@ -79,6 +80,7 @@ def train(
     dataset: Dataset | PygDataset | Sequence[Data] | None = None,
     callbacks: Sequence[Callback] = (),
     start: Mapping[str, Tensor] | None = None,
+    devices: Devices = ONE,
 ) -> Trained:
     """Train as `config` says.
 
@@ -91,21 +93,22 @@ def train(
             list of `Data` (see `maggnn.data.from_pyg` for its split).
         callbacks: are told of every step, every validation and the end; what one raises ends the run.
         start: weights of another model that the predictor begins with, as far as they fit (`warm_start`).
+        devices: of which this process is one (`train_on`).
 
     Returns:
         The trained model with its data set and split.
     """
-    device = pick_device(config.runtime.device)
+    device = pick_device(config.runtime.device) if devices.fabric is None else devices.fabric.device
     dataset = _loaded(config.data.name, dataset)
     split = dataset.split(config.data.split_seed, config.data.fold)
-    paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device)
+    paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device, devices)
     _check_parameters(paradigm.model, config, dataset)
     if predictor is not None:
         paradigm.use_predictor(predictor)
     if start is not None:
         begin_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)
-    with using_threads(_threads(config, dataset, device)), _held(folder):
+    with using_threads(_threads(config, dataset, device)), _held(folder if devices.first else None):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
@@ -134,6 +137,24 @@ def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) ->
     return dataset if isinstance(dataset, Dataset) else dataset_from_pyg(dataset)
 
 
+def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool = False) -> dict[str, float]:
+    """Train as `config` says on several devices; the seconds of each phase.
+
+    Batches, walkers and the replay buffer are those of one device.
+
+    Args:
+        count: devices of this node: GPUs, or processes on a CPU.
+        nodes: that take part, each of which runs this; they share the file system that `folder` is on.
+    """
+    if count * nodes == 1:
+        return train(config, folder, quiet).seconds
+    return launched(_train_one, count, nodes, config.runtime.device, config, folder, quiet)
+
+
+def _train_one(devices: Devices, config: Config, folder: Path, quiet: bool) -> dict[str, float]:
+    return train(config, folder, quiet or not devices.first, devices=devices).seconds
+
+
 def _trained(
     paradigm: Paradigm,
     validation: Validation,
@@ -150,7 +171,8 @@ def _trained(
         threads = torch.get_num_threads()
         print(f"{count_parameters(paradigm.model):,} parameters, {threads} thread(s)", file=sys.stderr)
         _say_unread_edges(paradigm.model, config)
-    log, progress = Log(folder, position), Progress(quiet)
+    first = paradigm.devices.first
+    log, progress = Log(folder if first else None, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)
     try:
         with matrix_products(config.runtime.precision):
@@ -160,8 +182,9 @@ def _trained(
     finally:
         log.close()
         progress.close()
-    if folder is not None:
+    if folder is not None and first:
         save_model(folder / "model.safetensors", paradigm.model, config)
+    paradigm.devices.wait()
     return seconds
 
 
@@ -189,7 +212,7 @@ def _with_last_good(
     error: DivergenceError, validation: Validation, config: Config, folder: Path | None
 ) -> DivergenceError:
     """The error, after the weights of the best look before it, if any, were kept as a model of their own."""
-    if folder is None or not validation.best:
+    if folder is None or not validation.best or not validation.paradigm.devices.first:
         return error
     validation.keep_best()
     save_model(folder / LAST_GOOD, validation.paradigm.model, config)
@@ -268,7 +291,9 @@ class _Run:
 
     def _checkpoint_due(self, steps_done: int) -> bool:
         by_steps = steps_done % self.config.runtime.checkpoint_every == 0
-        return self.folder is not None and (by_steps or time.monotonic() >= self.next_checkpoint)
+        # Clocks of several processes do not agree, and all of them have to write at the same step.
+        by_time = self.paradigm.devices.size == 1 and time.monotonic() >= self.next_checkpoint
+        return self.folder is not None and (by_steps or by_time)
 
     def _checkpoint(self, position: Position) -> None:
         if self.folder is None:

@@ -62,28 +62,37 @@ class Validation:
         return patience > 0 and self.looks_since_best >= patience
 
     def look(self, num_moves: int) -> Scalars:
-        """Judge the present weights after `num_moves` moves."""
+        """Judge the present weights after `num_moves` moves; of several devices the first does."""
+        dataset = self.dataset
+        value, loss, trimmed, spreads = self.paradigm.devices.from_first(lambda: self._judged(num_moves))
+        scalars: Scalars = {f"validation/{dataset.metric}": value, "validation/loss": loss}
+        spread = None
+        if spreads is not None:
+            spread, gap = spreads
+            scalars |= {"validation/score_spread": spread, "validation/score_range": gap}
+        if dataset.metric != "mae":
+            self._remember(-value, value, spread)
+        elif dataset.num_outputs > 1 or trimmed is None:  # targets in different units: compare their losses
+            self._remember(loss, loss, spread)
+        else:
+            scalars["validation/trimmed_mae"] = trimmed
+            self._remember(trimmed, value, spread)
+        return scalars
+
+    def _judged(self, num_moves: int) -> tuple[float, float, float | None, tuple[float, float] | None]:
+        """The metric, the loss, the metric without the worst rows, and the spread and range of scores."""
         model, dataset, device = self.paradigm.model, self.dataset, self.packed.device
         # The same starts at every look: differences are then the weights'.
         generator = make_generator(VALIDATION_SEED + self.config.runtime.seed, device)
         result = evaluate(
             model, self.packed, self.ids, dataset.task, num_moves, 1, 0.0, generator, metric=dataset.metric
         )
-        value, loss = float(result.last[0, -1]), float(result.loss[0, -1])
-        scalars: Scalars = {f"validation/{dataset.metric}": value, "validation/loss": loss}
-        spread = None
+        spreads = None
         if model.agent.tuple_order:
             ids = self.ids[:SPREAD_GRAPHS]
-            spread, gap = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent)
-            scalars |= {"validation/score_spread": spread, "validation/score_range": gap}
-        if dataset.metric != "mae":
-            self._remember(-value, value, spread)
-        elif dataset.num_outputs > 1 or result.trimmed is None:  # targets in different units: compare their losses
-            self._remember(loss, loss, spread)
-        else:
-            scalars["validation/trimmed_mae"] = trimmed = float(result.trimmed[0, -1])
-            self._remember(trimmed, value, spread)
-        return scalars
+            spreads = score_spread(self.paradigm.environment, self.paradigm.packed, ids, model.agent)
+        trimmed = None if result.trimmed is None else float(result.trimmed[0, -1])
+        return float(result.last[0, -1]), float(result.loss[0, -1]), trimmed, spreads
 
     def _remember(self, criterion: float, value: float, spread: float | None) -> None:
         self.looks_since_best += 1

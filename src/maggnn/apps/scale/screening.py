@@ -142,8 +142,9 @@ def _actors(resources: Resources, workers: int | None, gpus: int | None) -> tupl
             {"num_cpus": 1, "compute": ActorPoolStrategy(size=min(readers, max(1, resources.cpus - gpus)))},
             {"num_cpus": 0, "num_gpus": 1, "compute": ActorPoolStrategy(size=gpus)},
         )
-    # On CPUs alone both stages share them: whichever falls behind gets the time of the other, which waits.
-    share = {"num_cpus": 0.5, "compute": ActorPoolStrategy(size=min(readers, resources.cpus))}
+    # On CPUs alone both stages share them: whichever falls behind gets the time of the other, which waits. They claim
+    # half of the CPUs in all: where half of the nodes are lost, their actors still find a place on the others.
+    share = {"num_cpus": 0.25, "compute": ActorPoolStrategy(size=min(readers, resources.cpus))}
     return share, dict(share)
 
 
@@ -234,7 +235,7 @@ def _answered(
             partial(merged_shards, selection=selection),
             batch_size=MERGED,
             batch_format="pyarrow",
-            num_cpus=0.5,
+            num_cpus=0,
         )
     counts, best = Counts(), None
     with shown(sum(job.shard.rows for job in jobs)) as on_row:

@@ -70,7 +70,12 @@ def known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) ->
     One row has no variance, so it is normalised by what is known from before and changes nothing.
     """
     assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
-    mean, variance = batch_statistics(h, num_rows)
+    if getattr(norm, "synchronised", False):
+        from maggnn.model.kernels.shared import shared_statistics  # only runs on several devices need it
+
+        mean, variance, num_rows = shared_statistics(h, num_rows)
+    else:
+        mean, variance = batch_statistics(h, num_rows)
     several = num_rows > 1
     mean = torch.where(several, mean, norm.running_mean)
     variance = torch.where(several, variance, norm.running_var)

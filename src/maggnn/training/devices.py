@@ -1,0 +1,180 @@
+"""Training on several devices: one process each, of which every one has its share of each batch.
+
+Lightning Fabric starts the processes, connects them (NCCL on GPUs, gloo on CPUs) and carries what they exchange:
+
+    gradients     averaged after every backward pass, together with the loss, in one message
+    norms         take their statistics from the rows of all processes (`model/kernels/shared.py`)
+    counts        means over nodes or moves are taken over those of all processes
+    validation    the first process looks, the others are told what it saw
+    checkpoints   the first process writes what all of them are
+
+Batches, walkers and replay are those of a process: N devices with batch_size B learn as one with batch_size N B. Each
+process has graphs, generators, walkers and a replay buffer of its own. Torch's own wrapper (DistributedDataParallel) is
+not used: it needs the inputs of a forward pass to be plain tensors, and walkers, targets and recordings call the
+networks in other ways than through one forward pass.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import signal
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from maggnn.data.worker_processes import leave_with_parent
+from maggnn.errors import InputError, require
+from maggnn.model.normalise import synchronise
+from maggnn.model.runtime import pick_device
+
+T = TypeVar("T")
+
+APART = 1_000_003
+"""Between the seeds of neighbouring processes."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The processes of a run, as one of them sees them.
+
+    Attributes:
+        rank: of this process, from 0.
+        size: how many there are.
+        fabric: connects them; None where there is one.
+    """
+
+    rank: int = 0
+    size: int = 1
+    fabric: Any = None
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes and talks."""
+        return self.rank == 0
+
+    def prepare(self, model: nn.Module) -> None:
+        """Make the model that of the first process, and its norms those of all rows."""
+        if self.size == 1:
+            return
+        for values in model.state_dict().values():
+            torch.distributed.broadcast(values, src=0)
+        synchronise(model)
+
+    def average(self, module: nn.Module, loss: Tensor) -> Tensor:
+        """Average the gradients of a module's parameters over all processes; the mean loss."""
+        if self.size == 1:
+            return loss.detach()
+        gradients = [values.grad for values in module.parameters() if values.grad is not None]
+        flat = torch.cat([*(gradient.reshape(-1) for gradient in gradients), loss.detach().reshape(1)])
+        flat = self.fabric.all_reduce(flat, reduce_op="mean")
+        for gradient, mean in zip(gradients, flat[:-1].split([one.numel() for one in gradients]), strict=True):
+            gradient.copy_(mean.reshape(gradient.shape))
+        return flat[-1].clone()
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean of a number over all processes. No gradient flows through it.
+
+        A sum over the rows of a process, divided by the mean of all processes' numbers of rows, has as its mean over
+        processes the mean over all rows.
+        """
+        if self.size == 1:
+            return value
+        return self.fabric.all_reduce(value.detach().clone().to(torch.get_default_dtype()), reduce_op="mean")
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What the first process makes, for all."""
+        if self.size == 1:
+            return make()
+        return self.fabric.broadcast(make() if self.first else None, src=0)
+
+    def gathered(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
+        """The tensors of each process, on the CPU of the first; an empty list elsewhere."""
+        own = {name: values.detach().cpu() for name, values in tensors.items()}
+        if self.size == 1:
+            return [own]
+        found: list[Any] | None = [None] * self.size if self.first else None
+        torch.distributed.gather_object(own, found, dst=0)
+        return found or []
+
+    def wait(self) -> None:
+        """Until all processes are here."""
+        if self.size > 1:
+            self.fabric.barrier()
+
+
+ONE = Devices()
+"""A run of a single process."""
+
+
+def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arguments: Any) -> T:
+    """Call `work(Devices, *arguments)` in every process; what the first of them returns.
+
+    Args:
+        work: a function of a module, since processes are spawned; it returns plain values, not tensors.
+        devices: processes on this node.
+        nodes: that take part. Each is started by the same command; torchrun's or SLURM's variables, or MASTER_ADDR,
+            MASTER_PORT and NODE_RANK, say which one this is.
+        device: as `runtime.device`.
+    """
+    require("lightning_fabric")
+    kind = pick_device(device).type
+    _check(devices, nodes, kind)
+    from lightning_fabric import Fabric
+    from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
+
+    mistakes = get_context("spawn").SimpleQueue()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Fabric, about what it guessed of the machine
+        fabric = Fabric(accelerator=kind, devices=devices, num_nodes=nodes, strategy="ddp_spawn")
+    try:
+        _silence()
+        # In a pickle of our own, since Fabric looks for modules in what it is given, and frozen dataclasses stop it.
+        call = pickle.dumps((work, arguments))
+        return fabric.launch(_in_process, _Quiet(), mistakes, call)  # pyright: ignore[reportArgumentType]
+    except (ProcessExitedException, ProcessRaisedException):
+        if mistakes.empty():
+            raise
+        raise InputError(mistakes.get()) from None
+
+
+def _check(devices: int, nodes: int, kind: str) -> None:
+    there = torch.cuda.device_count() if kind == "cuda" else (os.cpu_count() or 1)
+    if devices > there:
+        raise InputError(f"--devices {devices}: this machine has {there} {'GPUs' if kind == 'cuda' else 'CPU cores'}")
+    if nodes > 1 and not any(name in os.environ for name in ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")):
+        raise InputError(f"--nodes {nodes}: set MASTER_ADDR, MASTER_PORT and NODE_RANK on each node, or use SLURM")
+
+
+def _silence() -> None:
+    """Only our own lines are printed: Fabric tells of each process that connects, torch of each that it ends."""
+    import lightning_fabric  # noqa: F401 (its import sets the level)
+
+    for name in ("lightning_fabric", "lightning.fabric", "torch.multiprocessing.spawn"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+class _Quiet:
+    """Arrives in a process before Fabric says its first line there, and silences it."""
+
+    def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
+        return _silence, ()
+
+
+def _in_process(fabric: Any, quiet: None, mistakes: Any, call: bytes) -> Any:
+    """In each process: a user's mistake goes to the process that started it, as one line."""
+    leave_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the process that started this one
+    torch.set_num_threads(max(1, torch.get_num_threads() // max(1, fabric.world_size)))
+    work, arguments = pickle.loads(call)
+    try:
+        return work(Devices(fabric.global_rank, fabric.world_size, fabric), *arguments)
+    except InputError as error:
+        mistakes.put(str(error))
+        raise

@@ -8,7 +8,7 @@ import torch
 
 from builders import hexagon_and_triangles
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.model.finest import finest_tuples
+from maggnn.model.refined.finest import finest_tuples
 from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.paper_test import PaperSettings, paper_test

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from maggnn.model.refined_copies import refine, stable_entropy
+from maggnn.model.refined.copies import refine, stable_entropy
 from maggnn.theory.refinement import stable_colours
 from maggnn_paper.universal import classical, random_graphs
 from maggnn_paper.universal.exclusion import packed

@@ -68,7 +68,7 @@ class GraphBatch:
         rings: the smallest ring of each edge (see `maggnn.graphs.rings`), [E] or None.
         roots: the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`), [B, r] or None.
         pairs: the set's table of distances, or None (see `maggnn.graphs.distances`).
-        finest: the tuples with the finest colouring (see `maggnn.model.finest`), [B, m, k] or None.
+        finest: the tuples with the finest colouring (see `maggnn.model.refined.finest`), [B, m, k] or None.
     """
 
     num_nodes: Tensor

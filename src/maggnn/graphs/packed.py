@@ -54,7 +54,7 @@ class PackedGraphs:
         rings: the smallest ring of each edge (see `maggnn.graphs.rings`), [total edges].
         roots: the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`), [G, r].
         pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
-        finest: the tuples with the finest colouring (see `maggnn.model.finest`), [G, m, k].
+        finest: the tuples with the finest colouring (see `maggnn.model.refined.finest`), [G, m, k].
         level: whether there is one target for each graph or for each node.
     """
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def _finest_starts(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
-    from maggnn.model.finest import finest_starts  # few models need it
+    from maggnn.model.refined.finest import finest_starts  # few models need it
 
     return finest_starts(graphs, num_tuples, tuple_order)
 
@@ -378,7 +378,7 @@ class MagGNN(nn.Module):
         for module in self.modules():
             packed = module.prepared(packed) if isinstance(module, Marking) else packed
         if self.agent.start == "finest" and self.agent.tuple_order:
-            from maggnn.model.finest import with_finest  # few models need it
+            from maggnn.model.refined.finest import with_finest  # few models need it
 
             packed = with_finest(packed, self.agent.num_tuples, self.agent.tuple_order)
         read = [module.config for module in self.modules() if isinstance(module, Encoder)]

@@ -21,7 +21,7 @@ from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.pretrained import PretrainedAgent, pretrained_agent
-from maggnn.model.refined_copies import refine_in_parts
+from maggnn.model.refined.copies import refine_in_parts
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.individualisation import OneGraph, Path

@@ -7,7 +7,7 @@ they belong to. Where the multisets differ, enough tuples can distinguish them. 
 other graph is *informative* by itself. Features of nodes and edges count; numbers made from the edges
 (`maggnn.graphs.structure`), which say more than refinement sees, do not.
 
-Copies are refined by `maggnn.model.refined_copies`, with the colours of `maggnn.graphs.colours`.
+Copies are refined by `maggnn.model.refined.copies`, with the colours of `maggnn.graphs.colours`.
 
 Shapes: B graphs, N nodes, E edges, M tuples of order k; G graphs in a whole set.
 """
@@ -24,7 +24,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.colours import Edges, mix, next_colours, readout
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.refined_copies import first_colours, num_copies, refine, refined_in_chunks, tuple_chunks
+from maggnn.model.refined.copies import first_colours, num_copies, refine, refined_in_chunks, tuple_chunks
 from maggnn.model.tuples import tuples_at
 
 

@@ -17,7 +17,7 @@ from maggnn.model import predictor as plain_predictor
 from maggnn.model import q_network as plain_q_network
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
-from maggnn.model.finest import finest_tuples
+from maggnn.model.refined.finest import finest_tuples
 from maggnn.model.runtime import make_generator
 from maggnn.model.state import State
 from maggnn.theory.refinement import copy_hashes

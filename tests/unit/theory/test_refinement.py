@@ -15,7 +15,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model import refined_copies
-from maggnn.model.refined_copies import refine
+from maggnn.model.refined.copies import refine
 from maggnn.model.tuples import all_tuples, sample_tuples
 from maggnn.theory.refinement import (
     all_copy_hashes,

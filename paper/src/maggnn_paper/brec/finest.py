@@ -1,4 +1,4 @@
-"""The finest tuples of BREC's graphs (`maggnn.model.finest`), found once for each and kept in the folder of a run."""
+"""The finest tuples of BREC's graphs (`maggnn.model.refined.finest`), found once for each, kept in a run's folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from maggnn.data import registry
 from maggnn.data.files import locked, whole_file
-from maggnn.model.finest import finest_tuples
+from maggnn.model.refined.finest import finest_tuples
 from maggnn.theory.refinement import copy_hashes
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.rpc import RpcSettings

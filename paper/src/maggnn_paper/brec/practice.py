@@ -27,7 +27,7 @@ from torch import Tensor
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.finest import finest_tuples
+from maggnn.model.refined.finest import finest_tuples
 from maggnn.theory.refinement import copy_hashes, graph_hashes
 from maggnn_paper.datasets.regular_graphs import random_regular
 

@@ -17,14 +17,14 @@ of 1e-4 and its schedule, which waits ten epochs for a plateau, are left out; wh
 What a model with marks adds is where they start. `random`: every relabelled graph draws its own tuples, m to a set U.
 `nodes`: one tuple at each node, all its marks on that node, m = |V|; nothing is drawn, no numbering matters, and only
 ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor
-tells when nothing is left to be found. What is random adds to S, so the outputs of `starts` searches are averaged. The
-Siamese model learns from sets of m random tuples in these three cases, as ORD says. `finest`: the m tuples of
-`maggnn.model.finest`, in training and in the test, which do not move. The rule does not depend on the numbering, so the
-tuples are found once for each graph of the file and renumbered with it (`Pairs.marked`), and nothing is drawn: the
-relabellings of a graph have equal outputs but for rounding. `agent` and `walks`: the m tuples that an agent which was
-trained before on other graphs proposes, or the best of as many random tuples (`maggnn_paper.brec.proposed`), in
-training and in the test. They are found in R random numberings of each graph, and every relabelling takes one of the R
-sets at random; where all numberings lead to equal copies, R is 1.
+tells when nothing is left to be found. What is random adds to S, so the outputs of `starts` searches are averaged.
+The Siamese model learns from sets of m random tuples in these three cases, as ORD says. `finest`: the m tuples of
+`maggnn.model.refined.finest`, in training and in the test, which do not move. The rule does not depend on the
+numbering, so the tuples are found once for each graph of the file and renumbered with it (`Pairs.marked`), and
+nothing is drawn: the relabellings of a graph have equal outputs but for rounding. `agent` and `walks`: the m tuples
+that an agent which was trained before on other graphs proposes, or the best of as many random tuples
+(`maggnn_paper.brec.proposed`), in training and in the test. They are found in R random numberings of each graph, and
+every relabelling takes one of the R sets at random; where all numberings lead to equal copies, R is 1.
 
 Where a graph has one set of tuples, its relabellings are copies of one marked graph. A batch of eight of them then has
 the same loss, gradients and statistics as one of each graph, and the Siamese model learns from one of each in every

@@ -28,7 +28,7 @@ from maggnn.graphs.distances import with_distances
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import best_index, best_move, random_move
 from maggnn.model.q_network import QNetwork
-from maggnn.model.refined_copies import refine
+from maggnn.model.refined.copies import refine
 from maggnn.model.state import State
 from maggnn.model.tuples import all_tuples, central_tuples, replace_slot, sample_tuples
 from maggnn_paper.universal import random_graphs

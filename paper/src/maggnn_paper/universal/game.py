@@ -21,7 +21,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
-from maggnn.model.refined_copies import refine, stable_entropy
+from maggnn.model.refined.copies import refine, stable_entropy
 from maggnn.model.tuples import all_tuples, one_move_away
 
 Fineness = Literal["colours", "entropy"]

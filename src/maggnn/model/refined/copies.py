@@ -2,8 +2,8 @@
 
 Two copies with equal hashes look the same to every message-passing network that reads the same features (Xu et al.,
 "How Powerful are Graph Neural Networks?", ICLR 2019). `maggnn.theory.refinement` compares graphs by these hashes, and
-`maggnn.model.finest` chooses tuples by them. Colours are those of `maggnn.graphs.colours`; as in the encoder all copies
-share their edges, and colours are [N, M].
+`maggnn.model.refined.finest` chooses tuples by them. Colours are those of `maggnn.graphs.colours`; as in the encoder
+all copies share their edges, and colours are [N, M].
 
 Shapes: B graphs, N nodes, M tuples of order k.
 """

@@ -17,9 +17,9 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model import finest
 from maggnn.model.features import FeatureSpec
-from maggnn.model.finest import finest_starts, finest_tuples, with_finest
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.refined_copies import refine
+from maggnn.model.refined.copies import refine
+from maggnn.model.refined.finest import finest_starts, finest_tuples, with_finest
 
 REGULAR = pack_networkx([nx.random_regular_graph(degree, 12, seed=degree) for degree in (3, 4, 5)])
 MIXED = random_molecules([4, 7, 1, 7, 6], 0.4, seeded(5))

@@ -1,7 +1,7 @@
 """A search whose result does not depend on how nodes are numbered: an agent proposes, colour refinement breaks ties.
 
 A greedy search depends on the numbering in two places: where it starts, and which of several equally promising moves
-it makes. Here both are decided by colour refinement (`maggnn.model.refined_copies`), which no numbering changes:
+it makes. Here both are decided by colour refinement (`maggnn.model.refined.copies`), which no numbering changes:
 
     starts    all marks on one node; one node for each hash of the copies G(v) with one mark, C of them, in the
               order (most colours first, rarest hash first, value of the hash)
@@ -10,7 +10,7 @@ it makes. Here both are decided by colour refinement (`maggnn.model.refined_copi
     result    of all outcomes on the way, m that come first in that order and have different hashes
 
 The Q-network looks at C * t marked copies, and the predictor at m. Refinement looks at |V| copies to find the starts
-and at the tied outcomes, not at all |V|^k tuples as `maggnn.model.finest` does.
+and at the tied outcomes, not at all |V|^k tuples as `maggnn.model.refined.finest` does.
 
 The result is a copy with a certain hash. Two tuples of equal hash look the same to every message-passing network, but
 moves from them may still lead to different copies; so the result is the same in every numbering except where equal
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.agent import Scores, q_rows
-from maggnn.model.refined_copies import refine_in_parts
+from maggnn.model.refined.copies import refine_in_parts
 from maggnn.model.state import State
 
 TIE = 1e-4

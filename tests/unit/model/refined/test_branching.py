@@ -9,9 +9,9 @@ from maggnn.config import EncoderConfig
 from maggnn.data.synthetic.expressivity import shrikhande_rook
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.distances import with_distances
-from maggnn.model.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
 from maggnn.model.q_network import AgentShape, QNetwork
-from maggnn.model.refined_copies import refine
+from maggnn.model.refined.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
+from maggnn.model.refined.copies import refine
 from maggnn.model.state import State
 
 REGULAR = pack_networkx([nx.random_regular_graph(degree, n, seed=n) for degree, n in ((3, 12), (4, 10), (3, 14))])

@@ -34,7 +34,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.refined_copies import refine_in_parts, refined_in_chunks
+from maggnn.model.refined.copies import refine_in_parts, refined_in_chunks
 from maggnn.model.tuples import tuples_at
 
 MOST_CELLS = 1 << 26

@@ -3,7 +3,8 @@
 The agent is one that comes with the package; its search is `maggnn.model.refined.branching`. The control, random
 moves at equal cost, judges as many random tuples as the agent makes encoder passes, by the same rule: most colours,
 rarest hash, its value. Both see a graph in several random numberings (`ProposalSettings.numberings`), because a
-search may depend on them, and each relabelling of the test takes what was found in one of these."""
+search may depend on them, and each relabelling of the test takes what was found in one of these.
+"""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_mistakes_are_one_line_and_leave_what_is_there(folder, tmp_path, called)
         ((model, "-o", tmp_path / "old.pt2", "--format", "onnx"), "writes a .onnx file"),
         ((model, "-o", tmp_path / "x.onnx"), "writes a .pt2 file"),
         ((model, "-o", tmp_path / "file" / "x.pt2"), "cannot be written"),
-        ((tmp_path / "baseline.safetensors", "-o", tmp_path / "old.pt2"), "baseline method"),
+        ((tmp_path / "baseline.safetensors", "-o", tmp_path / "old.pt2"), "a baseline (GINE) cannot be exported"),
     ):
         assert words in called("export", *arguments, "--overwrite").mistake(), arguments
     assert (tmp_path / "old.pt2").read_bytes() == b"old"

@@ -71,7 +71,7 @@ def test_a_table_of_smiles_becomes_a_model_that_predicts(maggnn, tmp_path):
     packed = maggnn("data", "pack", "mine.csv", "--smiles", "smiles", "--target", "y", "-o", "mine.npz")
     assert (packed["kept"], packed["errors"], packed["task"]) == (150, 1, "regression")
     trained = maggnn("train", "mine.toml", "-o", "run")
-    assert trained["metric"] == "mae" and trained["graphs"] == 15
+    assert trained["metric"] == "mae" and 12 <= trained["graphs"] <= 18  # repeated molecules stay in one part
     assert trained["mae"]["mag-gnn, last state"][-1] < 1.5  # in the target's units; guessing the mean gives about 3
     again = maggnn("evaluate", "run")
     assert again["mae"] == trained["mae"]

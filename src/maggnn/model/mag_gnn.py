@@ -205,6 +205,9 @@ class MagGNN(nn.Module):
             base: any PyG convolution as an object or a factory, as for `MagGNN`.
             g_p: an encoder of one's own, as for `MagGNN`.
 
+        Returns:
+            The model, with fresh weights.
+
         Example:
             >>> model = MagGNN.for_data(dataset, agent=AgentConfig(num_tuples=2, tuple_order=1, num_moves=2))
             >>> model(batch)  # [B, num_outputs]
@@ -275,7 +278,14 @@ class MagGNN(nn.Module):
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
     def check_features(self, graphs: GraphBatch) -> None:
-        """Refuse features that the model was not made for: it would answer as if they were not there."""
+        """Refuse features that the model was not made for: it would answer as if they were not there.
+
+        Args:
+            graphs: the batch to be read.
+
+        Raises:
+            InputError: the batch has features that the model does not read; the message names the argument to set.
+        """
         if not self.reads_declared:
             return
         if self.node_features.empty and graphs.x is not None and graphs.x.numel():
@@ -360,6 +370,10 @@ class MagGNN(nn.Module):
 
     def answers(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
         """What the predictor says [rows, out] as people read it.
+
+        Args:
+            outputs: of the predictor, [rows, out].
+            graphs: that they are about.
 
         Returns:
             Probabilities of the classes (classification) or of the second class of each target (multilabel), in

@@ -22,6 +22,7 @@ from maggnn.model.runtime import make_generator
 from maggnn.model.state import State
 from maggnn.theory.refinement import copy_hashes
 from maggnn_paper.brec import batched, reproduce
+from maggnn_paper.brec import settings as settings_of_tests
 from maggnn_paper.brec.agent import (
     AgentSettings,
     best_moves,
@@ -630,7 +631,8 @@ def test_reproduced_in_miniature(packed_data, tmp_path, monkeypatch):
         "finest": RpcSettings(epochs=1, starts=1, num_tuples=1, num_moves=0, start="finest", **small),
         "paper": PaperSettings(steps=2, sets=2, starts=20, right=19, **small),
     }
-    monkeypatch.setattr(reproduce, "TESTS", tests)
+    for module in (reproduce, settings_of_tests):
+        monkeypatch.setattr(module, "TESTS", tests)
     monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
     rows = reproduce.reproduce(tmp_path, runs=2, datasets=["regular-simple"])
     methods = ("gin", "random-marks", "random-moves", "mag-gnn")

@@ -145,8 +145,8 @@ def test_passes(tmp_path, monkeypatch):
     assert repeated(monkeypatch, lambda: passes.reproduce(tmp_path / "jobs", runs=2, datasets=["sr25"])) == rows
     draw_passes(rows, tmp_path / "passes.png")
     assert (tmp_path / "passes.png").read_bytes().startswith(b"\x89PNG")
-    page = results.render(rows)
-    assert "## At equal cost" in page and "| 3 |" in page
+    page = results.render_pages(rows)["passes.md"]
+    assert "At equal cost" in page and "| 3 |" in page
 
 
 def test_theorem2(tmp_path, monkeypatch):

@@ -158,12 +158,14 @@ def test_a_model_reads_them_and_its_frozen_copy_says_the_same(edge_attr):
     graphs = packed(edge_attr)
     plain, reading = make_model(graphs, rings=False), make_model(graphs, rings=True)
     tuples = torch.zeros(len(GRAPHS), 1, 2, dtype=torch.long)
-    own = reading(graphs[ALL], tuples)
+    own = reading(graphs[ALL], tuples=tuples)
     prepared = reading.prepared(graphs)
     assert plain.prepared(graphs).rings is None
-    torch.testing.assert_close(reading(prepared[ALL], tuples), own)
-    torch.testing.assert_close(frozen(reading, present=prepared)(prepared[ALL], tuples), own, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(frozen(reading)(graphs[ALL], tuples), own, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(reading(prepared[ALL], tuples=tuples), own)
+    torch.testing.assert_close(
+        frozen(reading, present=prepared)(prepared[ALL], tuples=tuples), own, atol=1e-5, rtol=1e-4
+    )
+    torch.testing.assert_close(frozen(reading)(graphs[ALL], tuples=tuples), own, atol=1e-5, rtol=1e-4)
 
 
 def test_only_convolutions_that_read_edges():

@@ -183,7 +183,7 @@ def test_what_has_no_plain_form_is_refused():
     config = Config()
     baseline = make_encoder(BaselineConfig("ngnn"), config.encoder, FeatureSpec(), FeatureSpec())
     plain = AgentConfig(tuple_order=0, num_moves=0)
-    with pytest.raises(InputError, match=r"baseline method \(NGNN\) cannot be exported"):
+    with pytest.raises(InputError, match=r"baseline \(NGNN\) cannot be exported"):
         ExportedSearch(MagGNN(2, agent=plain, g_p=baseline))
     with pytest.raises(InputError, match=r"conv = GCNConv cannot be exported"):
         ExportedSearch(MagGNN(2, encoder=EncoderConfig(conv="GCNConv")))

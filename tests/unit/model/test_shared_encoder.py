@@ -65,7 +65,9 @@ def test_a_frozen_model_shares_too():
     graphs, model = make_graphs(), make_model()
     tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(1))
     with torch.no_grad():
-        answers = [one(graphs, tuples, torch.Generator().manual_seed(2)) for one in (model, frozen(model))]
+        answers = [
+            one(graphs, tuples=tuples, generator=torch.Generator().manual_seed(2)) for one in (model, frozen(model))
+        ]
     torch.testing.assert_close(*answers, atol=1e-5, rtol=1e-5)
 
 

@@ -351,6 +351,7 @@ class MagRegressor(RegressorMixin, _MagEstimator):
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
             boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
             one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+        device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 
     Example:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from maggnn.apps.fit.model_card import CARD, PICTURE
+from maggnn.apps.fit.card.model_card import CARD, PICTURE
 from maggnn.errors import InputError
 
 MOST_TEXT, MOST_PICTURE = 200_000, 5_000_000

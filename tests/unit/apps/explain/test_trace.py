@@ -35,7 +35,7 @@ def made(task="classification", **agent):
 
 def own_answer(model, packed, graph, seed, tuples=None):
     with torch.no_grad():
-        outputs = model.eval()(packed[torch.tensor([graph])], tuples, generator=make_generator(seed))[0]
+        outputs = model.eval()(packed[torch.tensor([graph])], tuples=tuples, generator=make_generator(seed))[0]
     return outputs.double().softmax(-1) if model.task == "classification" else outputs
 
 

@@ -3,10 +3,12 @@
 import csv
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from maggnn import MagRegressor
 from maggnn.apps.fit import cheap_baselines
@@ -15,7 +17,10 @@ from maggnn.apps.fit.descriptors import described
 from maggnn.apps.fit.fitting import fit_table
 from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.apps.fit.trees import Trees
+from maggnn.data.dataset import Dataset
+from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.smiles import featurise
+from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
 
 pytest.importorskip("rdkit.Chem", reason="molecules need the extra `chem` (RDKit)")
@@ -63,13 +68,15 @@ def test_trees_of_a_class_so_rare_that_a_part_of_the_rows_has_none(monkeypatch):
     """Boosting took the absent class for the likelier one."""
     monkeypatch.setattr(cheap_baselines, "MOST_ROWS", 60)
     molecules = described(["C" * (1 + place % 30) for place in range(200)])
-    y = np.zeros(200, dtype=int)
+    y = torch.zeros(200, dtype=torch.long)
     y[17] = 1
+    graphs = replace(packed_inputs(["C"] * 200, "smiles", "mol")[0], y=y)
+    dataset = Dataset("X", graphs, "classification", 2, official_split)
     for kind in (BOOSTING, FOREST):
         for seed in range(3):
-            task = tree_task(kind, molecules, y, np.arange(200), 2, seed, 1)
+            task = tree_task(kind, molecules, dataset, np.arange(200), seed, 1)
             assert len(task.y) == 60 and set(task.y) == {0, 1}
-            answers = tree_answers(kind, fit_trees(task), cheap_baselines.table(kind, molecules), 1, classify=True)
+            answers = tree_answers(kind, fit_trees(task), cheap_baselines.table(kind, molecules), 1, "classification")
             assert answers[0, :, 0].mean() > 0.9
 
 

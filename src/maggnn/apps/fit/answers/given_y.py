@@ -22,7 +22,7 @@ from maggnn.errors import InputError
 
 def has_columns(y: Any) -> bool:
     """Whether y has two columns or more."""
-    shape = np.shape(y)
+    shape = _array(y).shape
     return len(shape) == 2 and shape[1] > 1
 
 
@@ -110,7 +110,10 @@ def target_names(y: Any, count: int) -> tuple[str, ...]:
 
 def _array(y: Any) -> np.ndarray:
     """As numpy; pandas and Polars say themselves how."""
-    return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    try:
+        return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"y cannot be used as targets: {str(error).splitlines()[0]}") from error
 
 
 def _without_objects(values: np.ndarray) -> np.ndarray:

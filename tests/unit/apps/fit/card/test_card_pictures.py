@@ -26,7 +26,9 @@ def drawn(facts: Facts, answers: np.ndarray, y: np.ndarray, monkeypatch, path: P
     errors = np.full(answers.shape, 0.3) if numbers else None
     answer = Answer(torch.from_numpy(answers), errors, None, (SPREAD,) * answers.shape[1] if numbers else ())
     draw_test(
-        path, facts, model_card.Test(answer, torch.from_numpy(y), {}, reports(facts, y, {model_card.OWN: answers}), {})
+        path,
+        facts,
+        model_card.Test(answer, torch.from_numpy(y), {}, reports(facts, y, {model_card.OWN: answers}), {}, {}),
     )
     assert path.read_bytes().startswith(b"\x89PNG")
     return figures[0]

@@ -82,7 +82,7 @@ def averaged_over_nodes(devices: Devices, losses: Tensor, lengths: list[int]) ->
     class Graphs:
         is_real = None
 
-    return {"mean": devices.mean(mean_loss(share, Graphs(), "node", devices))}  # pyright: ignore[reportArgumentType]
+    return {"mean": devices.mean(mean_loss(share, Graphs(), "node", devices=devices))}  # pyright: ignore[reportArgumentType]
 
 
 def all_of(devices: Devices, calls: list[tuple[str, tuple[Any, ...]]]) -> list[dict[str, np.ndarray]]:

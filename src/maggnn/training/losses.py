@@ -95,8 +95,15 @@ def predictor_loss(
     """The loss of the predictor on marks that nobody has moved: the first phase of ORD (Algorithm 2, lines 2 to 4).
 
     Args:
-        model, batch, y, mask, generator: as in `training_loss`.
+        model: in training mode.
+        batch: the graphs.
+        y: the targets, as in `training_loss`; by default the batch's.
+        mask: node level: the nodes whose targets may be learned from, [N].
         starts: sets of marks drawn for each graph; they share the edges, so this costs less than as many graphs.
+        generator: draws the marks; by default torch's own.
+
+    Returns:
+        The loss to differentiate.
     """
     graphs = _learnable(model, batch, y, mask)
     return _predictor_loss(model, graphs, model.starts(graphs, generator, starts), starts, mask)
@@ -119,7 +126,17 @@ def agent_loss(
     state of a walk. The predictor gets no gradient.
 
     Args:
-        model, batch, y, mask, epsilon, outcomes, reward, generator: as in `training_loss`.
+        model: in training mode.
+        batch: the graphs.
+        y: the targets, as in `training_loss`; by default the batch's.
+        mask: node level: the nodes whose targets may be learned from, [N].
+        epsilon: probability of a random move in the walk.
+        outcomes: moves of each state that are tried out; by default all k |V| of them.
+        reward: what a good move lowers, `error` or `loss`, as in `training_loss`.
+        generator: draws starts and moves; by default torch's own.
+
+    Returns:
+        The loss to differentiate; its gradient reaches the Q-network alone.
     """
     if model.q_network is None or not model.agent.num_moves:
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")

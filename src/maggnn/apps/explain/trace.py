@@ -174,6 +174,8 @@ def _step(model: MagGNN, state: State, moved: list[tuple[int, int, int]], reward
 def _score(model: MagGNN, outputs: Tensor, state: State, reward: str) -> float | None:
     if state.graphs.y is None:
         return None
+    if bool(state.graphs.y.isnan().any()):  # a loss of the known targets alone would not be that of the others
+        return None
     score = -float(individual_loss(outputs, state.graphs.y, model.task, reward)[0])
     return score if math.isfinite(score) else None
 

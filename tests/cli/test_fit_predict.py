@@ -355,8 +355,8 @@ def test_a_verdict_claims_no_lead_where_methods_tie():
 
     ahead_in_some = {"a": judged([100.0] * 100), "b": judged([98.0] * 41 + [100.0] * 59)}
     for scores in ({"a": judged([100.0] * 100), "b": judged([100.0] * 100)}, ahead_in_some):
-        assert "do not tell them apart" in verdict(scores, "auroc")
-    assert "ahead of b" in verdict({"a": judged([100.0] * 100), "b": judged([98.0] * 100)}, "auroc")
+        assert "is not significant (" in verdict(scores, "auroc")
+    assert "better than b" in verdict({"a": judged([100.0] * 100), "b": judged([98.0] * 100)}, "auroc")
 
 
 def test_overwrite_replaces(mistaken, called):
@@ -370,7 +370,7 @@ def test_a_score_that_is_no_number_is_never_the_best():
     draws = np.full(10, np.nan)
     good = {"forest": Judged(1.0, np.ones(10)), "boosting": Judged(2.0, np.full(10, 2.0))}
     said = verdict({"mine": Judged(float("nan"), draws), **good}, "mae")
-    assert said.startswith("Best here: forest, ahead of boosting") and "Not ranked: mine" in said
+    assert said.startswith("Best here: forest, better than boosting") and "Not ranked: mine" in said
     assert verdict({"forest": good["forest"], "mine": Judged(float("inf"), draws)}, "mae").startswith(
         "Best here: forest"
     )

@@ -125,11 +125,9 @@ def _compared(ranked: Sequence[str], judged: Mapping[str, Judged]) -> str:
     first, second = ranked[:2]
     low, high = limits(judged[first].draws - judged[second].draws)
     if low <= 0 <= high:  # a limit of 0 is a draw in which they are equal
-        return (
-            f"Best here: {first}; but {second} is so close that {len(judged[first].draws)} draws of the test rows do "
-            "not tell them apart."
-        )
-    return f"Best here: {first}, ahead of {second} in at least 97.5 % of the draws of the test rows."
+        count = f"{len(judged[first].draws):,} bootstrap resamples"
+        return f"Best here: {first}; the difference to {second} is not significant ({count})."
+    return f"Best here: {first}, better than {second} in at least 97.5 % of the bootstrap resamples of the test rows."
 
 
 def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:

@@ -183,7 +183,8 @@ def _draw_target_curves(axes: Any, targets: Sequence[str], test: Test) -> None:
         if 0 < positive.sum() < len(positive) and np.isfinite(said).all():
             x, up, area = _curve(positive, said, roc=True)
             colour = style.COLOURS[place % MOST_CURVES]
-            axes.plot(x, up, color=colour, linewidth=1.4, label=f"{style.literal(name)}: {area:.3f}")
+            line = "-" if place < MOST_CURVES else (0, (4, 2)) if place < 2 * MOST_CURVES else (0, (1, 1))
+            axes.plot(x, up, color=colour, linewidth=1.4, linestyle=line, label=f"{style.literal(name)}: {area:.3f}")
     _unit_square(axes)
     if len(targets) <= MOST_NAMES and len(axes.lines) > 1:
         axes.legend(fontsize=7, frameon=False, loc="lower right", title="area", title_fontsize=8)

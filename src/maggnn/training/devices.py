@@ -178,3 +178,6 @@ def _in_process(fabric: Any, quiet: None, mistakes: Any, call: bytes) -> Any:
     except InputError as error:
         mistakes.put(str(error))
         raise
+    finally:  # threads of the group that still run when the interpreter ends would abort the process
+        if torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()

@@ -14,7 +14,6 @@ from maggnn.data.synthetic.expressivity import csl8_pair, shrikhande_rook, sr25,
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model import refined_copies
 from maggnn.model.refined.copies import refine
 from maggnn.model.tuples import all_tuples, sample_tuples
 from maggnn.theory.refinement import (
@@ -202,7 +201,7 @@ def test_comparison_equals_the_exact_multisets(seed, n, order, features):
 def test_chunks_change_nothing(monkeypatch):
     packed = random_graphs(7, [4, 6, 4, 5, 6, 4])
     whole, copies = graph_hashes(packed, 2), all_copy_hashes(single(packed, 1), 2)
-    monkeypatch.setattr(refined_copies, "CELLS", 50)
+    monkeypatch.setattr("maggnn.model.refined.copies.CELLS", 50)
     chunked = graph_hashes(packed, 2)
     assert torch.equal(whole.hashes, chunked.hashes) and torch.equal(whole.discrete, chunked.discrete)
     assert torch.equal(all_copy_hashes(single(packed, 1), 2), copies)

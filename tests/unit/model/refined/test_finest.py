@@ -15,9 +15,9 @@ from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
-from maggnn.model import finest
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.refined import finest
 from maggnn.model.refined.copies import refine
 from maggnn.model.refined.finest import finest_starts, finest_tuples, with_finest
 

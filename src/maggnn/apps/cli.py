@@ -13,18 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from maggnn import __version__
-from maggnn.apps.terminal import MOST_SEED, AsJson, print_table, run_app, tell
+from maggnn.apps.data_commands import data_app
+from maggnn.apps.inspection_commands import agents, distinguish, explain, settings, show
+from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table, run_app, tell
 from maggnn.errors import InputError
 
 app = typer.Typer(
     rich_markup_mode=None, pretty_exceptions_enable=False,
     help="MAG-GNN: a graph neural network whose agent moves node marks to informative places.",
 )  # fmt: skip
-data_app = typer.Typer(help="Data sets: list, verify and pack them.")
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
-SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda")]
@@ -294,153 +294,6 @@ def tune(
     print(f"{out}/best.toml")
 
 
-@data_app.command("list")
-def data_list(as_json: AsJson = False) -> None:
-    """List all data sets with their origin and size."""
-    from maggnn.data.registry import all_datasets
-
-    entries = {
-        name: {"graphs": entry.num_graphs, "from": entry.origin, "what": entry.description}
-        for name, entry in all_datasets().items()
-    }
-    if as_json:
-        print(json.dumps(entries))
-        return
-    print_table(
-        ["name", "graphs", "from", "what"], [[name, *map(str, entry.values())] for name, entry in entries.items()]
-    )
-
-
-@data_app.command("check")
-def data_check(
-    name: Annotated[str, typer.Argument(help="a name from `maggnn data list`")], as_json: AsJson = False
-) -> None:
-    """Load a data set and verify the known facts about it."""
-    from maggnn.data.registry import check
-
-    facts = check(name)
-    if as_json:
-        print(json.dumps(dict(facts)))
-    else:
-        for fact, holds in facts:
-            print(f"{'ok  ' if holds else 'FAIL'}  {fact}")
-    if not all(holds for _, holds in facts):
-        raise InputError(f"{name} is not what it should be")
-
-
-@data_app.command("pack")
-def data_pack(
-    table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
-    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
-    target: Annotated[list[str], typer.Option(help="a column of targets; may be given again", metavar="COL")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
-    features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
-    split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
-    seed: Annotated[int, typer.Option(help="seed of the split, without --split", min=0, max=MOST_SEED)] = 0,
-    workers: Annotated[int, typer.Option(help="number of worker processes", min=1)] = 1,
-    task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
-    regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Convert a table of molecules into a packed file; rows that cannot be used are listed in a file next to it."""
-    from maggnn.apps.fit.packing import pack_table
-
-    task = "regression" if regression else task
-    result = pack_table(table, smiles, target, out, features, split, seed, workers, task)
-    if as_json:
-        print(json.dumps(result))
-        return
-    for name in ("rows", "kept", "train", "val", "test", "task", "errors", "shared"):
-        print(f"{name:7}{result[name]}")
-    for error in result["first_errors"]:
-        print(f"row {error['row']}: {error['reason']} ({error['smiles']})")
-    if result["first_shared"]:
-        print(f"in more than one of train, val and test, such as {result['first_shared']}")
-    print(out)
-
-
-@data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-def data_get() -> None:
-    """Say where this command is now: the sets whose official files it reads are those of the paper's tables."""
-    raise InputError("`maggnn data get` is now `maggnn-paper get`: pip install maggnn-paper")
-
-
-@app.command()
-def agents(as_json: AsJson = False) -> None:
-    """List the pretrained agents (agent.pretrained): what they were trained on, and their score there."""
-    from maggnn.model.pretrained import AGENTS, pretrained_agent
-
-    found = [pretrained_agent(name) for name in AGENTS]
-    entries = {
-        agent.name: {
-            "trained on": agent.config.data.name,
-            "tuple order": agent.tuple_order,
-            "parameters": sum(value.numel() for value in agent.weights.values()),
-            "at home": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
-        }
-        for agent in found
-    }
-    if as_json:
-        print(json.dumps(entries))
-        return
-    header = ["name", *next(iter(entries.values()))]
-    print_table(header, [[name, *map(str, entry.values())] for name, entry in entries.items()])
-
-
-@app.command()
-def settings(
-    experimental: Annotated[
-        bool, typer.Option("--experimental", help="the settings of single experiments, under [experimental.<section>]")
-    ] = False,
-) -> None:
-    """List every setting of a config file with its default and meaning."""
-    from maggnn.config import describe
-
-    print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
-
-
-@app.command()
-def distinguish(
-    graphs: Annotated[str, typer.Argument(help="a data set, or a .g6, .smi, .txt, .csv, .edges, .npz or .pt file")],
-    others: Annotated[str | None, typer.Argument(help="compare with these graphs, one by one")] = None,
-    order: Annotated[int, typer.Option(help="largest number of marks in a tuple", min=0)] = 2,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="for large graphs: do not try all tuples, but look for one that an agent proposes, as a proof that "
-            "graphs differ; greedy (colour refinement alone), an agent of `maggnn agents`, or a .safetensors file",
-            metavar="NAME",
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compute how many marks distinguish graphs, without training, and suggest m, k and t."""
-    from maggnn.apps.distinguish import distinguish as compare
-
-    result = compare(graphs, others, order, out, agent)
-    if as_json:
-        print(json.dumps(result.facts))
-        return
-    if result.rows:
-        print_table(result.header, result.rows)
-    print("\n".join(result.lines), end="\n" if result.lines else "")
-
-
-@app.command()
-def show(
-    folder: Annotated[Path, typer.Argument(help="a folder of `maggnn train` or `fit`, or one that holds several")],
-    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8000,
-    molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
-) -> None:
-    """Serve a local page: training curves, model cards, and graphs whose marks you and the agent move."""
-    from maggnn.apps.show.server import serve
-
-    serve(folder, host, port, molecules, open_page)
-
-
 @app.command()
 def serve(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
@@ -455,51 +308,6 @@ def serve(
     from maggnn.apps.serve.server import serve as serve_model
 
     serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))
-
-
-@app.command()
-def explain(
-    model: Annotated[Path, typer.Argument(help="a folder of `maggnn fit`, or a run folder of `maggnn train`")],
-    graph: Annotated[
-        list[str],
-        typer.Argument(
-            help="fitted to SMILES: SMILES strings, or a table of them (.csv, .smi, .parquet); a run: the number of a "
-            "graph of its data set, or a SMILES string where that holds molecules, else graph6; also a file such as "
-            "mine.g6, mine.g6:3 for its graph number 3"
-        ),
-    ],
-    out: Annotated[
-        list[Path],
-        typer.Option(
-            "-o",
-            "--out",
-            help="a .html page, an .svg or .png picture of the marks; may be given again; "
-            "replaces a file that is there",
-        ),
-    ] = [Path("explain.html")],  # noqa: B006
-    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
-    seed: Annotated[int, typer.Option(help="of random starts and moves", min=0, max=MOST_SEED)] = 0,
-    target: Annotated[
-        list[str], typer.Option(help="the true class or number, for scores; once a target", metavar="VALUE")
-    ] = [],  # noqa: B006
-    smiles: SmilesColumn = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show which atoms a model's answer rests on, similar molecules of training, and where the marks went."""
-    from maggnn.apps.explain import command
-
-    found, facts = command.explain_all(model, graph, out, moves, seed, target, smiles)
-    if as_json:
-        print(json.dumps(facts))
-        return
-    lines = [f"left out: {smiles} ({reason})" for smiles, reason in found.left_out]
-    if len(found.searches) == 1:
-        print_table(command.HEADER, command.table_rows(found.searches[0]))
-        lines = [*found.searches[0].notes, *lines]
-    if found.properties:
-        print_table(command.PROPERTY_HEADER, command.property_rows(found.properties))
-        lines = [*found.properties[0].notes, *lines]
-    print("\n".join([*lines, *map(str, out)]))
 
 
 @app.command()
@@ -519,6 +327,10 @@ def demo(
     rows = [[method, *(f"{result['accuracy'][name][method]:.1f}" for name in sets)] for method in methods]
     print_table(["accuracy in %", *sets], rows)
     print(f"{result['seconds']:.0f} s; marks moving: {result['picture']}")
+
+
+for command in (distinguish, show, explain, agents, settings):
+    app.command()(command)
 
 
 def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:

@@ -16,9 +16,9 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import edge_rings, with_rings
 from maggnn.graphs.structure import centrality, distances_and_walks, with_structure
 from maggnn.inference.export.search import ExportedSearch, Familiar, batch_of_inputs
-from maggnn.model.agent import TIE, q_rows
+from maggnn.model.agent import TIE, kept_answers, q_rows
 from maggnn.model.features import FeatureSpec
-from maggnn.model.mag_gnn import MagGNN, kept_answers
+from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Norm
 from maggnn.model.state import Move, State
 

@@ -12,7 +12,7 @@ import maggnn
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SOURCES = [DOCS.parent / "src", DOCS.parent / "paper" / "src"]
 LISTED = re.compile(r"^::: (\S+)\n((?:    .*\n?|\n(?=    ))*)", re.MULTILINE)
-SETTINGS = "maggnn.config.sections."
+SETTINGS = "maggnn.config."
 """Settings have one-line descriptions (`tests/architecture/test_config_fields.py`)."""
 
 collection = griffe.ModulesCollection()

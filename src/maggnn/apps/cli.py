@@ -290,7 +290,7 @@ def tune(
     rows = [[key, f"{value:.4g}"] for key, value in result["params"].items()]
     print_table(["setting", f"best, trial {result['best_trial']}"], rows)
     began = "" if result["start"] is None else f" ({result['start']:.4g} to start with)"
-    print(f"{result['objective']} on the validation part {result['best']:.4g}{began}; {result['seconds']:.0f} s")
+    print(f"{result['objective']} on the validation split {result['best']:.4g}{began}; {result['seconds']:.0f} s")
     print(f"{out}/best.toml")
 
 

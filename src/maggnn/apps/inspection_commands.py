@@ -21,7 +21,7 @@ def agents(as_json: AsJson = False) -> None:
             "trained on": agent.config.data.name,
             "tuple order": agent.tuple_order,
             "parameters": sum(value.numel() for value in agent.weights.values()),
-            "at home": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
+            "score on that data": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
         }
         for agent in found
     }

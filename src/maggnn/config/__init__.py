@@ -304,7 +304,7 @@ def _check_values(config: Config, origin: str) -> None:
             f"{origin}: baseline.name = {config.baseline.name} has no starts: set training.starts_per_graph to 1"
         )
     if training.patience and not training.validate_every:
-        raise InputError(f"{origin}: training.patience counts looks at the validation part: set validate_every too")
+        raise InputError(f"{origin}: training.patience counts validations: set validate_every too")
     if config.agent.start != "random" and training.starts_per_graph != 1:
         start = config.agent.start
         raise InputError(f"{origin}: agent.start = {start} is one start a graph: set training.starts_per_graph to 1")

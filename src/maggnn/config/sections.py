@@ -121,7 +121,7 @@ class AgentConfig:
     )
     caution: float = option(
         0.0,
-        "a mark moves only where Q promises more than this beyond what staying promises",
+        "a mark moves only where the Q-value of the move exceeds that of staying by more than this",
         at_least=0,
         experimental=True,
     )
@@ -247,7 +247,7 @@ class TrainingConfig:
         0, "predictor steps between validations; 0: no validation, the last weights are kept", at_least=0
     )
     patience: int = option(
-        0, "looks without a new best before training stops; 0: all steps; the best weights are kept", at_least=0
+        0, "validations without a new best before training stops; 0: all steps; the best weights are kept", at_least=0
     )
 
 

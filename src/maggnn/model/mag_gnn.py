@@ -52,7 +52,7 @@ class MagGNN(nn.Module):
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
-        travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
+        pretrained: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
         g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
         without_edges: allow `edge_features` that the layers do not read, for a control that leaves them out.
         base: the convolution of every layer in place of the one that `encoder.conv` names: a PyG module, of which each
@@ -74,7 +74,7 @@ class MagGNN(nn.Module):
         task: Task = "classification",
         level: Level = "graph",
         num_roots: int = 0,
-        travelling: AgentShape | None = None,
+        pretrained: AgentShape | None = None,
         g_p: AnyEncoder | None = None,
         without_edges: bool = False,
         base: BaseGNN | None = None,
@@ -113,10 +113,10 @@ class MagGNN(nn.Module):
         read = num_roots if predictor.read_roots else 0
         self.predictor = Predictor(predictor, g_p, level, num_outputs, read)
         self.targets = make_target_scale(num_outputs, node_features, predictor, task, level)
-        self.travelling = travelling
+        self.pretrained = pretrained
         self.q_network = None
-        if order and travelling is not None:
-            self.q_network = travelling.build(order)
+        if order and pretrained is not None:
+            self.q_network = pretrained.build(order)
         elif order:
             own = agent.encoder == "own"
             g_rl = Encoder(encoder, order, node_features, edge_features, base) if own else None
@@ -128,7 +128,7 @@ class MagGNN(nn.Module):
         cls,
         config: Config,
         data: DataShape,
-        travelling: AgentShape | None = None,
+        pretrained: AgentShape | None = None,
         base: BaseGNN | None = None,
         g_p: AnyEncoder | None = None,
     ) -> MagGNN:
@@ -137,7 +137,7 @@ class MagGNN(nn.Module):
         Args:
             config: all settings.
             data: what the model must know of its data.
-            travelling: the shape of an agent from other data (PRE), if any.
+            pretrained: the shape of an agent from other data (PRE), if any.
             base: a convolution of one's own, as for `MagGNN`.
             g_p: an encoder of one's own, as for `MagGNN`.
 
@@ -158,7 +158,7 @@ class MagGNN(nn.Module):
             task=data.task,
             level=data.level,
             num_roots=data.num_roots,
-            travelling=travelling,
+            pretrained=pretrained,
             g_p=g_p,
             without_edges=True,
             base=base,
@@ -261,7 +261,7 @@ class MagGNN(nn.Module):
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
         if self.agent.keep == "last":
-            return self.restored(self.predictor(graphs, states[-1].tuples), graphs)
+            return self.in_target_units(self.predictor(graphs, states[-1].tuples), graphs)
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
@@ -369,16 +369,31 @@ class MagGNN(nn.Module):
         """
         if self.task == "classification":
             return outputs.double().softmax(dim=-1)
-        return outputs.double().sigmoid() if self.task == "multilabel" else self.restored(outputs, graphs)
+        return outputs.double().sigmoid() if self.task == "multilabel" else self.in_target_units(outputs, graphs)
 
-    def restored(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
-        """What the predictor says [rows, out] in the targets' own units."""
+    def in_target_units(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
+        """Undo the standardisation of regression targets.
+
+        Args:
+            outputs: of the predictor, [rows, out].
+            graphs: that they are about.
+
+        Returns:
+            The predictions in the targets' own units, [rows, out]; those of classes as they are.
+        """
         return outputs if self.targets is None else self.targets(outputs, graphs)
 
-    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
-        """The set with what this model reads of its graphs' structure worked out once, for all batches."""
+    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
+        """Precompute the structural features that this model reads, once for all batches of a set.
+
+        Args:
+            packed: the graphs.
+
+        Returns:
+            The same graphs with distances, random walks, rings or starting tuples, whichever the model reads.
+        """
         for module in self.modules():
-            packed = module.prepared(packed) if isinstance(module, Marking) else packed
+            packed = module.precomputed(packed) if isinstance(module, Marking) else packed
         if self.agent.start == "finest" and self.agent.tuple_order:
             from maggnn.model.refined.finest import with_finest  # few models need it
 

@@ -185,7 +185,7 @@ def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict
         raise InputError(f"{path}: a plain GNN (k = 0) has nothing to move: leave --moves out")
     values: dict[str, list[float]] = {}
     policies = {"mag-gnn": 0.0, "random-moves": 1.0} if model.q_network is not None else {"gin": 1.0}
-    graphs = model.to(device).prepared(dataset.graphs.to(device))
+    graphs = model.to(device).precomputed(dataset.graphs.to(device))
     for policy, epsilon in policies.items():
         generator = make_generator(config.runtime.seed + TEST_SEED, device)
         evaluation = evaluate(

@@ -110,7 +110,7 @@ class Explanation:
 
 def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 0) -> Explanation:
     """Search on the subject's graph with the agent and at random, `num_moves` moves or the model's own t."""
-    model, packed, reward = subject.model, subject.model.prepared(subject.packed), subject.reward
+    model, packed, reward = subject.model, subject.model.precomputed(subject.packed), subject.reward
     num_moves = model.agent.num_moves if num_moves is None else num_moves
     if num_moves > MOST_MOVES:
         raise InputError(f"{num_moves} moves: at most {MOST_MOVES} can be shown; give fewer with --moves")

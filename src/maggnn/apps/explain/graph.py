@@ -105,7 +105,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UnseenWarning)
-        packed = fitted.familiar(made)
+        packed = fitted.with_seen_categories(made)
         _check_features(fitted.model, packed)
     rows = canonical_rows(packed)  # the order in which `predict` reads it
     made, packed = reordered(made, rows), reordered(packed, rows)

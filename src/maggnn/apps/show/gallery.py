@@ -131,13 +131,13 @@ class Gallery:
             raise InputError(f"a molecule of {packed.largest_graph} atoms: at most {MOST_ATOMS} can be shown")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UnseenWarning)
-            familiar = self.fitted.familiar(packed)
+            readable = self.fitted.with_seen_categories(packed)
         note = "It holds a category that training never saw: the commonest one stands for it." if said else ""
-        rows = canonical_rows(familiar)  # the order in which `predict` reads it
-        familiar, packed = reordered(familiar, rows), reordered(packed, rows)
+        rows = canonical_rows(readable)  # the order in which `predict` reads it
+        readable, packed = reordered(readable, rows), reordered(packed, rows)
         entry = Entry(
             _short(smiles),
-            familiar,
+            readable,
             smiles=smiles,
             x=packed.x,
             edge_attr=packed.edge_attr,
@@ -187,7 +187,7 @@ class Gallery:
 
     def _prepared_alone(self, number: int) -> PackedGraphs:
         entry = self._entry(number)
-        return self.model.prepared(entry.graphs.select(torch.tensor([entry.graph])))
+        return self.model.precomputed(entry.graphs.select(torch.tensor([entry.graph])))
 
     def _picture(self, number: int) -> dict[str, Any]:
         """Nodes, edges and target of a graph."""

@@ -63,7 +63,7 @@ def client(fitted: FittedModel) -> Iterator[TestClient]:
 def expected(fitted: FittedModel, smiles: list[str]) -> np.ndarray:
     found = featurised_chunk(smiles, "mol")
     assert found.arrays is not None
-    return fitted.answer(graphs_of(found.arrays), found.described).values.numpy()[:, 0]
+    return fitted.answer(graphs_of(found.arrays), found.descriptors).values.numpy()[:, 0]
 
 
 def stream(**columns: list[Any]) -> bytes:

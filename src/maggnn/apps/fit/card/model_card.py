@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Test:
-    """Answers on the test part, what every method scored there, and of a blend what its parts are.
+    """Answers on the test split, what every method scored there, and of a blend what its parts are.
 
     Attributes:
         judged: the metric that models are compared by, of each method.
@@ -196,7 +196,7 @@ def _methods(facts: Facts, test: Test) -> list[str]:
     if not test.parts:
         rows = [f"| {name} | {with_interval(judged, metric)} |" for name, judged in test.judged.items()]
         return [f"| method | {unit} (95 % interval) |", "|---|---|", *rows]
-    lines = [f"| method | weight | {unit} out of fold | on the test part (95 % interval) |", "|---|---|---|---|"]
+    lines = [f"| method | weight | {unit} out of fold | on the test split (95 % interval) |", "|---|---|---|---|"]
     for name, judged in test.judged.items():
         part = test.parts[name]
         weight = "" if part.weight is None else f"{part.weight:.2f}" if part.weight else "0 (left out)"
@@ -229,13 +229,13 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _uncertainty(facts: Facts, test: Test) -> list[str]:
-    """How sure answers are, and whether that held on the test part."""
+    """How sure answers are, and whether that held on the test split."""
     blend, lines = facts.blend, []
     found = covered(test)
     if found is not None:
         lines += [
             f"Intervals of {100 * found['wanted']:.0f} % (columns low and high of `maggnn predict`) hold",
-            f"{100 * found['share']:.1f} % of the true values of the test part",
+            f"{100 * found['share']:.1f} % of the true values of the test split",
             f"(95 % interval of that share: {100 * found['low']:.1f} to {100 * found['high']:.1f} %).",
         ]
     if blend.temperatures or any(target.temperatures for target in blend.targets):

@@ -28,13 +28,13 @@ Settings = Annotated[list[str], typer.Option("--set", help="override a setting, 
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing files")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
 CV_KEYS = ("mean", "low", "high")
 EXPORT_FORMATS = (
-    "torch, aoti (compiled, needs g++) or onnx; whoever reads a .pt2 (torch, aoti) executes code it may hold, "
-    "an .onnx is data alone"
+    "torch, aoti (compiled, needs g++) or onnx; reading a .pt2 file (torch, aoti) executes code that it may hold, "
+    "an .onnx file is data only"
 )
 
 
@@ -74,11 +74,13 @@ def train(
     config: Annotated[str, typer.Argument(help="a TOML file, or the name of a packaged config such as sr25")],
     settings: Settings = [],  # noqa: B006 (typer copies it)
     out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
-    devices: Annotated[int, typer.Option(help="GPUs, or processes on a CPU; each has batches of its own", min=1)] = 1,
-    nodes: Annotated[int, typer.Option(help="machines; each runs this command", min=1)] = 1,
+    devices: Annotated[
+        int, typer.Option(help="number of GPUs, or of processes on a CPU; each has batches of its own", min=1)
+    ] = 1,
+    nodes: Annotated[int, typer.Option(help="number of machines; each runs this command", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model, test it and its control (random moves), and save it in a run folder."""
+    """Train a model and test it beside random moves. All files are written to a run folder."""
     from maggnn import config as configs
     from maggnn.training.run import train_on
 
@@ -95,11 +97,16 @@ def evaluate(
     target: Targets = [],  # noqa: B006
     smiles: SmilesColumn = None,
     workers: Workers = 2,
-    tests: Annotated[int | None, typer.Option(help="tests, each from fresh random tuples (10)", min=1)] = None,
-    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
+    tests: Annotated[
+        int | None, typer.Option(help="number of tests, each from fresh random tuples (default: 10)", min=1)
+    ] = None,
+    moves: Annotated[int | None, typer.Option(help="number of moves t, if not the model's own", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test a model on its test split after 0, 1, ..., t moves, beside random moves; or a fitted model on a table."""
+    """Test a trained model beside random moves, or a fitted one.
+
+    A run is tested on its test split after 0, 1, ..., t moves, a model of `maggnn fit` on a table.
+    """
     if table is not None:
         if tests is not None or moves is not None:
             raise InputError("--tests and --moves are for a run folder, not for a table")
@@ -118,41 +125,49 @@ def fit(
     table: Annotated[Path, typer.Argument(help=TABLES)],
     target: Annotated[
         list[str],
-        typer.Option(help="a column to predict, or a pattern such as NR-*; may be given again", metavar="COL"),
+        typer.Option(help="a column to predict, or a pattern such as NR-*; may be repeated", metavar="COL"),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES or InChI", metavar="COL")] = "smiles",
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
-    folds: Annotated[int, typer.Option(help="of a cross-validation beside the fit; 0 for none", min=0, max=100)] = 0,
-    repeats: Annotated[int, typer.Option(help="of the cross-validation", min=1, max=100)] = 1,
+    folds: Annotated[int, typer.Option(help="folds of an additional cross-validation; 0: none", min=0, max=100)] = 0,
+    repeats: Annotated[int, typer.Option(help="repetitions of the cross-validation", min=1, max=100)] = 1,
     weight: Annotated[
-        str | None, typer.Option(help="a column that says how much a row counts in training", metavar="COL")
+        str | None, typer.Option(help="a column with the weight of each row in training", metavar="COL")
     ] = None,
     balance_classes: Annotated[
-        bool, typer.Option("--balance-classes", help="all classes count alike in training, however rare")
+        bool, typer.Option("--balance-classes", help="weight classes equally in training, however rare")
     ] = False,
     feature: Annotated[
-        list[str], typer.Option(help="a column of numbers that boosting reads too; may be given again", metavar="COL")
+        list[str], typer.Option(help="a numeric column that boosting reads too; may be repeated", metavar="COL")
     ] = [],  # noqa: B006
     salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
     duplicates: Annotated[
-        str, typer.Option(help="rows of one molecule: keep, mean (make one of them) or refuse")
+        str, typer.Option(help="rows with the same molecule: keep, mean (average them) or refuse")
     ] = "keep",
-    seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
-    steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="seed of the split and of training", min=0, max=MOST_SEED)] = 0,
+    steps: Annotated[int | None, typer.Option(help="training steps, if not chosen by the table's size", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
     start: Annotated[
         Path | None, typer.Option("--from", help="a fitted model's folder: networks begin with its weights")
     ] = None,
     device: Device = "auto",
-    ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
-    unit: Annotated[list[str], typer.Option(help="of a target of numbers, for tables and axes; once a target")] = [],  # noqa: B006
+    ensemble: Annotated[
+        int, typer.Option(help="number of folds whose models are blended; 1: a single network", min=1, max=100)
+    ] = 5,
+    unit: Annotated[
+        list[str], typer.Option(help="unit of a numeric target, for tables and axes; one for each target")
+    ] = [],  # noqa: B006
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
+    """Fit an ensemble to a table of molecules and test it.
+
+    Networks, gradient boosting and random forests are blended; the folder's model card has the test scores of the
+    blend and of each member.
+    """
     from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
 
     result = fit_table(
@@ -189,25 +204,27 @@ def predict(
         typer.Option("-o", "--out", help="the predictions, a .csv or .parquet, with --ray a folder; it resumes"),
     ],
     smiles: SmilesColumn = None,
-    coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
+    coverage: Annotated[float, typer.Option(help="coverage of prediction intervals, from 0.5 to 0.99")] = 0.9,
     device: Device = "auto",
     workers: Annotated[
-        int | None, typer.Option(help="processes that read molecules: 2, with --ray one a CPU", min=1)
+        int | None, typer.Option(help="processes that read molecules (default: 2, with --ray one for each CPU)", min=1)
     ] = None,
     overwrite: Overwrite = False,
     ray: Annotated[
         str | None,
-        typer.Option(help="answer on Ray: on a local one, or with an address (auto, HOST:PORT)", metavar="[ADDRESS]"),
+        typer.Option(help="predict with Ray, started locally or at an address (auto, HOST:PORT)", metavar="[ADDRESS]"),
     ] = None,
-    gpus: Annotated[int | None, typer.Option(help="with --ray: GPUs that answer, if not all", min=0)] = None,
+    gpus: Annotated[int | None, typer.Option(help="with --ray: number of GPUs, if not all", min=0)] = None,
     by: Annotated[str | None, typer.Option(help="with --ray: a predicted column to select by", metavar="COL")] = None,
-    top: Annotated[int | None, typer.Option(help="with --by: keep so many rows, the largest values", min=1)] = None,
+    top: Annotated[
+        int | None, typer.Option(help="with --by: keep this many rows with the largest values", min=1)
+    ] = None,
     lowest: Annotated[bool, typer.Option("--lowest", help="with --top: the smallest values instead")] = False,
     above: Annotated[float | None, typer.Option(help="with --by: keep rows with larger values")] = None,
     below: Annotated[float | None, typer.Option(help="with --by: keep rows with smaller values")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add predictions to a table of any length; rows that cannot be used say why and have none."""
+    """Add predictions to a table of any length. Rows that cannot be used have none, and a column says why."""
     if ray is None:
         for option, value in (("gpus", gpus), ("by", by), ("top", top), ("above", above), ("below", below)):
             if value is not None or (option == "top" and lowest):
@@ -238,7 +255,10 @@ def export(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model's whole search as one program for serving, which needs torch (or onnxruntime) but not maggnn."""
+    """Write a model as one program for serving.
+
+    It holds the whole search and needs torch or onnxruntime, but not maggnn.
+    """
     from maggnn.apps.export import export_model
 
     result = export_model(model, out, kind, overwrite)
@@ -270,7 +290,7 @@ def tune(
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Search m, k, t, the width and a few more settings on the validation split; the test split is not used."""
+    """Search m, k, t, width and more on the validation split. The test split is not used."""
     from maggnn.apps.tune import study as tuning
 
     if source.suffix == ".toml":
@@ -297,14 +317,16 @@ def tune(
 @app.command()
 def serve(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
-    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 lets others in")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any that is free", min=0, max=65535)] = 8080,
-    name: Annotated[list[str], typer.Option(help="a further host name that clients may ask for", metavar="HOST")] = [],  # noqa: B006
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8080,
+    name: Annotated[
+        list[str], typer.Option(help="another host name under which clients may reach the server", metavar="HOST")
+    ] = [],  # noqa: B006
     workers: Annotated[int, typer.Option(help="processes that read molecules", min=1)] = 1,
-    most_rows: Annotated[int, typer.Option(help="molecules of a question", min=1, max=65_536)] = 4096,
-    most_atoms: Annotated[int, typer.Option(help="atoms of a molecule", min=1, max=1000)] = 200,
+    most_rows: Annotated[int, typer.Option(help="most molecules in one request", min=1, max=65_536)] = 4096,
+    most_atoms: Annotated[int, typer.Option(help="most atoms in one molecule", min=1, max=1000)] = 200,
 ) -> None:
-    """Answer questions over HTTP: POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
+    """Serve predictions over HTTP. POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
     from maggnn.apps.serve.server import serve as serve_model
 
     serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))
@@ -312,10 +334,13 @@ def serve(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="where the pictures go")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder for the pictures")] = Path("runs/demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Train on embedded data in under three minutes: GIN, random marks, random moves, MAG-GNN, and a picture."""
+    """Compare MAG-GNN with its controls, in about three minutes.
+
+    GIN, random marks, random moves and MAG-GNN are trained on data made by code.
+    """
     from maggnn.apps.demo import run_demo
 
     result = run_demo(out)

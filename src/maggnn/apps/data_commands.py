@@ -52,7 +52,7 @@ def data_check(
 def data_pack(
     table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
-    target: Annotated[list[str], typer.Option(help="a column of targets; may be given again", metavar="COL")],
+    target: Annotated[list[str], typer.Option(help="a column of targets; may be repeated", metavar="COL")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
     features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
     split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
@@ -62,7 +62,7 @@ def data_pack(
     regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a table of molecules into a packed file; rows that cannot be used are listed in a file next to it."""
+    """Convert a table of molecules into a packed file. Rows that cannot be used are listed in a file next to it."""
     from maggnn.apps.fit.packing import pack_table
 
     task = "regression" if regression else task

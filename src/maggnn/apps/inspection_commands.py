@@ -12,7 +12,7 @@ from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table
 
 
 def agents(as_json: AsJson = False) -> None:
-    """List the pretrained agents (agent.pretrained): what they were trained on, and their score there."""
+    """List the pretrained agents (agent.pretrained). Shows what each was trained on, and its score there."""
     from maggnn.model.pretrained import AGENTS, pretrained_agent
 
     found = [pretrained_agent(name) for name in AGENTS]
@@ -21,7 +21,7 @@ def agents(as_json: AsJson = False) -> None:
             "trained on": agent.config.data.name,
             "tuple order": agent.tuple_order,
             "parameters": sum(value.numel() for value in agent.weights.values()),
-            "score on that data": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
+            "score there": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
         }
         for agent in found
     }
@@ -37,7 +37,7 @@ def settings(
         bool, typer.Option("--experimental", help="the settings of single experiments, under [experimental.<section>]")
     ] = False,
 ) -> None:
-    """List every setting of a config file with its default and meaning."""
+    """List every setting of a config file. Shows its default and meaning."""
     from maggnn.config import describe
 
     print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
@@ -58,7 +58,10 @@ def distinguish(
     out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute how many marks distinguish graphs, without training, and suggest m, k and t."""
+    """Compute how many marks distinguish graphs.
+
+    Nothing is trained; for a set of graphs it suggests m, k and t.
+    """
     from maggnn.apps.distinguish import distinguish as compare
 
     result = compare(graphs, others, order, out, agent)
@@ -77,7 +80,10 @@ def show(
     molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
 ) -> None:
-    """Serve a local page: training curves, model cards, and graphs whose marks you and the agent move."""
+    """Open a local page of runs and models.
+
+    It has training curves, model cards, and graphs whose marks you and the agent move.
+    """
     from maggnn.apps.show.server import serve
 
     serve(folder, host, port, molecules, open_page)
@@ -98,19 +104,21 @@ def explain(
         typer.Option(
             "-o",
             "--out",
-            help="a .html page, an .svg or .png picture of the marks; may be given again; "
-            "replaces a file that is there",
+            help="a .html page, an .svg or .png picture of the marks; may be repeated; replaces a file that is there",
         ),
     ] = [Path("explain.html")],  # noqa: B006
-    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
-    seed: Annotated[int, typer.Option(help="of random starts and moves", min=0, max=MOST_SEED)] = 0,
+    moves: Annotated[int | None, typer.Option(help="number of moves t, if not the model's own", min=0)] = None,
+    seed: Annotated[int, typer.Option(help="seed of random starts and moves", min=0, max=MOST_SEED)] = 0,
     target: Annotated[
-        list[str], typer.Option(help="the true class or number, for scores; once a target", metavar="VALUE")
+        list[str], typer.Option(help="the true class or number, for scores; one for each target", metavar="VALUE")
     ] = [],  # noqa: B006
     smiles: SmilesColumn = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which atoms a model's answer rests on, similar molecules of training, and where the marks went."""
+    """Explain a model's answer for a molecule or graph.
+
+    Shows atom contributions, similar training molecules, and the moves of the marks.
+    """
     from maggnn.apps.explain import command
 
     found, facts = command.explain_all(model, graph, out, moves, seed, target, smiles)

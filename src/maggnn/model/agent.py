@@ -1,7 +1,7 @@
 """The agent: choose moves from a Q-table (Eq. 10), search for t moves, keep a state.
 
 All three action spaces of the paper are one rule with another answer to "who moves": every tuple at once, the tuple
-whose turn it is, or the one tuple whose best move promises most.
+whose turn it is, or the one tuple whose best move has the largest Q-value.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
 from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.apps.fit.tables.number_columns import stacked
-from maggnn.apps.fit.training_rows import TrainingRows, training_rows, write_training_rows
+from maggnn.apps.fit.training_rows import MOST_TEST_ROWS, TEST_FILE, training_rows, write_training_rows
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -334,18 +334,20 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
     return float(score(torch.from_numpy(answers), y, metric)) if len(y) else math.nan
 
 
-def _training_rows(own: OwnTable) -> TrainingRows:
-    """The rows that were learned from or chosen by."""
+def _write_molecules(out: Path, own: OwnTable) -> None:
+    """The rows to train and validate on, and some of the test split."""
     split, dataset = own.dataset.split(0, 0), own.dataset
-    rows = torch.cat([split.train, split.val]).sort().values.numpy()
-    return training_rows(own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes, rows)
+    known = torch.cat([split.train, split.val]).sort().values.numpy()
+    table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes)
+    write_training_rows(out, training_rows(*table, known))
+    write_training_rows(out, training_rows(*table, split.test.sort().values.numpy(), MOST_TEST_ROWS), TEST_FILE)
 
 
 def _describe(out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, own: OwnTable) -> None:
     try:
         write_errors(out / model_card.LEFT_OUT, own.table.errors)
         write_metrics(out, test.metrics)
-        write_training_rows(out, _training_rows(own))
+        _write_molecules(out, own)
         draw_test(out / model_card.PICTURE, facts, test)
         model_card.write_card(out, facts, origin, test)
     except OSError as error:

@@ -22,6 +22,7 @@ from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING
+from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.several_targets import Known
@@ -174,8 +175,8 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         f"used for neither training nor model selection. All metrics are also in `{METRICS}`.",
         "",
         *_uncertainty(facts, test),
-        f"`{TRAINING}` lists the molecules of training for `maggnn explain`; delete it before you pass on a model of",
-        "confidential ones.",
+        f"`{TRAINING}` lists the molecules of training for `maggnn explain`, `{TEST_FILE}` some of the test split for",
+        "`maggnn show`; delete both before you pass on a model of confidential ones.",
         "",
         f"![the test]({PICTURE})",
         "",

@@ -135,7 +135,7 @@ def _walk_answers(
     epsilon: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Answers after each number of moves from the last and from the most confident state so far, each [t + 1, rows, out].
+    """Answers after each number of moves, of the last and of the most confident state so far, each [t + 1, rows, out].
 
     Probabilities for classes; values in the targets' own units, and no most confident state, for regression.
     """

@@ -7,7 +7,7 @@ the table `transfer`, named `any>sr25`.
 
 Predictors are small, so that they can be trained on a core of a CPU. Of the super graphs no predictor is trained: only
 marks on opposite blocks say whether a sequence is positive, so the share of walks that end there is measured, in table
-`families` as the metric `witness`; the row `refinement` says how many of all finest tuples lie there.
+`families` as the metric `telling`; the row `refinement` says how many of all finest tuples lie there.
 """
 
 from __future__ import annotations

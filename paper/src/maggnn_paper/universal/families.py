@@ -309,7 +309,7 @@ def lines(measured: Sequence[Measured]) -> list[list[str]]:
         if row.method == METHODS[0]:
             every = [_number(row.most), _number(row.share_finest), _number(row.share_telling)]
             table.append([row.family, str(row.graphs), "all tuples (best, shares)", *every])
-        figures = [" ".join(_number(value) for value in values) for values in (row.fineness, row.finest, row.witness)]
+        figures = [" ".join(_number(value) for value in values) for values in (row.fineness, row.finest, row.telling)]
         table.append([row.family, str(row.graphs), row.method, *figures])
     return table
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maggnn.apps.fit.descriptors import Described, describe
+from maggnn.apps.fit.descriptors import Descriptors, describe
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
 from maggnn.data.packing import Arrays, pack
@@ -18,12 +18,12 @@ class Featurised:
     Attributes:
         arrays: those that can be used, back to back; None where there is none.
         reasons: one a SMILES; empty where it can be used.
-        described: the same molecules by descriptors and fingerprints; None where nobody asked for them.
+        descriptors: the same molecules by descriptors and fingerprints; None where nobody asked for them.
     """
 
     arrays: Arrays | None
     reasons: list[str]
-    described: Described | None = None
+    descriptors: Descriptors | None = None
 
 
 def featurised_chunk(

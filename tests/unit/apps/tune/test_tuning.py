@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maggnn import config as configs
-from maggnn.apps.fit.fitted import own_config
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.tune import space as tuning_space
 from maggnn.apps.tune.space import start_params, suggested, without_marks
 from maggnn.apps.tune.study import AGAIN, MOST_AGAIN, Problem, config_problem, next_trial, tune

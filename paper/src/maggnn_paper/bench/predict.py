@@ -27,8 +27,9 @@ from pathlib import Path
 import torch
 
 from maggnn.apps.fit.ensemble import fit_blend
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, own_config
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import single_fold
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import graphs_of, read_own_table
 from maggnn.apps.fit.predicting import ROWS
 from maggnn.apps.fit.row_files import open_source, write_part

@@ -27,9 +27,10 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning, own_config
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated

@@ -15,8 +15,9 @@ import torch
 
 from damage import FACTS, MODEL, TREES, damaged, edit_facts, edit_json, edit_tensors
 from maggnn import MagClassifier, MagRegressor, load_model
-from maggnn.apps.fit.fitted import MOST_KNOWN, FittedModel
+from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.predicting import predict_table
+from maggnn.apps.fit.trees_file import MOST_KNOWN
 from maggnn.apps.show.runs import Run
 from maggnn.data.inputs import packed_inputs
 from maggnn.errors import InputError

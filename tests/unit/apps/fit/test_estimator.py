@@ -30,7 +30,7 @@ from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
 
 from maggnn import InputError, MagClassifier, MagRegressor
-from maggnn.apps.fit import estimator as module
+from maggnn.apps.fit import estimator_base as module
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.packing import pack, save_packed

@@ -24,11 +24,11 @@ FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1
 
 
 @pytest.fixture(scope="module")
-def run(run_command):
-    """What a command prints, in a process of its own."""
+def run(call_command):
+    """What a command prints."""
 
     def run(*arguments: str | Path, cwd: Path) -> str:
-        return run_command("maggnn", *arguments, cwd=cwd).output()
+        return call_command("maggnn", *arguments, cwd=cwd).output()
 
     return run
 

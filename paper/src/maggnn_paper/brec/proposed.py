@@ -1,6 +1,6 @@
 """Tuples of BREC's graphs that an agent proposes which was trained before and on other graphs, and its control.
 
-The agent is one that comes with the package; its search is `maggnn.model.refined.branching`. The control, random
+The agent is one that comes with the package; its search is `maggnn_paper.brec.branching`. The control, random
 moves at equal cost, judges as many random tuples as the agent makes encoder passes, by the same rule: most colours,
 rarest hash, its value. Both see a graph in several random numberings (`ProposalSettings.numberings`), because a
 search may depend on them, and each relabelling of the test takes what was found in one of these.
@@ -23,9 +23,9 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest, pretrained_agent
-from maggnn.model.refined.branching import first_in_order, invariant_search
 from maggnn.model.refined.copies import refine_in_parts
 from maggnn.model.tuples import sample_tuples
+from maggnn_paper.brec.branching import first_in_order, invariant_search
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.universal.exclusion import packed
 

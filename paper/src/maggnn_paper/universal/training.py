@@ -79,7 +79,7 @@ class UniversalSettings:
         walkers: states of each graph in a step.
         walk_length: moves before a walker begins again at random.
         one_node: share of the walkers that begin with all marks on one node, as the invariant search does
-            (`maggnn.model.refined.branching`).
+            (`maggnn_paper.brec.branching`).
         uses: steps with one batch of graphs before a fresh one takes its place.
         batches: that are in use at the same time.
         peak_rate: of one cycle.

@@ -10,9 +10,9 @@ from maggnn.data.synthetic.expressivity import shrikhande_rook
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.distances import with_distances
 from maggnn.model.q_network import AgentShape, QNetwork
-from maggnn.model.refined.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
 from maggnn.model.refined.copies import refine
 from maggnn.model.state import State
+from maggnn_paper.brec.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
 
 REGULAR = pack_networkx([nx.random_regular_graph(degree, n, seed=n) for degree, n in ((3, 12), (4, 10), (3, 14))])
 SYMMETRIC = pack_networkx([nx.petersen_graph(), nx.cycle_graph(9), nx.hypercube_graph(3)])

@@ -7,7 +7,6 @@ import torch
 
 from builders import seeded
 from maggnn.errors import InputError
-from maggnn.model.saving import load_model
 from maggnn_paper import ledger, recipes
 from maggnn_paper.figures.learners import draw_learners
 from maggnn_paper.jobs import looks
@@ -44,11 +43,6 @@ def test_curves_of_learners_in_one_environment(tmp_path, monkeypatch):
     moves = [row for row in rows if row.table == "moves"]
     assert {row.method for row in moves} == {"random-moves", "mag-gnn", "mag-gnn-dqn"}
     assert len({row.mean for row in moves if row.t == 0}) == 1  # no move, no difference: one predictor, equal starts
-    models = [
-        load_model(folder / learners.jobs(1, name)[0].name / "model.safetensors")[0] for name in ("lookahead", "DQN")
-    ]
-    for name, weight in models[0].predictor.state_dict().items():
-        torch.testing.assert_close(models[1].predictor.state_dict()[name], weight, rtol=0, atol=0)
     draw_learners(rows, tmp_path / "learners.png")
     assert (tmp_path / "learners.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="no learning curves"):

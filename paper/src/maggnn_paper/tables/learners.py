@@ -13,7 +13,6 @@ starts than those of the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -65,8 +64,13 @@ def jobs(runs: int, name: str) -> list[Job]:
 def _job(name: str, run: int) -> Job:
     config = recipe(RECIPE).with_settings(LEARNERS[name]).replaced(runtime={"seed": run})
     every = max(1, config.training.agent_steps // LOOKS)
-    job = Job(RECIPE, config, MOVES, TESTS, keep_model=True, look_every=every)
-    return job if name == EXACT else replace(job, predictor_of=_job(EXACT, run))
+    return Job(RECIPE, config, MOVES, TESTS, look_every=every, predictor_of=environment_job(run))
+
+
+def environment_job(run: int) -> Job:
+    """The predictor that all learners of a run are judged by, without an agent; its test is that of random moves."""
+    config = recipe(RECIPE).replaced(training={"agent_steps": 0}, runtime={"seed": run})
+    return Job(RECIPE, config, MOVES, TESTS, keep_model=True)
 
 
 def reproduce(
@@ -80,8 +84,9 @@ def reproduce(
     Args:
         methods: learners by name.
     """
-    exact = run_jobs(jobs(runs, EXACT), folder, workers)  # whose predictors all others take
-    rows = _shares(runs, folder) + _rows_of_moves(exact, "random-moves") if EXACT in methods else []
+    environments = [environment_job(run) for run in range(runs)]
+    rows = _rows_of_moves(run_jobs(environments, folder, workers), "random-moves")
+    rows += _shares([folder / job.name for job in environments])
     for name in methods:
         results = run_jobs(jobs(runs, name), folder, workers)
         if name in (EXACT, PAPER):
@@ -131,9 +136,9 @@ def learner_and_updates(row: LedgerRow) -> tuple[str, int | None]:
     return name, int(updates) if updates else None
 
 
-def _shares(runs: int, folder: Path) -> list[LedgerRow]:
+def _shares(trained: Sequence[Path]) -> list[LedgerRow]:
     """For each discount: how much of what a Q-network has to fit says which move of a state is the best."""
-    shares = torch.stack([torch.tensor(_shares_in(folder / job.name)) for job in jobs(runs, EXACT)])  # [runs, gammas]
+    shares = torch.tensor([_shares_in(run) for run in trained])  # [runs, gammas]
     note = "share of the variance of the exact Q* between the moves of a state; the rest lies between states"
     return [
         LedgerRow(
@@ -142,8 +147,8 @@ def _shares(runs: int, folder: Path) -> list[LedgerRow]:
             method="mag-gnn-dqn",
             metric="percent",
             mean=round(float(share.mean()), 4),
-            std=round(float(share.std()), 4) if runs > 1 else None,
-            runs=runs,
+            std=round(float(share.std()), 4) if len(trained) > 1 else None,
+            runs=len(trained),
             config=f"configs/{RECIPE}.toml",
             note=note,
         )

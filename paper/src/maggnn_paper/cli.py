@@ -81,13 +81,13 @@ def bench(
 
 @app.command()
 def figure(
-    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory or passes")],
-    run: Annotated[Path, typer.Argument(help="run folder of a trained model; for passes the ledger")],
+    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory, passes or learners")],
+    run: Annotated[Path, typer.Argument(help="run folder of a trained model; for passes and learners the ledger")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
     graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
     seed: Annotated[int, typer.Option(help="seed of the starting tuples", min=0, max=MOST_SEED)] = 0,
 ) -> None:
-    """Draw a figure of the paper from a run folder, or that of costs from the ledger."""
+    """Draw a figure of the paper from a run folder, or one of all runs from the ledger."""
     from maggnn_paper.figures.commands import draw
 
     path = out or (run if run.is_dir() else run.parent) / f"{what}.png"

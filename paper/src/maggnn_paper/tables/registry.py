@@ -16,6 +16,7 @@ from maggnn_paper.tables import (
     cycles,
     demo,
     families,
+    learners,
     molecules,
     motivation,
     moves,
@@ -48,6 +49,7 @@ TABLES = {
     "qm9": molecules.reproduce_qm9,
     "transfer": molecules.reproduce_transfer,
     "ablation": ablation.reproduce,
+    "learners": learners.reproduce,
     "agents": travellers.reproduce,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
@@ -90,6 +92,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
+        "learners": tuple(learners.LEARNERS),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:

@@ -115,7 +115,8 @@ def _from_powers(graphs: GraphBatch, steps: int, distances: bool = True) -> Tens
 def _at_nodes(graphs: GraphBatch, columns: list[Tensor]) -> Tensor:
     """Tables [B, V] as columns of the nodes, [N, columns]."""
     local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)  # of padding: any node
-    return torch.stack(columns, dim=-1)[graphs.node_graph, local]
+    cell = graphs.node_graph * graphs.max_num_nodes + local
+    return torch.stack(columns, dim=-1).flatten(0, 1).index_select(0, cell)
 
 
 def _centrality(edges: Tensor) -> Tensor:
@@ -204,7 +205,8 @@ def adjacency(graphs: GraphBatch) -> Tensor:
     weight = torch.ones_like(source, dtype=torch.float32)
     if graphs.is_real is not None:
         weight = graphs.is_real[target].float()
-    cell = (graphs.node_graph[target] * size + local[target]) * size + local[source]
+    row = graphs.node_graph * size + local  # of each node in [B V, V]
+    cell = row.index_select(0, target) * size + local.index_select(0, source)
     return sum_rows(weight, cell, count * size * size).reshape(count, size, size)
 
 

@@ -1,6 +1,6 @@
 """Every setting changes something: a known key that no program reads is a silent lie.
 
-Small real trainings run while every read of a setting outside `config.py` is noted down.
+Small real trainings run while every read of a setting outside `maggnn.config` is noted down.
 """
 
 import dataclasses
@@ -45,13 +45,14 @@ RUNS = {
 def noted(monkeypatch):
     """Names of the settings that were read, as `section.key`."""
     seen: set[str] = set()
-    home = str(Path(configs.__file__))
+    home = Path(configs.__file__).parent
 
     def noting(name, kind):
         read = kind.__getattribute__
 
         def get(self, key):
-            if f"{name}.{key}" in FIELDS and sys._getframe(1).f_code.co_filename not in (home, dataclasses.__file__):
+            reader = Path(sys._getframe(1).f_code.co_filename)
+            if f"{name}.{key}" in FIELDS and home not in reader.parents and reader != Path(dataclasses.__file__):
                 seen.add(f"{name}.{key}")
             return read(self, key)
 

@@ -54,7 +54,7 @@ def save_pair(folder, ending):
 def test_two_graphs_of_a_file(maggnn, ending):
     found = facts(maggnn, save_pair(maggnn.folder, ending))
     assert found["kind"] == "pair" and found["differ"] and found["order"] == 1
-    assert found["telling"] == [0] and found["share"] == 1.0
+    assert found["witness"] == [0] and found["share"] == 1.0
 
 
 def test_two_edge_lists_with_a_picture(maggnn):
@@ -198,7 +198,7 @@ def test_a_proof_that_graphs_differ(maggnn, agent):
     assert differ.startswith("order 2: they differ; marks on nodes (") and "no counterpart in the" in differ
     assert proof.startswith("proof: ") and "candidates tried" in proof
     found = facts(maggnn, "shrikhande_rook", "--agent", agent)
-    assert found["kind"] == "proof" and found["verdict"] == "differ" and len(found["telling"]) == 2
+    assert found["kind"] == "proof" and found["verdict"] == "differ" and len(found["witness"]) == 2
 
 
 def test_proofs_without_marks_and_of_isomorphism(maggnn):

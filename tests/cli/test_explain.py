@@ -51,7 +51,7 @@ def test_a_page_by_default(maggnn, folder):
     code, out, err = maggnn("words", "OCCc1ccccc1")
     assert code == 0, err
     lines = out.splitlines()
-    assert lines[0].split() == ["moves", "marks", "answer", "promised", "gain", "random", "moves", "answer"]
+    assert lines[0].split() == ["moves", "marks", "answer", "expected", "gain", "random", "moves", "answer"]
     assert lines[1].startswith("0") and lines[2].startswith("1") and "p(" in lines[1] and "(C" in lines[1]
     assert lines[-1] == "explain.html"
     assert (folder / "explain.html").read_text().startswith("<!DOCTYPE html>")

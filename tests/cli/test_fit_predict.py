@@ -115,7 +115,7 @@ def test_predictions_are_those_of_the_fitted_model(folder, run):
         usable = [row for row in rows if row["smiles"] != "C("]
         molecules = featurised_chunk([row["smiles"] for row in usable], "ogb", with_descriptors=True)
         assert molecules.arrays is not None
-        answer = FittedModel.load(folder / name).answer(graphs_of(molecules.arrays), molecules.described)
+        answer = FittedModel.load(folder / name).answer(graphs_of(molecules.arrays), molecules.descriptors)
         found = np.array([[row[column] for column in columns] for row in usable], dtype=np.float32)
         assert np.array_equal(found, answer.values.numpy())
         assert answer.similarity is not None

@@ -121,7 +121,7 @@ def absent_tests(path: Path) -> Iterator[str]:
 
 
 def what_files_do_not_hold(path: Path) -> Iterator[str]:
-    """As in `mag_gnn.py`: `MagGNN`, `described`."""
+    """As in `mag_gnn.py`: `MagGNN`, `walk`."""
     for name, held in HOLDS.findall(prose_of(path)):
         text = "\n".join(map(text_of, files_named(name)))
         words = [word for dotted in re.findall(r"`([\w.]+)`", held) for word in dotted.split(".")]

@@ -81,7 +81,7 @@ def test_precisions(precision, error):
 def test_finest_starts_come_from_the_prepared_set():
     packed, model = make_packed(count=40), make_model()
     model.agent = AgentConfig(num_tuples=2, tuple_order=2, num_moves=0, start="finest")
-    on_gpu = model.prepared(packed.to("cuda"))
+    on_gpu = model.precomputed(packed.to("cuda"))
     ids = torch.arange(len(packed))
     assert torch.equal(model.starts(on_gpu[ids]).cpu(), model.starts(packed[ids]))
     assert torch.equal(model.starts(packed[ids].to("cuda")).cpu(), model.starts(packed[ids]))
@@ -91,7 +91,7 @@ def test_finest_starts_come_from_the_prepared_set():
 def test_what_the_edges_say_is_the_same_on_a_gpu():
     """Rings, walks and distances, worked out there; and a model that reads them."""
     packed, model = make_packed(), make_model(rings=True, random_walk=3, distances=True)
-    ours, theirs = model.prepared(packed.to("cuda")), model.prepared(packed)
+    ours, theirs = model.precomputed(packed.to("cuda")), model.precomputed(packed)
     assert torch.equal(ours.rings.cpu(), theirs.rings) and theirs.rings.max() > 0
     torch.testing.assert_close(ours.structure.cpu(), theirs.structure)
     ids = torch.arange(len(packed))

@@ -66,7 +66,7 @@ def bench(
     out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure what things cost on this machine, side by side, and write the rows to the ledger."""
+    """Measure time and memory on this machine. The rows go to the ledger."""
     from maggnn_paper.bench.tables import run_bench
     from maggnn_paper.ledger import append
 

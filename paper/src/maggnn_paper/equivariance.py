@@ -88,7 +88,7 @@ def answer_equivariantly(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch
     total = torch.zeros(len(ids), model.num_outputs, dtype=torch.float64, device=packed.device)
     for part in searches.split(batch_size):
         graphs = packed[ids[part.owner.cpu()]]
-        answers = model.restored(model.predictor(graphs, part.tuples), graphs)
+        answers = model.in_target_units(model.predictor(graphs, part.tuples), graphs)
         total.index_add_(0, part.owner, answers.double() * part.weight[:, None])
     return total.to(next(model.parameters()).dtype)
 

@@ -13,28 +13,28 @@ from typing import Annotated, Any
 import typer
 
 from maggnn import __version__
-from maggnn.apps.terminal import MOST_SEED, AsJson, print_table, run_app, tell
+from maggnn.apps.data_commands import data_app
+from maggnn.apps.inspection_commands import agents, distinguish, explain, settings, show
+from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table, run_app, tell
 from maggnn.errors import InputError
 
 app = typer.Typer(
     rich_markup_mode=None, pretty_exceptions_enable=False,
     help="MAG-GNN: a graph neural network whose agent moves node marks to informative places.",
 )  # fmt: skip
-data_app = typer.Typer(help="Data sets: list, verify and pack them.")
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
-SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
 Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing files")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
 CV_KEYS = ("mean", "low", "high")
 EXPORT_FORMATS = (
-    "torch, aoti (compiled, needs g++) or onnx; whoever reads a .pt2 (torch, aoti) executes code it may hold, "
-    "an .onnx is data alone"
+    "torch, aoti (compiled, needs g++) or onnx; reading a .pt2 file (torch, aoti) executes code that it may hold, "
+    "an .onnx file is data only"
 )
 
 
@@ -74,11 +74,13 @@ def train(
     config: Annotated[str, typer.Argument(help="a TOML file, or the name of a packaged config such as sr25")],
     settings: Settings = [],  # noqa: B006 (typer copies it)
     out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
-    devices: Annotated[int, typer.Option(help="GPUs, or processes on a CPU; each has batches of its own", min=1)] = 1,
-    nodes: Annotated[int, typer.Option(help="machines; each runs this command", min=1)] = 1,
+    devices: Annotated[
+        int, typer.Option(help="number of GPUs, or of processes on a CPU; each has batches of its own", min=1)
+    ] = 1,
+    nodes: Annotated[int, typer.Option(help="number of machines; each runs this command", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model, test it and its control (random moves), and save it in a run folder."""
+    """Train a model and test it beside random moves. All files are written to a run folder."""
     from maggnn import config as configs
     from maggnn.training.run import train_on
 
@@ -95,11 +97,16 @@ def evaluate(
     target: Targets = [],  # noqa: B006
     smiles: SmilesColumn = None,
     workers: Workers = 2,
-    tests: Annotated[int | None, typer.Option(help="tests, each from fresh random tuples (10)", min=1)] = None,
-    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
+    tests: Annotated[
+        int | None, typer.Option(help="number of tests, each from fresh random tuples (default: 10)", min=1)
+    ] = None,
+    moves: Annotated[int | None, typer.Option(help="number of moves t, if not the model's own", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test a model on its test split after 0, 1, ..., t moves, beside random moves; or a fitted model on a table."""
+    """Test a trained model beside random moves, or a fitted one.
+
+    A run is tested on its test split after 0, 1, ..., t moves, a model of `maggnn fit` on a table.
+    """
     if table is not None:
         if tests is not None or moves is not None:
             raise InputError("--tests and --moves are for a run folder, not for a table")
@@ -118,41 +125,49 @@ def fit(
     table: Annotated[Path, typer.Argument(help=TABLES)],
     target: Annotated[
         list[str],
-        typer.Option(help="a column to predict, or a pattern such as NR-*; may be given again", metavar="COL"),
+        typer.Option(help="a column to predict, or a pattern such as NR-*; may be repeated", metavar="COL"),
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES or InChI", metavar="COL")] = "smiles",
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
-    folds: Annotated[int, typer.Option(help="of a cross-validation beside the fit; 0 for none", min=0, max=100)] = 0,
-    repeats: Annotated[int, typer.Option(help="of the cross-validation", min=1, max=100)] = 1,
+    folds: Annotated[int, typer.Option(help="folds of an additional cross-validation; 0: none", min=0, max=100)] = 0,
+    repeats: Annotated[int, typer.Option(help="repetitions of the cross-validation", min=1, max=100)] = 1,
     weight: Annotated[
-        str | None, typer.Option(help="a column that says how much a row counts in training", metavar="COL")
+        str | None, typer.Option(help="a column with the weight of each row in training", metavar="COL")
     ] = None,
     balance_classes: Annotated[
-        bool, typer.Option("--balance-classes", help="all classes count alike in training, however rare")
+        bool, typer.Option("--balance-classes", help="weight classes equally in training, however rare")
     ] = False,
     feature: Annotated[
-        list[str], typer.Option(help="a column of numbers that boosting reads too; may be given again", metavar="COL")
+        list[str], typer.Option(help="a numeric column that boosting reads too; may be repeated", metavar="COL")
     ] = [],  # noqa: B006
     salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
     duplicates: Annotated[
-        str, typer.Option(help="rows of one molecule: keep, mean (make one of them) or refuse")
+        str, typer.Option(help="rows with the same molecule: keep, mean (average them) or refuse")
     ] = "keep",
-    seed: Annotated[int, typer.Option(help="of the split and of training", min=0, max=MOST_SEED)] = 0,
-    steps: Annotated[int | None, typer.Option(help="of training, if not as many as the table needs", min=1)] = None,
+    seed: Annotated[int, typer.Option(help="seed of the split and of training", min=0, max=MOST_SEED)] = 0,
+    steps: Annotated[int | None, typer.Option(help="training steps, if not chosen by the table's size", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
     start: Annotated[
         Path | None, typer.Option("--from", help="a fitted model's folder: networks begin with its weights")
     ] = None,
     device: Device = "auto",
-    ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
-    unit: Annotated[list[str], typer.Option(help="of a target of numbers, for tables and axes; once a target")] = [],  # noqa: B006
+    ensemble: Annotated[
+        int, typer.Option(help="number of folds whose models are blended; 1: a single network", min=1, max=100)
+    ] = 5,
+    unit: Annotated[
+        list[str], typer.Option(help="unit of a numeric target, for tables and axes; one for each target")
+    ] = [],  # noqa: B006
     workers: Workers = 2,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
+    """Fit an ensemble to a table of molecules and test it.
+
+    Networks, gradient boosting and random forests are blended; the folder's model card has the test scores of the
+    blend and of each member.
+    """
     from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
 
     result = fit_table(
@@ -189,25 +204,27 @@ def predict(
         typer.Option("-o", "--out", help="the predictions, a .csv or .parquet, with --ray a folder; it resumes"),
     ],
     smiles: SmilesColumn = None,
-    coverage: Annotated[float, typer.Option(help="of the intervals of numbers, from 0.5 to 0.99")] = 0.9,
+    coverage: Annotated[float, typer.Option(help="coverage of prediction intervals, from 0.5 to 0.99")] = 0.9,
     device: Device = "auto",
     workers: Annotated[
-        int | None, typer.Option(help="processes that read molecules: 2, with --ray one a CPU", min=1)
+        int | None, typer.Option(help="processes that read molecules (default: 2, with --ray one for each CPU)", min=1)
     ] = None,
     overwrite: Overwrite = False,
     ray: Annotated[
         str | None,
-        typer.Option(help="answer on Ray: on a local one, or with an address (auto, HOST:PORT)", metavar="[ADDRESS]"),
+        typer.Option(help="predict with Ray, started locally or at an address (auto, HOST:PORT)", metavar="[ADDRESS]"),
     ] = None,
-    gpus: Annotated[int | None, typer.Option(help="with --ray: GPUs that answer, if not all", min=0)] = None,
+    gpus: Annotated[int | None, typer.Option(help="with --ray: number of GPUs, if not all", min=0)] = None,
     by: Annotated[str | None, typer.Option(help="with --ray: a predicted column to select by", metavar="COL")] = None,
-    top: Annotated[int | None, typer.Option(help="with --by: keep so many rows, the largest values", min=1)] = None,
+    top: Annotated[
+        int | None, typer.Option(help="with --by: keep this many rows with the largest values", min=1)
+    ] = None,
     lowest: Annotated[bool, typer.Option("--lowest", help="with --top: the smallest values instead")] = False,
     above: Annotated[float | None, typer.Option(help="with --by: keep rows with larger values")] = None,
     below: Annotated[float | None, typer.Option(help="with --by: keep rows with smaller values")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add predictions to a table of any length; rows that cannot be used say why and have none."""
+    """Add predictions to a table of any length. Rows that cannot be used have none, and a column says why."""
     if ray is None:
         for option, value in (("gpus", gpus), ("by", by), ("top", top), ("above", above), ("below", below)):
             if value is not None or (option == "top" and lowest):
@@ -238,7 +255,10 @@ def export(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model's whole search as one program for serving, which needs torch (or onnxruntime) but not maggnn."""
+    """Write a model as one program for serving.
+
+    It holds the whole search and needs torch or onnxruntime, but not maggnn.
+    """
     from maggnn.apps.export import export_model
 
     result = export_model(model, out, kind, overwrite)
@@ -270,7 +290,7 @@ def tune(
     workers: Workers = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Search m, k, t, the width and a few more settings on the validation split; the test split is not used."""
+    """Search m, k, t, width and more on the validation split. The test split is not used."""
     from maggnn.apps.tune import study as tuning
 
     if source.suffix == ".toml":
@@ -290,224 +310,37 @@ def tune(
     rows = [[key, f"{value:.4g}"] for key, value in result["params"].items()]
     print_table(["setting", f"best, trial {result['best_trial']}"], rows)
     began = "" if result["start"] is None else f" ({result['start']:.4g} to start with)"
-    print(f"{result['objective']} on the validation part {result['best']:.4g}{began}; {result['seconds']:.0f} s")
+    print(f"{result['objective']} on the validation split {result['best']:.4g}{began}; {result['seconds']:.0f} s")
     print(f"{out}/best.toml")
-
-
-@data_app.command("list")
-def data_list(as_json: AsJson = False) -> None:
-    """List all data sets with their origin and size."""
-    from maggnn.data.registry import all_datasets
-
-    entries = {
-        name: {"graphs": entry.num_graphs, "from": entry.origin, "what": entry.description}
-        for name, entry in all_datasets().items()
-    }
-    if as_json:
-        print(json.dumps(entries))
-        return
-    print_table(
-        ["name", "graphs", "from", "what"], [[name, *map(str, entry.values())] for name, entry in entries.items()]
-    )
-
-
-@data_app.command("check")
-def data_check(
-    name: Annotated[str, typer.Argument(help="a name from `maggnn data list`")], as_json: AsJson = False
-) -> None:
-    """Load a data set and verify the known facts about it."""
-    from maggnn.data.registry import check
-
-    facts = check(name)
-    if as_json:
-        print(json.dumps(dict(facts)))
-    else:
-        for fact, holds in facts:
-            print(f"{'ok  ' if holds else 'FAIL'}  {fact}")
-    if not all(holds for _, holds in facts):
-        raise InputError(f"{name} is not what it should be")
-
-
-@data_app.command("pack")
-def data_pack(
-    table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
-    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
-    target: Annotated[list[str], typer.Option(help="a column of targets; may be given again", metavar="COL")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
-    features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
-    split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
-    seed: Annotated[int, typer.Option(help="seed of the split, without --split", min=0, max=MOST_SEED)] = 0,
-    workers: Annotated[int, typer.Option(help="number of worker processes", min=1)] = 1,
-    task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
-    regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Convert a table of molecules into a packed file; rows that cannot be used are listed in a file next to it."""
-    from maggnn.apps.fit.packing import pack_table
-
-    task = "regression" if regression else task
-    result = pack_table(table, smiles, target, out, features, split, seed, workers, task)
-    if as_json:
-        print(json.dumps(result))
-        return
-    for name in ("rows", "kept", "train", "val", "test", "task", "errors", "shared"):
-        print(f"{name:7}{result[name]}")
-    for error in result["first_errors"]:
-        print(f"row {error['row']}: {error['reason']} ({error['smiles']})")
-    if result["first_shared"]:
-        print(f"in more than one of train, val and test, such as {result['first_shared']}")
-    print(out)
-
-
-@data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-def data_get() -> None:
-    """Say where this command is now: the sets whose official files it reads are those of the paper's tables."""
-    raise InputError("`maggnn data get` is now `maggnn-paper get`: pip install maggnn-paper")
-
-
-@app.command()
-def agents(as_json: AsJson = False) -> None:
-    """List the pretrained agents (agent.pretrained): what they were trained on, and their score there."""
-    from maggnn.model.pretrained import AGENTS, pretrained_agent
-
-    found = [pretrained_agent(name) for name in AGENTS]
-    entries = {
-        agent.name: {
-            "trained on": agent.config.data.name,
-            "tuple order": agent.tuple_order,
-            "parameters": sum(value.numel() for value in agent.weights.values()),
-            "at home": f"{agent.ledger['metric']} {agent.ledger['mean']:.4g} after {agent.ledger['t']} moves",
-        }
-        for agent in found
-    }
-    if as_json:
-        print(json.dumps(entries))
-        return
-    header = ["name", *next(iter(entries.values()))]
-    print_table(header, [[name, *map(str, entry.values())] for name, entry in entries.items()])
-
-
-@app.command()
-def settings(
-    experimental: Annotated[
-        bool, typer.Option("--experimental", help="the settings of single experiments, under [experimental.<section>]")
-    ] = False,
-) -> None:
-    """List every setting of a config file with its default and meaning."""
-    from maggnn.config import describe
-
-    print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
-
-
-@app.command()
-def distinguish(
-    graphs: Annotated[str, typer.Argument(help="a data set, or a .g6, .smi, .txt, .csv, .edges, .npz or .pt file")],
-    others: Annotated[str | None, typer.Argument(help="compare with these graphs, one by one")] = None,
-    order: Annotated[int, typer.Option(help="largest number of marks in a tuple", min=0)] = 2,
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="for large graphs: do not try all tuples, but look for one that an agent proposes, as a proof that "
-            "graphs differ; greedy (colour refinement alone), an agent of `maggnn agents`, or a .safetensors file",
-            metavar="NAME",
-        ),
-    ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compute how many marks distinguish graphs, without training, and suggest m, k and t."""
-    from maggnn.apps.distinguish import distinguish as compare
-
-    result = compare(graphs, others, order, out, agent)
-    if as_json:
-        print(json.dumps(result.facts))
-        return
-    if result.rows:
-        print_table(result.header, result.rows)
-    print("\n".join(result.lines), end="\n" if result.lines else "")
-
-
-@app.command()
-def show(
-    folder: Annotated[Path, typer.Argument(help="a folder of `maggnn train` or `fit`, or one that holds several")],
-    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8000,
-    molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
-    open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
-) -> None:
-    """Serve a local page: training curves, model cards, and graphs whose marks you and the agent move."""
-    from maggnn.apps.show.server import serve
-
-    serve(folder, host, port, molecules, open_page)
 
 
 @app.command()
 def serve(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` wrote")],
-    host: Annotated[str, typer.Option(help="address to listen at; 0.0.0.0 lets others in")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes any that is free", min=0, max=65535)] = 8080,
-    name: Annotated[list[str], typer.Option(help="a further host name that clients may ask for", metavar="HOST")] = [],  # noqa: B006
+    host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8080,
+    name: Annotated[
+        list[str], typer.Option(help="another host name under which clients may reach the server", metavar="HOST")
+    ] = [],  # noqa: B006
     workers: Annotated[int, typer.Option(help="processes that read molecules", min=1)] = 1,
-    most_rows: Annotated[int, typer.Option(help="molecules of a question", min=1, max=65_536)] = 4096,
-    most_atoms: Annotated[int, typer.Option(help="atoms of a molecule", min=1, max=1000)] = 200,
+    most_rows: Annotated[int, typer.Option(help="most molecules in one request", min=1, max=65_536)] = 4096,
+    most_atoms: Annotated[int, typer.Option(help="most atoms in one molecule", min=1, max=1000)] = 200,
 ) -> None:
-    """Answer questions over HTTP: POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
+    """Serve predictions over HTTP. POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
     from maggnn.apps.serve.server import serve as serve_model
 
     serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))
 
 
 @app.command()
-def explain(
-    model: Annotated[Path, typer.Argument(help="a folder of `maggnn fit`, or a run folder of `maggnn train`")],
-    graph: Annotated[
-        list[str],
-        typer.Argument(
-            help="fitted to SMILES: SMILES strings, or a table of them (.csv, .smi, .parquet); a run: the number of a "
-            "graph of its data set, or a SMILES string where that holds molecules, else graph6; also a file such as "
-            "mine.g6, mine.g6:3 for its graph number 3"
-        ),
-    ],
-    out: Annotated[
-        list[Path],
-        typer.Option(
-            "-o",
-            "--out",
-            help="a .html page, an .svg or .png picture of the marks; may be given again; "
-            "replaces a file that is there",
-        ),
-    ] = [Path("explain.html")],  # noqa: B006
-    moves: Annotated[int | None, typer.Option(help="t, if not the model's own", min=0)] = None,
-    seed: Annotated[int, typer.Option(help="of random starts and moves", min=0, max=MOST_SEED)] = 0,
-    target: Annotated[
-        list[str], typer.Option(help="the true class or number, for scores; once a target", metavar="VALUE")
-    ] = [],  # noqa: B006
-    smiles: SmilesColumn = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show which atoms a model's answer rests on, similar molecules of training, and where the marks went."""
-    from maggnn.apps.explain import command
-
-    found, facts = command.explain_all(model, graph, out, moves, seed, target, smiles)
-    if as_json:
-        print(json.dumps(facts))
-        return
-    lines = [f"left out: {smiles} ({reason})" for smiles, reason in found.left_out]
-    if len(found.searches) == 1:
-        print_table(command.HEADER, command.table_rows(found.searches[0]))
-        lines = [*found.searches[0].notes, *lines]
-    if found.properties:
-        print_table(command.PROPERTY_HEADER, command.property_rows(found.properties))
-        lines = [*found.properties[0].notes, *lines]
-    print("\n".join([*lines, *map(str, out)]))
-
-
-@app.command()
 def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="where the pictures go")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder for the pictures")] = Path("runs/demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Train on embedded data in under three minutes: GIN, random marks, random moves, MAG-GNN, and a picture."""
+    """Compare MAG-GNN with its controls, in about three minutes.
+
+    GIN, random marks, random moves and MAG-GNN are trained on data made by code.
+    """
     from maggnn.apps.demo import run_demo
 
     result = run_demo(out)
@@ -519,6 +352,10 @@ def demo(
     rows = [[method, *(f"{result['accuracy'][name][method]:.1f}" for name in sets)] for method in methods]
     print_table(["accuracy in %", *sets], rows)
     print(f"{result['seconds']:.0f} s; marks moving: {result['picture']}")
+
+
+for command in (distinguish, show, explain, agents, settings):
+    app.command()(command)
 
 
 def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:

@@ -58,9 +58,9 @@ def _without_marks(config: Config) -> Config:
 
 
 def accuracies_after_moves(trained: Trained, config: Config, tests: int, epsilon: float) -> list[float]:
-    """Mean accuracy in percent on the test part after 0, 1, ..., t moves; epsilon = 1 moves at random."""
+    """Mean accuracy in percent on the test split after 0, 1, ..., t moves; epsilon = 1 moves at random."""
     device = pick_device(config.runtime.device)
-    graphs = trained.model.prepared(trained.dataset.graphs.to(device))
+    graphs = trained.model.precomputed(trained.dataset.graphs.to(device))
     generator = make_generator(TEST_SEED + config.runtime.seed, device)
     moves, task = config.agent.num_moves, trained.dataset.task
     result = evaluate(trained.model, graphs, trained.split.test, task, moves, tests, epsilon, generator)

@@ -134,10 +134,10 @@ def _verdict(found: Comparison) -> str:
         return f"not told apart by up to {_marks(found.order)}; a larger --order may"
     if found.order == 0:
         return "order 0: they differ; message passing distinguishes them without marks"
-    if found.telling is None:
+    if found.witness is None:
         return f"order {found.order}: they differ, but only in how often copies occur: no single tuple is informative"
-    one, another = ("first", "second") if found.teller == 0 else ("second", "first")
-    nodes = ", ".join(map(str, found.telling))
+    one, another = ("first", "second") if found.witness_graph == 0 else ("second", "first")
+    nodes = ", ".join(map(str, found.witness))
     return (
         f"order {found.order}: they differ; marks on nodes ({nodes}) of the {one} graph give a copy that the {another} "
         f"never has, as {found.share:.1%} of its tuples do"
@@ -151,10 +151,10 @@ def _marks(order: int) -> str:
 def _draw(pair: Pair, found: Comparison, path: Path, source: str) -> None:
     marks: list[tuple[int, ...]] = [(), ()]
     titles, notes = ("first graph", "second graph"), [_in_short(found)] * 2
-    if found.telling:
-        own, other = found.teller, 1 - found.teller
-        marks[own] = found.telling
-        marks[other], rounds = nearest_tuple(pair[own], pair[other], found.telling)
+    if found.witness:
+        own, other = found.witness_graph, 1 - found.witness_graph
+        marks[own] = found.witness
+        marks[other], rounds = nearest_tuple(pair[own], pair[other], found.witness)
         notes[own] = "a copy that the other graph never has"
         notes[other] = f"the most similar copy: told apart in round {rounds + 1}"
     first, second = (MarkedGraph(*side) for side in zip(pair, marks, titles, notes, strict=True))
@@ -196,8 +196,8 @@ def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str]) -> 
 def _row(number: int, found: Comparison) -> list[str]:
     if not found.differ:
         return [str(number), "isomorphic" if found.isomorphic else f"more than {found.order}", ""]
-    telling = "none" if found.telling is None else f"{found.telling} of the {('first', 'second')[found.teller]}"
-    return [str(number), str(found.order), telling if found.order else ""]
+    witness = "none" if found.witness is None else f"{found.witness} of the {('first', 'second')[found.witness_graph]}"
+    return [str(number), str(found.order), witness if found.order else ""]
 
 
 def _by_category(found: Sequence[Comparison], categories: Sequence[str], order: int) -> dict[str, dict[str, int]]:
@@ -206,7 +206,7 @@ def _by_category(found: Sequence[Comparison], categories: Sequence[str], order: 
     for name in dict.fromkeys([*categories, ALL]):
         here = [one for one, category in zip(found, categories, strict=True) if name in (category, ALL)]
         told = {f"k = {k}": sum(one.differ and one.order <= k for one in here) for k in range(order + 1)}
-        counted[name] = {"pairs": len(here), **told, "by one tuple": sum(one.telling is not None for one in here)}
+        counted[name] = {"pairs": len(here), **told, "by one tuple": sum(one.witness is not None for one in here)}
     return counted
 
 
@@ -230,7 +230,7 @@ def _prove_pairs(pairs: list[Pair], order: int, propose: Proposer) -> Report:
     counted = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
     facts = {"kind": "proofs", "tried": order, "counts": counted, "pairs": [asdict(one) for one in found]}
     told = ", ".join(f"{name}: {count}" for name, count in {"pairs": len(found), **counted}.items())
-    rows = [[str(number), one.verdict, str(one.order), _telling(one)] for number, one in enumerate(found[:SHOWN])]
+    rows = [[str(number), one.verdict, str(one.order), _witness(one)] for number, one in enumerate(found[:SHOWN])]
     return Report(facts, [told], ["pair", "verdict", "order", "marks not found in the other graph"], rows)
 
 
@@ -258,7 +258,7 @@ def _proved(found: Proof, order: int) -> list[str]:
         return [f"not told apart by up to {_marks(order)}{why}; a larger --order may ({tried})"]
     if found.order == 0:
         return ["order 0: they differ; message passing distinguishes them without marks"]
-    one, another = ("first", "second") if found.teller == 0 else ("second", "first")
+    one, another = ("first", "second") if found.witness_graph == 0 else ("second", "first")
     lines = [
         f"order {found.order}: they differ; {_where(found)} of the {one} graph have no counterpart in the {another}"
     ]
@@ -268,13 +268,13 @@ def _proved(found: Proof, order: int) -> list[str]:
 
 def _where(found: Proof) -> str:
     """The marks in words; of very many the first."""
-    assert found.telling is not None
-    shown = ", ".join(map(str, found.telling[:SHOWN]))
-    return f"marks on nodes ({shown}{', ...' if len(found.telling) > SHOWN else ''})"
+    assert found.witness is not None
+    shown = ", ".join(map(str, found.witness[:SHOWN]))
+    return f"marks on nodes ({shown}{', ...' if len(found.witness) > SHOWN else ''})"
 
 
-def _telling(found: Proof) -> str:
-    return "" if not found.telling else f"{found.telling[:SHOWN]} of the {('first', 'second')[found.teller]}"
+def _witness(found: Proof) -> str:
+    return "" if not found.witness else f"{found.witness[:SHOWN]} of the {('first', 'second')[found.witness_graph]}"
 
 
 # ---- a set of graphs ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What every command line of this project shares: how errors end a command, and how tables are printed.
+"""What every command line of this project shares: common options, how errors end a command, and how tables are printed.
 
 A user's mistake is an `InputError` anywhere below: one line on standard error, exit code 2, no traceback.
 """
@@ -29,6 +29,7 @@ MOST_SEED = 2**62
 """Of options that seed generators, as of `runtime.seed`: what is added to a seed still fits 64 bits."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
+SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
 
 
 def run_app(app: typer.Typer, name: str) -> None:

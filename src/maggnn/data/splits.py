@@ -46,7 +46,7 @@ def stratified_folds(
         num_folds: how many folds, and so splits.
         generator: shuffles the graphs of each class.
         groups: graphs of equal value stay in one fold, [G]; None lets each go its own way.
-        with_val: take fold i + 1 out of training as the validation part.
+        with_val: take fold i + 1 out of training as the validation split.
 
     Returns:
         One split for each fold.

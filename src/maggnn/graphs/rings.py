@@ -1,4 +1,4 @@
-"""The smallest ring that each edge lies in: chemistry's most telling feature of a bond that the edges alone determine.
+"""The smallest ring that each edge lies in: of what the edges alone determine, the most informative feature of a bond.
 
 Which way an edge goes does not matter.
 

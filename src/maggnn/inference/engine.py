@@ -84,13 +84,13 @@ class Engine:
         recordable = self._source.recordable
         self._replay = Captured(self._answer_recorded, self.device, [self.generator], recordable, share_memory=True)
 
-    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
         """The set on the engine's device, with what the model reads of its graphs worked out once.
 
         `predict` does this itself; whoever asks about the same set several times does it before.
         """
         packed = packed if _same_device(packed.device, self.device) else packed.to(self.device)
-        return self.model.prepared(packed)  # in full precision and once, not in every chunk
+        return self.model.precomputed(packed)  # in full precision and once, not in every chunk
 
     def predict(
         self,
@@ -117,7 +117,7 @@ class Engine:
         ids = torch.arange(len(graphs)) if ids is None else ids
         if not len(ids):
             return torch.empty(0, self.model.num_outputs, device=self.device)
-        packed = self.prepared(graphs)
+        packed = self.precomputed(graphs)
         self._cover(packed)
         parts, count = [], 0
         chunks = list(self.chunks(packed, ids))
@@ -223,11 +223,11 @@ class Engine:
         """What the engine's predictor says of given tuples [B, m, k], without a search: [rows, out]."""
         self._cover(graphs)
         with matrix_products(self.precision):
-            return self.model.restored(self.model.predictor(graphs, tuples), graphs)
+            return self.model.in_target_units(self.model.predictor(graphs, tuples), graphs)
 
     def _answer_recorded(self, shape: BatchShape, *tensors: Tensor) -> Tensor:
-        size, described = shape
-        named = {name: value for (name, _), value in zip(described, tensors, strict=True)}
+        size, layout = shape
+        named = {name: value for (name, _), value in zip(layout, tensors, strict=True)}
         with matrix_products(self.precision):
             return self._answer(batch_from_tensors(named, size), self.generator)
 

@@ -1,7 +1,7 @@
 """The agent: choose moves from a Q-table (Eq. 10), search for t moves, keep a state.
 
 All three action spaces of the paper are one rule with another answer to "who moves": every tuple at once, the tuple
-whose turn it is, or the one tuple whose best move promises most.
+whose turn it is, or the one tuple whose best move has the largest Q-value.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, Level
+from maggnn.model.predictor import graph_mean
 from maggnn.model.state import Move, State
 
 TIE = 1e-5
@@ -135,3 +136,13 @@ def kept_state(confidence: Tensor, keep: str) -> Tensor:
     if keep == "last":
         return torch.full_like(confidence[0], len(confidence) - 1, dtype=torch.long)
     return confidence.argmax(dim=0)
+
+
+def kept_answers(answers: Tensor, keep: str, graphs: GraphBatch, level: Level) -> Tensor:
+    """Pick each graph's answer from those of all states of its walk, [t + 1, rows, out] -> [rows, out]."""
+    confidence = answers.softmax(dim=-1).amax(dim=-1)  # [t + 1, rows]
+    if level == "node":
+        confidence = torch.stack([graph_mean(sure, graphs) for sure in confidence])
+    kept = kept_state(confidence, keep)  # [B]
+    kept = kept[graphs.node_graph] if level == "node" else kept
+    return answers.gather(0, kept[None, :, None].expand(1, -1, answers.shape[-1]))[0]

@@ -10,7 +10,6 @@ and returns [B, num_outputs] (or [N, num_outputs] for node-level targets). `MagG
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,40 +18,25 @@ from torch import Tensor, nn
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
 from maggnn.errors import InputError, UntrainedAgentWarning
-from maggnn.graphs.batch import GraphBatch, Level, Task, values_known
+from maggnn.graphs.batch import GraphBatch, Level, Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
 from maggnn.graphs.structure import with_structure
-from maggnn.model.agent import Ties, kept_state, search
+from maggnn.model.agent import Ties, kept_answers, search
 from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.marking import Marking, marks
-from maggnn.model.named_encoders import make_encoder
-from maggnn.model.predictor import Predictor, graph_mean
-from maggnn.model.q_network import AgentShape, QNetwork
+from maggnn.model.predictor import Predictor
+from maggnn.model.q_network import AgentShape, QNetwork, predictor_embeddings
 from maggnn.model.state import State
-from maggnn.model.targets import TargetScale
-from maggnn.model.tuples import central_tuples, neighbour_tuples, sample_tuples
+from maggnn.model.targets import make_target_scale
+from maggnn.model.tuples import STARTS, check_tuples, sample_tuples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
     from maggnn.model.base_gnn import BaseGNN
     from maggnn.model.shape_of_data import Graphs
-
-
-def _finest_starts(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
-    from maggnn.model.refined.finest import finest_starts  # few models need it
-
-    return finest_starts(graphs, num_tuples, tuple_order)
-
-
-STARTS: dict[str, Callable[[GraphBatch, int, int], Tensor]] = {
-    "central": central_tuples,
-    "neighbours": neighbour_tuples,
-    "finest": _finest_starts,
-}
-"""Graphs, m and k -> U before the first move, [B, m, k]; by the names that `agent.start` uses. `random` draws."""
 
 
 class MagGNN(nn.Module):
@@ -68,7 +52,7 @@ class MagGNN(nn.Module):
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
-        travelling: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
+        pretrained: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
         g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
         without_edges: allow `edge_features` that the layers do not read, for a control that leaves them out.
         base: the convolution of every layer in place of the one that `encoder.conv` names: a PyG module, of which each
@@ -90,7 +74,7 @@ class MagGNN(nn.Module):
         task: Task = "classification",
         level: Level = "graph",
         num_roots: int = 0,
-        travelling: AgentShape | None = None,
+        pretrained: AgentShape | None = None,
         g_p: AnyEncoder | None = None,
         without_edges: bool = False,
         base: BaseGNN | None = None,
@@ -128,11 +112,11 @@ class MagGNN(nn.Module):
         self.num_roots = num_roots
         read = num_roots if predictor.read_roots else 0
         self.predictor = Predictor(predictor, g_p, level, num_outputs, read)
-        self.targets = _target_scale(num_outputs, node_features, predictor, task, level)
-        self.travelling = travelling
+        self.targets = make_target_scale(num_outputs, node_features, predictor, task, level)
+        self.pretrained = pretrained
         self.q_network = None
-        if order and travelling is not None:
-            self.q_network = travelling.build(order)
+        if order and pretrained is not None:
+            self.q_network = pretrained.build(order)
         elif order:
             own = agent.encoder == "own"
             g_rl = Encoder(encoder, order, node_features, edge_features, base) if own else None
@@ -144,7 +128,7 @@ class MagGNN(nn.Module):
         cls,
         config: Config,
         data: DataShape,
-        travelling: AgentShape | None = None,
+        pretrained: AgentShape | None = None,
         base: BaseGNN | None = None,
         g_p: AnyEncoder | None = None,
     ) -> MagGNN:
@@ -153,13 +137,17 @@ class MagGNN(nn.Module):
         Args:
             config: all settings.
             data: what the model must know of its data.
-            travelling: the shape of an agent from other data (PRE), if any.
+            pretrained: the shape of an agent from other data (PRE), if any.
             base: a convolution of one's own, as for `MagGNN`.
             g_p: an encoder of one's own, as for `MagGNN`.
 
         Returns:
             The model.
         """
+        if g_p is None and config.baseline.name:
+            from maggnn.model.named_encoders import make_encoder  # few models need it
+
+            g_p = make_encoder(config.baseline, config.encoder, data.node_features, data.edge_features)
         return cls(
             num_outputs=data.num_outputs,
             node_features=data.node_features,
@@ -170,8 +158,8 @@ class MagGNN(nn.Module):
             task=data.task,
             level=data.level,
             num_roots=data.num_roots,
-            travelling=travelling,
-            g_p=g_p or make_encoder(config.baseline, config.encoder, data.node_features, data.edge_features),
+            pretrained=pretrained,
+            g_p=g_p,
             without_edges=True,
             base=base,
         )
@@ -273,7 +261,7 @@ class MagGNN(nn.Module):
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
         if self.agent.keep == "last":
-            return self.restored(self.predictor(graphs, states[-1].tuples), graphs)
+            return self.in_target_units(self.predictor(graphs, states[-1].tuples), graphs)
         answers += [self.predictor(graphs, state.tuples) for state in states[len(answers) :]]
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
@@ -341,7 +329,7 @@ class MagGNN(nn.Module):
         """
         if tuples is None:
             tuples = self.starts(graphs, generator)
-        _check_tuples(tuples, graphs, self.agent)
+        check_tuples(tuples, graphs, self.agent.num_tuples, self.agent.tuple_order)
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         scores = self.scores if answers is None else partial(self.scores, answers=answers)
@@ -381,16 +369,31 @@ class MagGNN(nn.Module):
         """
         if self.task == "classification":
             return outputs.double().softmax(dim=-1)
-        return outputs.double().sigmoid() if self.task == "multilabel" else self.restored(outputs, graphs)
+        return outputs.double().sigmoid() if self.task == "multilabel" else self.in_target_units(outputs, graphs)
 
-    def restored(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
-        """What the predictor says [rows, out] in the targets' own units."""
+    def in_target_units(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
+        """Undo the standardisation of regression targets.
+
+        Args:
+            outputs: of the predictor, [rows, out].
+            graphs: that they are about.
+
+        Returns:
+            The predictions in the targets' own units, [rows, out]; those of classes as they are.
+        """
         return outputs if self.targets is None else self.targets(outputs, graphs)
 
-    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
-        """The set with what this model reads of its graphs' structure worked out once, for all batches."""
+    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
+        """Precompute the structural features that this model reads, once for all batches of a set.
+
+        Args:
+            packed: the graphs.
+
+        Returns:
+            The same graphs with distances, random walks, rings or starting tuples, whichever the model reads.
+        """
         for module in self.modules():
-            packed = module.prepared(packed) if isinstance(module, Marking) else packed
+            packed = module.precomputed(packed) if isinstance(module, Marking) else packed
         if self.agent.start == "finest" and self.agent.tuple_order:
             from maggnn.model.refined.finest import with_finest  # few models need it
 
@@ -409,7 +412,7 @@ class MagGNN(nn.Module):
         learning = self.training
         if learning:
             self.eval()
-        embeddings, h = described(state, self.predictor, self.agent)
+        embeddings, h = predictor_embeddings(state, self.predictor, self.agent)
         if answers is not None and h is not None:
             pooled = self.predictor.pool(h, state.graphs, state.tuples)
             answers.append(self.predictor.read(pooled, state.graphs))
@@ -438,55 +441,3 @@ class MagGNN(nn.Module):
         parameters = list(self.parameters())
         count, device = sum(weight.numel() for weight in parameters), parameters[0].device
         return f"{marks}, {outputs} ({self.predictor.level} level), {count:,} parameters, on {device}"
-
-
-def _target_scale(
-    num_outputs: int, node_features: FeatureSpec, predictor: PredictorConfig, task: Task, level: Level
-) -> TargetScale | None:
-    """None for classes, which have no unit."""
-    if task != "regression":
-        if predictor.composition:
-            raise InputError("predictor.composition is for regression; leave it out for classes")
-        return None
-    if predictor.composition and (level != "graph" or not node_features.categories):
-        raise InputError("predictor.composition needs one target a graph and nodes with integer categories")
-    return TargetScale(num_outputs, node_features.categories[0] if predictor.composition else 0)
-
-
-def _check_tuples(tuples: Tensor, graphs: GraphBatch, agent: AgentConfig) -> None:
-    expected = (graphs.num_graphs, agent.num_tuples, agent.tuple_order)
-    if tuples.shape != expected or tuples.is_floating_point():
-        raise InputError(
-            f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
-        )
-    if values_known(tuples) and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
-        raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")
-
-
-def described(state: State, predictor: Predictor, agent: AgentConfig) -> tuple[Tensor | None, Tensor | None]:
-    """What the predictor tells Q of a state: of U (agent.state = predictor), and of the nodes (encoder = shared).
-
-    Shapes: [B, m, width] and [N, m, d]; None where Q does not ask.
-    """
-    if agent.state == "q_network" and agent.encoder == "own":
-        return None, None
-    h = predictor.encoder(state.graphs, state.tuples)
-    embeddings = predictor.pool(h, state.graphs, state.tuples) if agent.state == "predictor" else None
-    if embeddings is not None:
-        embeddings = graph_rows(embeddings, state.graphs, predictor.level)
-    return embeddings, h if agent.encoder == "shared" else None
-
-
-def graph_rows(embeddings: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
-    """Embeddings [rows, m, d] as one row a graph, [B, m, d]."""
-    return graph_mean(embeddings, graphs) if level == "node" else embeddings
-
-
-def kept_answers(answers: Tensor, keep: str, graphs: GraphBatch, level: Level) -> Tensor:
-    """Pick each graph's answer from those of all states of its walk, [t + 1, rows, out] -> [rows, out]."""
-    confidence = answers.softmax(dim=-1).amax(dim=-1)  # [t + 1, rows]
-    if level == "node":
-        confidence = torch.stack([graph_mean(sure, graphs) for sure in confidence])
-    kept = kept_state(confidence, keep)  # [B]
-    kept = kept[graphs.node_graph] if level == "node" else kept
-    return answers.gather(0, kept[None, :, None].expand(1, -1, answers.shape[-1]))[0]

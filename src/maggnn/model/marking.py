@@ -102,7 +102,7 @@ class Marking(nn.Module, ABC):
         values = self.kind_values().to(self.weight.device).double()
         return functional.linear(values, self.weight.double(), self.bias.double())
 
-    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
         """Work out what this marking reads of the graphs once, for all batches.
 
         Args:
@@ -164,7 +164,7 @@ class DistanceMarking(Marking):
         distances = torch.arange((FARTHEST + 1) ** self.tuple_order)[:, None] // powers % (FARTHEST + 1)
         return _one_hot(distances)
 
-    def prepared(self, packed: PackedGraphs) -> PackedGraphs:
+    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
         return with_distances(packed)
 
 

@@ -54,7 +54,7 @@ def baseline_type(name: str) -> type[AnyEncoder]:
 
 def make_encoder(
     baseline: BaselineConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
-) -> AnyEncoder | None:
+) -> AnyEncoder:
     """The baseline that a config names, with fresh weights.
 
     Args:
@@ -64,8 +64,6 @@ def make_encoder(
         edge_features: what `edge_attr` holds.
 
     Returns:
-        The encoder, or None where the config names no baseline.
+        The encoder.
     """
-    if not baseline.name:
-        return None
     return baseline_type(baseline.name)(baseline, encoder, node_features, edge_features)  # pyright: ignore[reportCallIssue]

@@ -29,6 +29,11 @@ def graph_mean(values: Tensor, graphs: GraphBatch) -> Tensor:
     return sum_nodes(values, graphs) / graphs.num_nodes.reshape(-1, *[1] * (values.ndim - 1))
 
 
+def graph_rows(embeddings: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
+    """Embeddings [rows, m, d] as one row for each graph, [B, m, d]."""
+    return graph_mean(embeddings, graphs) if level == "node" else embeddings
+
+
 def _roots(h: Tensor, graphs: GraphBatch, num_roots: int) -> Tensor:
     """The embeddings at the roots of rooted graphs, [N, m, d] -> [B, m, r * d]."""
     roots = graphs.roots

@@ -91,7 +91,7 @@ def pretrained_agent(name: str) -> PretrainedAgent:
     """
     path = _path(name)
     tensors, facts, plan = checkpoint.load_planned(path, lambda facts: _plan(facts, path))
-    shape = checkpoint.travelling_agent(facts["agent"])
+    shape = checkpoint.agent_shape(facts["agent"])
     assert shape is not None
     return PretrainedAgent(name, shape, facts["tuple_order"], tensors, plan.config, facts["ledger"])
 
@@ -99,7 +99,7 @@ def pretrained_agent(name: str) -> PretrainedAgent:
 def _plan(facts: dict[str, Any], path: Path) -> checkpoint.Plan:
     if "agent" not in facts:
         raise InputError(f"{path}: holds no agent; `save_agent` writes one from a trained model")
-    shape = checkpoint.travelling_agent(section(facts, "agent"))
+    shape = checkpoint.agent_shape(section(facts, "agent"))
     assert shape is not None
     config = configs.from_dict(section(facts, "config"), origin=str(path))
     order = whole(facts, "tuple_order", 1)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from maggnn.config import EncoderConfig
+from maggnn.config import AgentConfig, EncoderConfig
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
 from maggnn.model.history import make_history
 from maggnn.model.kernels.messages import spread_to_nodes
 from maggnn.model.marking import marked_nodes
-from maggnn.model.predictor import pool_nodes
+from maggnn.model.predictor import Predictor, graph_rows, pool_nodes
 from maggnn.model.state import State
 
 
@@ -67,6 +67,20 @@ class QNetwork(nn.Module):
         if self.past is not None:
             context = context + self.past(history.mean(dim=1, keepdim=True))
         return self.head(self.node(h) + spread_to_nodes(context, graphs)), history
+
+
+def predictor_embeddings(state: State, predictor: Predictor, agent: AgentConfig) -> tuple[Tensor | None, Tensor | None]:
+    """What Q reads of the predictor: its embedding of U (agent.state = predictor) and of the nodes (encoder = shared).
+
+    Shapes: [B, m, width] and [N, m, d]; None for what Q does not read.
+    """
+    if agent.state == "q_network" and agent.encoder == "own":
+        return None, None
+    h = predictor.encoder(state.graphs, state.tuples)
+    embeddings = predictor.pool(h, state.graphs, state.tuples) if agent.state == "predictor" else None
+    if embeddings is not None:
+        embeddings = graph_rows(embeddings, state.graphs, predictor.level)
+    return embeddings, h if agent.encoder == "shared" else None
 
 
 def _note_loaded(network: nn.Module, _keys: object) -> None:

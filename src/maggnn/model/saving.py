@@ -252,19 +252,19 @@ def _model_plan(facts: dict[str, Any], path: Path, base: BaseGNN | None, g_p: Ca
     _check_own_part(facts, {"base": base, "g_p": g_p})
     config = configs.from_dict(file_checks.section(facts, "config"), origin=str(path))
     shape = file_checks.section(facts, "model")
-    data, travelling = _data_shape(shape), travelling_agent(shape.get("travelling"))
-    encoders = (config.encoder,) if travelling is None else (config.encoder, travelling.encoder)
+    data, pretrained = _data_shape(shape), agent_shape(shape.get("travelling"))
+    encoders = (config.encoder,) if pretrained is None else (config.encoder, pretrained.encoder)
     specs = (data.node_features, data.edge_features)
 
     def make() -> MagGNN:
-        return MagGNN.from_config(config, data, travelling, base, None if g_p is None else g_p())
+        return MagGNN.from_config(config, data, pretrained, base, None if g_p is None else g_p())
 
     return Plan(make, encoders, specs, config)
 
 
 def model_facts(model: MagGNN) -> dict[str, Any]:
     """What the config does not say of a model, as plain values."""
-    return asdict(model.data_shape) | {"travelling": None if model.travelling is None else asdict(model.travelling)}
+    return asdict(model.data_shape) | {"travelling": None if model.pretrained is None else asdict(model.pretrained)}
 
 
 def _data_shape(values: dict[str, Any]) -> DataShape:
@@ -279,7 +279,7 @@ def _data_shape(values: dict[str, Any]) -> DataShape:
     )
 
 
-def travelling_agent(values: Any) -> AgentShape | None:
+def agent_shape(values: Any) -> AgentShape | None:
     """The inverse of `asdict` of an `AgentShape`."""
     if values is None:
         return None
@@ -288,7 +288,7 @@ def travelling_agent(values: Any) -> AgentShape | None:
         encoder = EncoderConfig(**file_checks.section(entries, "encoder"))
     except TypeError as error:
         raise InputError(f"facts are damaged ({error})") from error
-    check_section(encoder, "travelling agent")
+    check_section(encoder, "pretrained agent")
     history = file_checks.choice(entries, "history", HISTORIES)
     return AgentShape(encoder, file_checks.choice(entries, "pooling", POOLINGS), history)
 

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from maggnn.config import PredictorConfig
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, Level, Task
 from maggnn.graphs.checks import short_floats
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.features import FeatureSpec
 from maggnn.model.kernels import reference
 from maggnn.model.kernels.messages import sum_nodes
 
@@ -91,6 +93,19 @@ class TargetScale(nn.Module):
             batch = graphs if isinstance(graphs, GraphBatch) else graphs[torch.arange(len(graphs))]
             y = y - _counts(batch, len(self.per_node)) @ self.per_node.double()
         return ((y - self.mean.double()) / self.std.double()).float()
+
+
+def make_target_scale(
+    num_outputs: int, node_features: FeatureSpec, predictor: PredictorConfig, task: Task, level: Level
+) -> TargetScale | None:
+    """The scale of a model's targets; None for classes, which have no unit."""
+    if task != "regression":
+        if predictor.composition:
+            raise InputError("predictor.composition is for regression; leave it out for classes")
+        return None
+    if predictor.composition and (level != "graph" or not node_features.categories):
+        raise InputError("predictor.composition needs one target a graph and nodes with integer categories")
+    return TargetScale(num_outputs, node_features.categories[0] if predictor.composition else 0)
 
 
 def _shares(counts: Tensor, y: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Node tuples: the set U of m tuples of order k in each graph (Eq. 5), drawn, changed and enumerated.
+"""Node tuples: the set U of m tuples of order k in each graph (Eq. 5), drawn, changed, enumerated and checked.
 
 Shapes: `tuples` is [B, m, k], node ids local to their graph. Repeated nodes are allowed, as in V^k(G), so
 k > |V| and one-node graphs need no special case.
@@ -6,11 +6,13 @@ k > |V| and one-node graphs need no special case.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, values_known
 from maggnn.graphs.structure import centrality
 
 
@@ -77,3 +79,32 @@ def tuples_at(index: Tensor, num_nodes: int, tuple_order: int) -> Tensor:
     """The tuples at the given places [M] of `all_tuples`, [M, k]: for parts of a list that outgrows the memory."""
     powers = num_nodes ** torch.arange(tuple_order - 1, -1, -1, device=index.device)
     return index[:, None] // powers % num_nodes
+
+
+def _finest_starts(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
+    from maggnn.model.refined.finest import finest_starts  # few models need it
+
+    return finest_starts(graphs, num_tuples, tuple_order)
+
+
+STARTS: dict[str, Callable[[GraphBatch, int, int], Tensor]] = {
+    "central": central_tuples,
+    "neighbours": neighbour_tuples,
+    "finest": _finest_starts,
+}
+"""Graphs, m and k -> U before the first move, [B, m, k]; by the names that `agent.start` uses. `random` draws."""
+
+
+def check_tuples(tuples: Tensor, graphs: GraphBatch, num_tuples: int, tuple_order: int) -> None:
+    """Refuse tuples that are not [B, m, k] node ids of their graphs.
+
+    Raises:
+        InputError: another shape or type, or an id outside its graph.
+    """
+    expected = (graphs.num_graphs, num_tuples, tuple_order)
+    if tuples.shape != expected or tuples.is_floating_point():
+        raise InputError(
+            f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
+        )
+    if values_known(tuples) and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
+        raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")

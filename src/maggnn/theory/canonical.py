@@ -100,14 +100,14 @@ def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_s
     needs_last_state(model)
     model.eval()
     agent = model.agent
-    form = model.prepared(canonical_form(packed.select(ids)).to(packed.device))
+    form = model.precomputed(canonical_form(packed.select(ids)).to(packed.device))
     answers = []
     for rows in torch.arange(len(ids)).split(batch_size):
         graphs = form[rows]
         starts = _first_nodes(graphs, agent.num_tuples, agent.tuple_order)
         start = State.start(graphs, starts, model.history_width)
         last = search(model.scores, start, agent.num_moves, agent.actions, ties="first")[-1]
-        answers.append(model.restored(model.predictor(graphs, last.tuples), graphs))
+        answers.append(model.in_target_units(model.predictor(graphs, last.tuples), graphs))
     return torch.cat(answers)
 
 

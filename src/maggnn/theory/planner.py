@@ -164,7 +164,7 @@ class Plan:
         num_tuples: the suggested m.
         tuple_order: the suggested k.
         num_moves: the suggested t.
-        telling_share: p, the mean share of informative tuples; None where k = 0.
+        informative_share: p, the mean share of informative tuples; None where k = 0.
         copies: marked copies that are read to answer for a graph, m (t + 1).
         all_copies: how many full enumeration reads, the mean of |V|^k.
         reason: why, in words.
@@ -176,7 +176,7 @@ class Plan:
     num_tuples: int
     tuple_order: int
     num_moves: int
-    telling_share: float | None
+    informative_share: float | None
     copies: int
     all_copies: float
     reason: str
@@ -194,7 +194,7 @@ def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
     """
     levels = tuple(_level(order, classes, found.kinds) for order, classes in enumerate(found.classes))
     order = next(level.order for level in levels if level.confused == levels[-1].confused)
-    share = None if order == 0 else telling_share(graphs, found, order)
+    share = None if order == 0 else informative_share(graphs, found, order)
     num_tuples, num_moves, reason = (1, 0, _why_no_marks(levels, found)) if share is None else _search(share, order)
     return Plan(
         levels=levels,
@@ -203,14 +203,14 @@ def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
         num_tuples=num_tuples,
         tuple_order=order,
         num_moves=num_moves,
-        telling_share=share,
+        informative_share=share,
         copies=num_tuples * (num_moves + 1),
         all_copies=float((graphs.num_nodes.double() ** order).mean()),
         reason=reason,
     )
 
 
-def telling_share(graphs: PackedGraphs, found: Partitions, order: int) -> float:
+def informative_share(graphs: PackedGraphs, found: Partitions, order: int) -> float:
     """The mean share of informative tuples, over graphs that order k distinguishes and order k - 1 does not.
 
     Where there are very many such graphs, some of each group and some of the groups stand for all of them; in a part

@@ -45,8 +45,8 @@ class Proof:
     Attributes:
         verdict: what is certain.
         order: how many marks it took; 0 where colours without marks decide. Undecided: how many were used.
-        telling: the marks whose copy was not found in the other graph; None unless the graphs differ.
-        teller: the graph, 0 or 1, that `telling` belongs to.
+        witness: the marks whose copy was not found in the other graph; None unless the graphs differ.
+        witness_graph: the graph, 0 or 1, that `witness` belongs to.
         candidates: marked copies that were compared in both directions.
         symmetries: automorphisms that excluded further candidates, each checked edge by edge.
         exhausted: whether a search stopped because there were too many candidates.
@@ -55,8 +55,8 @@ class Proof:
 
     verdict: Verdict
     order: int
-    telling: tuple[int, ...] | None = None
-    teller: int = 0
+    witness: tuple[int, ...] | None = None
+    witness_graph: int = 0
     candidates: int = 0
     symmetries: int = 0
     exhausted: bool = False
@@ -89,13 +89,13 @@ def prove(
     if without_marks.verdict != "undecided" or max_order == 0:
         return without_marks
     found: list[Proof] = []
-    for teller in (0, 1):
-        path = Path(pair[teller])
-        for node in propose(pair[teller].graph, max_order)[:max_order]:
+    for witness_graph in (0, 1):
+        path = Path(pair[witness_graph])
+        for node in propose(pair[witness_graph].graph, max_order)[:max_order]:
             if path.shares_colour(node):  # else a mark adds nothing
                 path.mark(node)
         path.extend(max_order)
-        found.append(_Search(path, pair[1 - teller], teller, progress).run())
+        found.append(_Search(path, pair[1 - witness_graph], witness_graph, progress).run())
         if found[-1].verdict != "undecided":
             break
     return _together(found)
@@ -118,7 +118,7 @@ def _together(found: list[Proof]) -> Proof:
     counts = {name: sum(getattr(one, name) for one in found) for name in ("candidates", "symmetries")}
     exhausted = last.verdict == "undecided" and any(one.exhausted for one in found)
     return Proof(
-        last.verdict, last.order, last.telling, last.teller, **counts, exhausted=exhausted, mapping=last.mapping
+        last.verdict, last.order, last.witness, last.witness_graph, **counts, exhausted=exhausted, mapping=last.mapping
     )
 
 
@@ -127,11 +127,11 @@ class _Search:
 
     Args:
         path: at least one mark.
-        teller: which of the two graphs, 0 or 1, the path belongs to.
+        witness_graph: which of the two graphs, 0 or 1, the path belongs to.
     """
 
-    def __init__(self, path: Path, other: OneGraph, teller: int, progress: Callable[[int, int], None]) -> None:
-        self.path, self.other, self.teller, self.progress = path, other, teller, progress
+    def __init__(self, path: Path, other: OneGraph, witness_graph: int, progress: Callable[[int, int], None]) -> None:
+        self.path, self.other, self.witness_graph, self.progress = path, other, witness_graph, progress
         self.symmetries = Symmetries(path)
         self.candidates, self.excluded = 0, False  # whether symmetries excluded candidates
 
@@ -163,7 +163,7 @@ class _Search:
                 branches.append(self._survivors(levels[order + 1], colours))
                 followed.append(0)
         order = min(deepest + 1, len(levels) - 1)
-        return self._proof("differ", order, telling=self.path.nodes[:order])
+        return self._proof("differ", order, witness=self.path.nodes[:order])
 
     def _survivors(self, level: Level, colours: Tensor, tell: bool = False) -> Iterator[Tensor]:
         """The colours [n] of each copy of the other graph that looks like the path with the mark of `level`.
@@ -187,15 +187,15 @@ class _Search:
         image = isomorphism(self.path.own, self.path.last.colours, self.other, colours)
         if image is None:
             return None
-        return tuple((image if self.teller == 0 else image.argsort()).tolist())
+        return tuple((image if self.witness_graph == 0 else image.argsort()).tolist())
 
     def _proof(
         self,
         verdict: Verdict,
         order: int,
-        telling: tuple[int, ...] | None = None,
+        witness: tuple[int, ...] | None = None,
         mapping: tuple[int, ...] | None = None,
         exhausted: bool = False,
     ) -> Proof:
         symmetries = self.symmetries.found if self.excluded else 0
-        return Proof(verdict, order, telling, self.teller, self.candidates, symmetries, exhausted, mapping)
+        return Proof(verdict, order, witness, self.witness_graph, self.candidates, symmetries, exhausted, mapping)

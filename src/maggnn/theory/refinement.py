@@ -98,17 +98,17 @@ class Comparison:
     Attributes:
         order: k.
         differ: whether their multisets of marked copies differ.
-        telling: the first tuple of one of them whose copy never occurs in the other; None where each copy occurs in
+        witness: the first tuple of one of them whose copy never occurs in the other; None where each copy occurs in
             both, if not equally often.
-        teller: the graph, 0 or 1, that `telling` belongs to.
+        witness_graph: the graph, 0 or 1, that `witness` belongs to.
         share: share of that graph's tuples that are informative; None unless asked for.
         isomorphic: whether refinement happens to prove that the graphs are one and the same.
     """
 
     order: int
     differ: bool
-    telling: tuple[int, ...] | None = None
-    teller: int = 0
+    witness: tuple[int, ...] | None = None
+    witness_graph: int = 0
     share: float | None = None
     isomorphic: bool = False
 
@@ -150,10 +150,12 @@ def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool 
         if not shares and not _occur(ours[-1], known).all():
             break
     hashes = torch.cat(ours)
-    for teller, tells in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
+    for witness_graph, tells in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
         if tells.any():
-            telling = tuples_at(tells.nonzero()[0], size, order)[0].tolist()
-            return Comparison(order, True, tuple(telling), teller, float(tells.double().mean()) if shares else None)
+            witness = tuples_at(tells.nonzero()[0], size, order)[0].tolist()
+            return Comparison(
+                order, True, tuple(witness), witness_graph, float(tells.double().mean()) if shares else None
+            )
     if torch.equal(hashes.sort().values, known):
         return Comparison(order, False, isomorphic=discrete)
     return Comparison(order, True, share=0.0 if shares else None)

@@ -5,7 +5,7 @@ Lightning Fabric starts the processes, connects them (NCCL on GPUs, gloo on CPUs
     gradients     averaged after every backward pass, together with the loss, in one message
     norms         take their statistics from the rows of all processes (`model/kernels/shared.py`)
     counts        means over nodes or moves are taken over those of all processes
-    validation    the first process looks, the others are told what it saw
+    validation    the first process evaluates and sends the others its scalars
     checkpoints   the first process writes what all of them are
 
 Batches, walkers and replay are those of a process: N devices with batch_size B learn as one with batch_size N B. Each

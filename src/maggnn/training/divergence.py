@@ -1,7 +1,7 @@
 """Training that comes apart: the first loss that is no finite number ends a run.
 
-On a CPU every step is looked at. A GPU is not waited for in every step: what its steps logged is looked at together,
-before a line is logged, the validation part is looked at or a checkpoint is written, and the first bad step is named
+On a CPU every step is checked. A GPU is not waited for in every step: what its steps logged is checked together,
+before a line is logged, weights are validated or a checkpoint is written, and the first bad step is named
 all the same.
 """
 
@@ -20,7 +20,7 @@ class Watch:
     """Looks for the first step of a phase that logged something other than finite numbers."""
 
     def __init__(self, phase: str, at_once: bool) -> None:
-        """`at_once`: look at every step, where that costs no waiting."""
+        """`at_once`: check every step, where that costs no waiting."""
         self.phase, self.at_once = phase, at_once
         self.unseen: list[tuple[int, str, Tensor | float]] = []
 
@@ -28,10 +28,10 @@ class Watch:
         """What step number `step`, counted from 1, logged."""
         self.unseen += [(step, name, value) for name, value in scalars.items()]
         if self.at_once:
-            self.look()
+            self.check()
 
-    def look(self) -> None:
-        """Refuse the first number that is not finite; on a GPU this waits, once for all steps since the last look."""
+    def check(self) -> None:
+        """Refuse the first number that is not finite; on a GPU this waits, once for all steps since the last check."""
         unseen, self.unseen = self.unseen, []
         tensors = [value.detach().reshape(()).double() for _, _, value in unseen if isinstance(value, Tensor)]
         read = iter(torch.stack(tensors).tolist() if tensors else [])

@@ -36,7 +36,7 @@ class Evaluation:
 
     Attributes:
         last: answering from the last of the first t + 1 states.
-        confident: answering from the surest of them; None for regression and for several two-class targets.
+        confident: answering from the most confident of them; None for regression and for several two-class targets.
         loss: cross-entropy, or the absolute error in units of the targets' spread, [tests, t + 1], last state; of
             several targets the mean over those that are known.
         errors: regression: the mean absolute error of each output, [tests, t + 1, out], last state; else None.
@@ -135,9 +135,9 @@ def _walk_answers(
     epsilon: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Answers after each number of moves from the last and from the surest state so far, each [t + 1, rows, out].
+    """Answers after each number of moves, of the last and of the most confident state so far, each [t + 1, rows, out].
 
-    Probabilities for classes; values in the targets' own units, and no surest state, for regression.
+    Probabilities for classes; values in the targets' own units, and no most confident state, for regression.
     """
     states = model.walk(graphs, start, num_moves, epsilon, generator)
     outputs = torch.stack([model.predictor(graphs, state.tuples) for state in states])  # [t + 1, rows, out]
@@ -185,7 +185,7 @@ def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict
         raise InputError(f"{path}: a plain GNN (k = 0) has nothing to move: leave --moves out")
     values: dict[str, list[float]] = {}
     policies = {"mag-gnn": 0.0, "random-moves": 1.0} if model.q_network is not None else {"gin": 1.0}
-    graphs = model.to(device).prepared(dataset.graphs.to(device))
+    graphs = model.to(device).precomputed(dataset.graphs.to(device))
     for policy, epsilon in policies.items():
         generator = make_generator(config.runtime.seed + TEST_SEED, device)
         evaluation = evaluate(
@@ -193,6 +193,6 @@ def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict
         )
         values[f"{policy}, last state"] = evaluation.last.mean(dim=0).tolist()
         if evaluation.confident is not None and model.q_network is not None:
-            values[f"{policy}, surest state"] = evaluation.confident.mean(dim=0).tolist()
+            values[f"{policy}, most confident state"] = evaluation.confident.mean(dim=0).tolist()
     metric = dataset.metric
     return {"metric": metric, metric: values, "moves": moves, "tests": tests, "graphs": len(test_ids)}

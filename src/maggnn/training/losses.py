@@ -76,7 +76,7 @@ def training_loss(
     graphs = _learnable(model, batch, y, mask)
     states = model.walk(graphs, epsilon=epsilon, generator=generator)
     predicted = _predictor_loss(model, graphs, _one_of(states, generator).tuples, 1, mask)
-    if model.q_network is None or model.travelling is not None or not model.agent.num_moves:
+    if model.q_network is None or model.pretrained is not None or not model.agent.num_moves:
         return predicted, {"predictor": predicted.detach()}
     state = _one_of(states[:-1], generator)
     learned = _agent_loss(model, state, mask, outcomes, reward, generator, _as_it_learns)

@@ -53,7 +53,7 @@ def aurocs(answers: Tensor, y: Tensor) -> Tensor:
 def trimmed_error(answers: Tensor, y: Tensor, worst: float = 0.01) -> Tensor:
     """Mean absolute error without the share `worst` of rows that are farthest off, [...].
 
-    One molecule of ZINC's validation part is ten spreads away from all others: whether a network happens to come near
+    One molecule of ZINC's validation split is ten spreads away from all others: whether a network happens to come near
     it moves the plain mean more than most settings do.
     """
     y = y.reshape(len(y), -1).double()

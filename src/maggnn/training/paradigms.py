@@ -53,7 +53,7 @@ class Phase:
     """`num_steps` calls of `step(number)`, after one call of `begin()`.
 
     Attributes:
-        judged_after: how many moves lie before an answer when the validation part judges the phase; None: it does not.
+        judged_after: how many moves lie before an answer when the validation split judges the phase; None: it does not.
     """
 
     name: str
@@ -65,16 +65,16 @@ class Phase:
 
 def make_model(config: Config, dataset: Dataset) -> MagGNN:
     """A fresh model for a data set; its weights depend on the seed alone, those of a pretrained agent on its file."""
-    travelling = pretrained_agent(config.agent.pretrained) if config.agent.pretrained else None
-    if travelling is not None:
-        travelling.check(config.agent)
+    agent = pretrained_agent(config.agent.pretrained) if config.agent.pretrained else None
+    if agent is not None:
+        agent.check(config.agent)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
         shape = DataShape.of(dataset.graphs, dataset.num_outputs, dataset.task)
-        model = MagGNN.from_config(config, shape, None if travelling is None else travelling.shape)
-    if travelling is not None:
+        model = MagGNN.from_config(config, shape, None if agent is None else agent.shape)
+    if agent is not None:
         assert model.q_network is not None
-        model.q_network.load_state_dict(travelling.weights)
+        model.q_network.load_state_dict(agent.weights)
     return model
 
 
@@ -131,7 +131,7 @@ class Paradigm(ABC):
 
     def _learnable(self, packed: PackedGraphs) -> PackedGraphs:
         """The graphs with what the networks read of their structure, and targets as the networks learn them."""
-        packed, targets = self.model.prepared(packed), self.model.targets
+        packed, targets = self.model.precomputed(packed), self.model.targets
         if targets is None:
             return packed
         targets.fit(packed, self.train_ids)

@@ -21,8 +21,9 @@ from torch.nn import functional
 
 from maggnn.config import AgentConfig, TrainingConfig
 from maggnn.model.agent import best_move, q_rows
-from maggnn.model.mag_gnn import MagGNN, described, graph_rows
-from maggnn.model.q_network import QNetwork
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.predictor import graph_rows
+from maggnn.model.q_network import QNetwork, predictor_embeddings
 from maggnn.model.state import Move, State
 from maggnn.model.tuples import replace_slot
 from maggnn.training.devices import ONE, Devices
@@ -135,7 +136,7 @@ def q_table_of(network: QNetwork, state: State, agent: AgentConfig, environment:
         embeddings = environment.embed(state, state.tuples)  # where there is a table, a look-up
         return network(state, graph_rows(embeddings, state.graphs, predictor.level))[0]
     with torch.no_grad():
-        embeddings, h = described(state, predictor, agent)
+        embeddings, h = predictor_embeddings(state, predictor, agent)
     return network(state, embeddings, h)[0]
 
 

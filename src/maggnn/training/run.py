@@ -61,9 +61,9 @@ class Trained:
     seconds: dict[str, float]
     """Wall time of each phase, of all processes that worked on the run."""
     best_validation: float | None = None
-    """The metric of the best look at the validation part (the loss, where there are several targets), if any."""
+    """The best metric on the validation split (the loss, where there are several targets), if any."""
     score_spread: float | None = None
-    """Of that look: the spread of scores over all marked copies, which says how much the marks matter."""
+    """Of the same weights: the spread of scores over all marked copies, which says how much the marks matter."""
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{len(ids):,} {name}" for name, ids in vars(self.split).items())
@@ -211,7 +211,7 @@ def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:
 def _with_last_good(
     error: DivergenceError, validation: Validation, config: Config, folder: Path | None
 ) -> DivergenceError:
-    """The error, after the weights of the best look before it, if any, were kept as a model of their own."""
+    """The error, after the best weights before it, if any, were kept as a model of their own."""
     if folder is None or not validation.best or not validation.paradigm.devices.first:
         return error
     validation.keep_best()
@@ -258,25 +258,25 @@ class _Run:
         self.progress.begin(phase.name, phase.num_steps, first)
         watch = Watch(phase.name, at_once=self.paradigm.packed.device.type == "cpu")
         shown: dict[str, float] = {}
-        looked: dict[str, float] = {}  # the newest look at the validation part
+        looked: dict[str, float] = {}  # the newest validation
         for step in range(first, phase.num_steps):
             self._step(phase, step, watch)
             if (step + 1) % self.config.runtime.log_every == 0:
-                watch.look()
+                watch.check()
                 shown = self.log.write(number, step, self.averages.take()) | looked
             if phase.judged_after is not None and self.validation.due(step + 1):
-                watch.look()
-                looked = self.log.write(number, step, self.validation.look(phase.judged_after))
+                watch.check()
+                looked = self.log.write(number, step, self.validation.validate(phase.judged_after))
                 for callback in self.callbacks:
                     callback.on_validation(step + 1, self.validation.best_loss)
             self.progress.step(step + 1, looked or shown)
             if self._checkpoint_due(step + 1):
-                watch.look()
+                watch.check()
                 self.seconds[phase.name] = before + time.monotonic() - began
                 self._checkpoint((number, step + 1))
             if phase.judged_after is not None and self.validation.stops:
                 break
-        watch.look()
+        watch.check()
         self.validation.keep_best()
         check_finite(self.paradigm.model.state_dict(), f"the end of phase {phase.name}")
         _finish(self.config)

@@ -1,10 +1,10 @@
-"""Looks at the validation part while a predictor learns: keep the best weights, stop when they get no better.
+"""Validation while a predictor learns: keep the best weights, stop when they get no better.
 
-The best look has the best metric; of a regression with one target the least error without the worst hundredth of the
-rows, since one row that is far off all others would choose among weights by chance.
+The best weights have the best metric; of a regression with one target the least error without the worst hundredth of
+the rows, since one row that is far off all others would choose among weights by chance.
 
-Beside the metric a look measures how much the marks matter: the spread of the scores over all marked copies of a graph.
-The paper found 0.003 on ZINC where a predictor ignores its marks and 0.036 under SIMUL.
+Beside the metric a validation measures how much the marks matter: the spread of the scores over all marked copies of a
+graph. The paper found 0.003 on ZINC where a predictor ignores its marks and 0.036 under SIMUL.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from maggnn.training.spread import score_spread
 
 VALIDATION_SEED = 2_000_003
 MOST_GRAPHS = 5_000
-"""Of the validation part that a look takes: enough to tell weights apart, little beside the steps in between."""
+"""Of the validation split that are evaluated: enough to compare weights, little beside the steps in between."""
 
 SPREAD_GRAPHS = 16
 
 
 class Validation:
-    """Remembers the best look of the phase that is running."""
+    """Remembers the best validation of the phase that is running."""
 
     def __init__(self, paradigm: Paradigm, config: Config, dataset: Dataset, split: Split) -> None:
         self.paradigm, self.config, self.dataset = paradigm, config, dataset
         self.ids = split.val[:MOST_GRAPHS]
         if config.training.validate_every and not len(self.ids):
-            raise InputError(f"{dataset.name} has no validation part: set training.validate_every to 0")
+            raise InputError(f"{dataset.name} has no validation split: set training.validate_every to 0")
         self.packed = replace(paradigm.packed, y=dataset.y.to(paradigm.packed.device))  # targets in their own units
         self.best_value: float | None = None
-        """Of the last phase that was looked at: the best look's metric (of several targets, the mean loss)."""
+        """Of the last phase that was validated: the metric of the best weights (of several targets, the mean loss)."""
         self.best_spread: float | None = None
-        """Of that look: the spread of scores over marked copies; None for a model without marks."""
+        """Of the same weights: the spread of scores over marked copies; None for a model without marks."""
         self.begin()
 
     def begin(self) -> None:
         """A phase begins: nothing is best yet."""
-        self.best_loss, self.looks_since_best = float("inf"), 0
-        self._value: float | None = None  # the metric of the best look
+        self.best_loss, self.since_best = float("inf"), 0
+        self._value: float | None = None  # the metric of the best weights
         self.best: dict[str, Tensor] = {}
 
     def due(self, steps_done: int) -> bool:
@@ -57,11 +57,11 @@ class Validation:
 
     @property
     def stops(self) -> bool:
-        """Whether so many looks without a new best are enough."""
+        """Whether so many validations without a new best are enough."""
         patience = self.config.training.patience
-        return patience > 0 and self.looks_since_best >= patience
+        return patience > 0 and self.since_best >= patience
 
-    def look(self, num_moves: int) -> Scalars:
+    def validate(self, num_moves: int) -> Scalars:
         """Judge the present weights after `num_moves` moves; of several devices the first does."""
         dataset = self.dataset
         value, loss, trimmed, spreads = self.paradigm.devices.from_first(lambda: self._judged(num_moves))
@@ -82,7 +82,7 @@ class Validation:
     def _judged(self, num_moves: int) -> tuple[float, float, float | None, tuple[float, float] | None]:
         """The metric, the loss, the metric without the worst rows, and the spread and range of scores."""
         model, dataset, device = self.paradigm.model, self.dataset, self.packed.device
-        # The same starts at every look: differences are then the weights'.
+        # The same starts at every validation: differences are then the weights'.
         generator = make_generator(VALIDATION_SEED + self.config.runtime.seed, device)
         result = evaluate(
             model, self.packed, self.ids, dataset.task, num_moves, 1, 0.0, generator, metric=dataset.metric
@@ -95,14 +95,14 @@ class Validation:
         return float(result.last[0, -1]), float(result.loss[0, -1]), trimmed, spreads
 
     def _remember(self, criterion: float, value: float, spread: float | None) -> None:
-        self.looks_since_best += 1
+        self.since_best += 1
         if criterion < self.best_loss:
-            self.best_loss, self.looks_since_best = criterion, 0
+            self.best_loss, self.since_best = criterion, 0
             self._value, self.best_spread = value, spread
             self.best = {name: value.detach().clone() for name, value in self.paradigm.model.state_dict().items()}
 
     def keep_best(self) -> None:
-        """Give the model the weights of the best look."""
+        """Give the model the best weights."""
         if self.best:
             self.paradigm.model.load_state_dict(self.best)
             self.best_value = self._value
@@ -114,7 +114,7 @@ class Validation:
     def facts(self) -> dict[str, Any]:
         return {
             "best_loss": self.best_loss,
-            "looks_since_best": self.looks_since_best,
+            "looks_since_best": self.since_best,
             "value": self._value,
             "best_value": self.best_value,
             "best_spread": self.best_spread,
@@ -124,6 +124,6 @@ class Validation:
         start = "validation/"
         device = self.packed.device
         self.best = {name[len(start) :]: value.to(device) for name, value in tensors.items() if name.startswith(start)}
-        self.best_loss, self.looks_since_best = facts["best_loss"], facts["looks_since_best"]
+        self.best_loss, self.since_best = facts["best_loss"], facts["looks_since_best"]
         self.best_value, self.best_spread = facts["best_value"], facts.get("best_spread")
         self._value = facts.get("value", self.best_value)

@@ -15,7 +15,7 @@ def rooted_hash(graph, node):
 
 def test_shares_equal_networkx():
     graphs = random_regular(8, 3, 12, seed=4)
-    shares, unlike = theorem1.telling_shares(graphs), theorem1.unlike_shares(graphs)
+    shares, unlike = theorem1.informative_shares(graphs), theorem1.unlike_shares(graphs)
     pairs = graphs.edge_index.split(graphs.num_edges.tolist(), dim=1)
     nets = [networkx.Graph(edges.T.tolist()) for edges in pairs]
     for share, differ, first, second in zip(shares.tolist(), unlike.tolist(), nets[::2], nets[1::2], strict=True):

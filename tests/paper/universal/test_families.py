@@ -23,7 +23,7 @@ def test_telling_tuples_are_those_of_a_comparison():
         first, second = (graphs.select(torch.tensor([2 * pair + i])) for i in (0, 1))
         comparison = compare(first, second, 2, shares=True)
         assert comparison.share == pytest.approx(float(tells[2 * pair].double().mean()))
-        assert not tells[2 * pair][: 25 * comparison.telling[0] + comparison.telling[1]].any()
+        assert not tells[2 * pair][: 25 * comparison.witness[0] + comparison.witness[1]].any()
 
 
 def test_figures_are_means_of_tables():

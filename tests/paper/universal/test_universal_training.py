@@ -130,7 +130,7 @@ def test_a_model_uses_the_agent_with_any_number_of_tuples(tmp_path, recwarn):
     settings = AgentConfig(num_tuples=3, tuple_order=2, num_moves=2)
     agent.check(settings)
     assert not recwarn.list, "its tuples move one by one, so there is nothing to warn of"
-    model = MagGNN(2, agent=settings, travelling=agent.shape).eval()
+    model = MagGNN(2, agent=settings, pretrained=agent.shape).eval()
     model.q_network.load_state_dict(agent.weights)
     graphs = packed(generated()[FAMILY][:2])[torch.arange(2)]
     assert model(graphs).shape == (2, 2)

@@ -134,9 +134,9 @@ def test_an_agent_may_read_rings_where_its_predictor_reads_none():
         edge_features=FeatureSpec.of(graphs.edge_attr),
         encoder=EncoderConfig(conv="gine", num_layers=2, hidden=8),
         agent=AgentConfig(num_moves=1),
-        travelling=AgentShape(home, "mean", "zero"),
+        pretrained=AgentShape(home, "mean", "zero"),
     ).eval()
-    prepared = model.prepared(graphs)
+    prepared = model.precomputed(graphs)
     assert prepared.rings is not None
     assert model(prepared[ALL]).shape == (len(GRAPHS), 2)
 
@@ -159,8 +159,8 @@ def test_a_model_reads_them_and_its_frozen_copy_says_the_same(edge_attr):
     plain, reading = make_model(graphs, rings=False), make_model(graphs, rings=True)
     tuples = torch.zeros(len(GRAPHS), 1, 2, dtype=torch.long)
     own = reading(graphs[ALL], tuples=tuples)
-    prepared = reading.prepared(graphs)
-    assert plain.prepared(graphs).rings is None
+    prepared = reading.precomputed(graphs)
+    assert plain.precomputed(graphs).rings is None
     torch.testing.assert_close(reading(prepared[ALL], tuples=tuples), own)
     torch.testing.assert_close(
         frozen(reading, present=prepared)(prepared[ALL], tuples=tuples), own, atol=1e-5, rtol=1e-4

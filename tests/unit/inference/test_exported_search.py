@@ -15,10 +15,10 @@ from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import edge_rings, with_rings
 from maggnn.graphs.structure import centrality, distances_and_walks, with_structure
-from maggnn.inference.export.search import ExportedSearch, Familiar, batch_of_inputs
-from maggnn.model.agent import TIE, q_rows
+from maggnn.inference.export.search import ExportedSearch, SeenCategories, batch_of_inputs
+from maggnn.model.agent import TIE, kept_answers, q_rows
 from maggnn.model.features import FeatureSpec
-from maggnn.model.mag_gnn import MagGNN, kept_answers
+from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Norm
 from maggnn.model.state import Move, State
 
@@ -78,7 +78,7 @@ def expected(model: MagGNN, graphs: GraphBatch, tuples: torch.Tensor) -> torch.T
         states.append(state.after(Move(choice % k, choice // k, moved), history))
     answers = [model.predictor(graphs, state.tuples) for state in states]
     if model.agent.keep == "last":
-        outputs = model.restored(answers[-1], graphs)
+        outputs = model.in_target_units(answers[-1], graphs)
     else:
         outputs = kept_answers(torch.stack(answers), model.agent.keep, graphs, model.predictor.level)
     return outputs.softmax(dim=-1) if model.task == "classification" else outputs
@@ -171,9 +171,9 @@ def test_structure_and_rings_are_those_of_the_set(sizes):
 
 
 def test_categories_that_training_never_saw_become_the_commonest():
-    familiar = Familiar((4, 3), ((2, 0), (1,)))
+    readable = SeenCategories((4, 3), ((2, 0), (1,)))
     values = torch.tensor([[0, 1], [1, 0], [2, 2], [3, 1], [99, -1]])
-    assert familiar(values).tolist() == [[0, 1], [2, 1], [2, 1], [2, 1], [2, 1]]
+    assert readable(values).tolist() == [[0, 1], [2, 1], [2, 1], [2, 1], [2, 1]]
 
 
 def test_what_has_no_plain_form_is_refused():

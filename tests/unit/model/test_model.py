@@ -10,8 +10,9 @@ from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import batch_from_pyg
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.agent import kept_answers
 from maggnn.model.features import DataShape, FeatureSpec
-from maggnn.model.mag_gnn import MagGNN, kept_answers
+from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 

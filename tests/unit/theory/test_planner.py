@@ -9,7 +9,7 @@ from maggnn.data.synthetic.expressivity import csl, shrikhande_rook, sr25, super
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.theory import planner
-from maggnn.theory.planner import partitions, plan, telling_share
+from maggnn.theory.planner import informative_share, partitions, plan
 from maggnn.theory.refinement import compare
 
 TRIANGLES, HEXAGON, PATH = nx.disjoint_union(nx.cycle_graph(3), nx.cycle_graph(3)), nx.cycle_graph(6), nx.path_graph(4)
@@ -30,21 +30,21 @@ def test_classes_by_order():
 def test_common_telling_tuples_need_no_moves():
     found = planned(sr25(), sr25().y)
     assert found.tuple_order == 2 and found.num_moves == 0 and 1 < found.num_tuples <= planner.MOST_RANDOM
-    assert (1 - (found.telling_share or 0)) ** found.num_tuples <= planner.MISS
+    assert (1 - (found.informative_share or 0)) ** found.num_tuples <= planner.MISS
     assert found.copies == found.num_tuples and found.all_copies == 625
 
 
 def test_where_every_tuple_tells_one_is_enough():
     found = planned(csl(), csl().y)
     assert (found.num_tuples, found.tuple_order, found.num_moves) == (1, 1, 0)
-    assert found.telling_share == 1.0 and "every tuple" in found.reason
+    assert found.informative_share == 1.0 and "every tuple" in found.reason
 
 
 def test_rare_telling_tuples_have_to_be_found():
     """Marks tell only on opposite blocks of a super graph: one block of eight, for either mark."""
     found = planned(super_graphs(2), super_graphs(2).y)
     assert (found.num_tuples, found.tuple_order, found.num_moves) == (1, 2, 2)
-    assert found.telling_share == pytest.approx(1 / 8) and "rare" in found.reason
+    assert found.informative_share == pytest.approx(1 / 8) and "rare" in found.reason
     assert (found.copies, found.all_copies) == (3, 64**2)
 
 
@@ -65,7 +65,7 @@ def test_without_labels_all_but_isomorphic_graphs_are_to_be_told_apart():
 def test_no_marks_are_suggested_where_none_are_needed():
     found = planned(pack_networkx([PATH, HEXAGON, nx.star_graph(3)]), torch.tensor([0, 1, 2]))
     assert (found.num_tuples, found.tuple_order, found.num_moves, found.copies) == (1, 0, 0, 1)
-    assert found.telling_share is None and "without marks" in found.reason
+    assert found.informative_share is None and "without marks" in found.reason
 
 
 def test_isomorphic_graphs_of_different_labels_ask_for_no_marks():
@@ -89,14 +89,14 @@ def test_share_of_a_pair_is_the_mean_of_both_sides():
     graphs = shrikhande_rook()
     first, second = (graphs.select(torch.tensor([index])) for index in (0, 1))
     both = [compare(*pair, 2, shares=True).share or 0.0 for pair in ((first, second), (second, first))]
-    assert telling_share(graphs, partitions(graphs, graphs.y, 2), 2) == pytest.approx(sum(both) / 2)
+    assert informative_share(graphs, partitions(graphs, graphs.y, 2), 2) == pytest.approx(sum(both) / 2)
 
 
 def test_a_part_of_a_group_stands_for_it(monkeypatch):
     graphs = csl()
     found = partitions(graphs, graphs.y, 1)
     monkeypatch.setattr(planner, "CELLS_A_GROUP", 20 * 41**2)
-    assert telling_share(graphs, found, 1) == 1.0
+    assert informative_share(graphs, found, 1) == 1.0
 
 
 def test_graphs_that_never_were_alike_are_one_class_each():

@@ -190,7 +190,7 @@ def test_a_rare_component_is_found():
     shrikhande, rook = (nx.Graph(single(shrikhande_rook(), side).edge_index.T.tolist()) for side in (0, 1))
     equal, odd = (nx.disjoint_union_all([rook] * 19 + [last]) for last in (rook, shrikhande))
     found = prove(pack_networkx([equal]), relabelled(pack_networkx([odd]), 0), greedy)
-    assert found.verdict == "differ" and found.order == 2 and found.teller == 1
+    assert found.verdict == "differ" and found.order == 2 and found.witness_graph == 1
 
 
 def test_large_graphs():

@@ -188,14 +188,14 @@ def test_comparison_equals_the_exact_multisets(seed, n, order, features):
         [keys[graph, copy] not in other for copy in range(n**order)] for graph, other in enumerate((second, first))
     ]
     if not any(tells[0]) and not any(tells[1]):
-        assert found.telling is None
+        assert found.witness is None
         return
     own = tells[0 if any(tells[0]) else 1]
-    assert found.teller == (0 if any(tells[0]) else 1)
-    assert found.telling == tuple(tuples[0, own.index(True)].tolist())
+    assert found.witness_graph == (0 if any(tells[0]) else 1)
+    assert found.witness == tuple(tuples[0, own.index(True)].tolist())
     assert found.share == pytest.approx(sum(own) / len(own))
     hurried = compare(single(packed, 0), single(packed, 1), order)
-    assert (hurried.telling, hurried.teller, hurried.share) == (found.telling, found.teller, None)
+    assert (hurried.witness, hurried.witness_graph, hurried.share) == (found.witness, found.witness_graph, None)
 
 
 def test_chunks_change_nothing(monkeypatch):
@@ -228,7 +228,7 @@ def test_all_graphs_of_up_to_six_nodes():
 )
 def test_separating_order(graphs, order):
     found = separating_order(single(graphs, 0), single(graphs, 1), 3)
-    assert found.differ and found.order == order and found.telling is not None
+    assert found.differ and found.order == order and found.witness is not None
     assert not compare(single(graphs, 0), single(graphs, 1), order - 1).differ
 
 
@@ -241,8 +241,8 @@ def test_shrikhande_and_rook_differ_on_adjacent_nodes():
     """Adjacent nodes have two common neighbours in either: joined to each other in the rook's graph alone."""
     first, second = single(shrikhande_rook(), 0), single(shrikhande_rook(), 1)
     found = compare(first, second, 2, shares=True)
-    assert found.telling == (0, 1) and 0 < (found.share or 0) < 1
-    nearest, rounds = nearest_tuple(first, second, found.telling)
+    assert found.witness == (0, 1) and 0 < (found.share or 0) < 1
+    nearest, rounds = nearest_tuple(first, second, found.witness)
     assert list(nearest) in second.edge_index.T.tolist() and rounds == 1
 
 
@@ -258,13 +258,13 @@ def test_features_tell_without_marks():
     nx.set_edge_attributes(graph, {(0, 1): [1.0], (1, 2): [2.0]}, "edge_attr")
     nx.set_edge_attributes(other, {(0, 1): [1.0], (1, 2): [1.0]}, "edge_attr")
     found = separating_order(pack_networkx([graph]), pack_networkx([other]), shares=True)
-    assert found.order == 0 and found.differ and found.telling == () and found.share == 1.0
+    assert found.order == 0 and found.differ and found.witness == () and found.share == 1.0
 
 
 def test_tiny_graphs():
     one, two = pack_networkx([nx.empty_graph(1)]), pack_networkx([nx.empty_graph(2)])
     assert not compare(one, one, 3).differ  # k > |V|
-    assert compare(one, two, 3, shares=True).telling == (0, 0, 0)
+    assert compare(one, two, 3, shares=True).witness == (0, 0, 0)
     assert not separating_order(two, two, 4).differ
     assert compare(two, pack_networkx([nx.path_graph(2)]), 0).differ
 
@@ -309,7 +309,7 @@ def test_ceilings_of_brec(packed_data):
     for name, first, second in brec_pairs(packed_data):
         found = separating_order(first, second, 2)
         told.update((k, name) for k in range(found.order, 3) if found.differ)
-        telling += found.telling is not None
+        telling += found.witness is not None
     assert sum(count for (k, _), count in told.items() if k == 0) == 0
     assert {name: told[1, name] for k, name in told if k == 1} == {
         "basic": 60, "regular": 50, "extension": 100, "cfi": 41

@@ -86,10 +86,10 @@ def test_steps_that_are_looked_at_together_are_told_apart():
     for step, loss in enumerate([1.0, 2.0, math.nan, 3.0, math.inf], start=1):
         watch.add(step, {"predictor/loss": torch.tensor(loss), "rate": 0.5})
     with pytest.raises(DivergenceError, match="predictor/loss is nan at step 3 of phase pre"):
-        watch.look()
+        watch.check()
     watch.add(6, {"predictor/loss": torch.tensor(1e300, dtype=torch.float64)})
-    watch.look()
-    watch.look()
+    watch.check()
+    watch.check()
 
 
 def test_weights_that_are_no_numbers_are_never_written(tmp_path):
@@ -123,5 +123,5 @@ def test_a_look_at_answers_that_are_no_numbers_is_never_the_best():
     with torch.no_grad():
         for weight in paradigm.predictor.parameters():
             weight.fill_(math.nan)
-    validation.look(0)
+    validation.validate(0)
     assert validation.best == {} and validation.best_loss == math.inf

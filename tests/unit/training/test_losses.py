@@ -176,7 +176,7 @@ def test_other_agents_are_not(way):
     elif way == "pretrained":
         agent = pretrained_agent("cycles6")
         settings = AgentConfig(num_tuples=1, tuple_order=agent.tuple_order, num_moves=1)
-        model = MagGNN(3, agent=settings, travelling=agent.shape)
+        model = MagGNN(3, agent=settings, pretrained=agent.shape)
         model.q_network.load_state_dict(agent.weights)
     else:
         model = make_model(num_moves=0, tuple_order=2 if way == "no moves" else 0)

@@ -71,7 +71,7 @@ def test_a_look_changes_nothing(tmp_path):
         for step in range(8):
             paradigm.predictor_step(step)
             if validation.due(step + 1):
-                validation.look(1)
+                validation.validate(1)
         run[every] = paradigm.model.state_dict()
     assert all(torch.equal(value, run[4][name]) for name, value in run[0].items())
 

@@ -16,7 +16,7 @@ from maggnn.graphs.rings import edge_rings
 from maggnn.graphs.structure import node_structure
 from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import FeatureSpec
-from maggnn_paper.baselines.copies import once
+from maggnn_paper.baselines.copies import cached
 
 
 class Baseline(AnyEncoder):
@@ -34,7 +34,7 @@ class Baseline(AnyEncoder):
         self.baseline = baseline
         self.node_features, self.edge_features = node_features, edge_features
 
-    def described(self, graphs: GraphBatch) -> GraphBatch:
+    def with_structure(self, graphs: GraphBatch) -> GraphBatch:
         """With the walks, distances and rings that the config reads: copies keep those of the whole graph."""
         config = self.config
         reads_structure = bool(config.random_walk or config.distances)
@@ -45,7 +45,7 @@ class Baseline(AnyEncoder):
             structure = node_structure(graphs, config.random_walk) if reads_structure else graphs.structure
             return replace(graphs, structure=structure, rings=edge_rings(graphs) if config.rings else graphs.rings)
 
-        return once(graphs, f"described, {config.random_walk} {reads_structure} {config.rings}", make)
+        return cached(graphs, f"structure, {config.random_walk} {reads_structure} {config.rings}", make)
 
     def inner(self, tuple_order: int = 0, node_features: FeatureSpec | None = None, **other: Any) -> Encoder:
         """The base GNN of the config, for marked copies of a graph; `other` replaces entries of the config."""

@@ -32,7 +32,7 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
-from maggnn_paper.baselines.copies import once
+from maggnn_paper.baselines.copies import cached
 from maggnn_paper.baselines.parts import Dense, bond_embedding
 from maggnn_paper.cycles import Neighbours, chordless_cycles, neighbours
 
@@ -144,7 +144,7 @@ class CIN(Baseline):
 
 def cells_of(graphs: GraphBatch, largest: int) -> Cells:
     """The nodes, the edges and the chordless rings of up to `largest` nodes of a batch, and how they meet."""
-    return once(graphs, f"cells of rings up to {largest}", lambda: _cells(graphs, largest))
+    return cached(graphs, f"cells of rings up to {largest}", lambda: _cells(graphs, largest))
 
 
 def _cells(graphs: GraphBatch, largest: int) -> Cells:

@@ -52,7 +52,7 @@ class Copies:
     """The copies of a batch.
 
     Attributes:
-        base_ref: the batch they are copies of, which keeps them (`once`); weakly, or each would keep the other.
+        base_ref: the batch they are copies of, which keeps them (`cached`); weakly, or each would keep the other.
         graphs: the copies as a batch of R graphs; features and structure are those of the nodes and edges copied.
         node: the batch's node that each row copies, [P].
         roots: the batch's nodes that each copy belongs to, [R, k].
@@ -129,12 +129,12 @@ class Copies:
 
 def node_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
     """One copy for each node, marked there."""
-    return once(graphs, f"copies of nodes within {hops}", lambda: _around_nodes(graphs, hops))
+    return cached(graphs, f"copies of nodes within {hops}", lambda: _around_nodes(graphs, hops))
 
 
 def edge_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
     """One copy for each directed edge (v, w), marked at v and at w; around v."""
-    return once(graphs, f"copies of edges within {hops}", lambda: _around_edges(graphs, hops))
+    return cached(graphs, f"copies of edges within {hops}", lambda: _around_edges(graphs, hops))
 
 
 def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
@@ -152,7 +152,7 @@ def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
     return table
 
 
-def once(graphs: GraphBatch, name: str, make: Callable[[], T]) -> T:
+def cached(graphs: GraphBatch, name: str, make: Callable[[], T]) -> T:
     """What `make` builds of a batch, kept there: layers, methods and passes that ask for the same share it.
 
     For objects of a baseline's own; a single tensor is `GraphBatch.derived`.

@@ -43,7 +43,7 @@ class DropGNN(Baseline):
         num_nodes = int(graphs.num_nodes.sum())
         chance = (2 / (1 + graphs.num_nodes)).clamp(max=0.5)[graphs.node_graph[:num_nodes]]  # [N]
         dropped = torch.rand(self.baseline.copies, num_nodes, device=graphs.device) < chance
-        runs = _without(self.described(graphs), dropped)
+        runs = _without(self.with_structure(graphs), dropped)
         start = self.g.initial(runs, tuples.new_empty(runs.num_graphs, 1, 0))  # [R N, 1, d]
         h = self.g.onward(start.masked_fill(dropped.reshape(-1, 1, 1), 0.0), runs, first=0)
         h = h.reshape(*dropped.shape, -1).transpose(0, 1)  # [N, R, d]

@@ -34,7 +34,7 @@ from maggnn.graphs.packed import batch_of_edges
 from maggnn.model.encoder import GINLayer
 from maggnn.model.features import FeatureEmbedding, FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
-from maggnn_paper.baselines.copies import once
+from maggnn_paper.baselines.copies import cached
 from maggnn_paper.baselines.parts import bond_embedding
 from maggnn_paper.cycles import Neighbours, neighbours
 
@@ -119,7 +119,7 @@ class GNN123(Baseline):
 
 def sets_of(graphs: GraphBatch) -> tuple[Sets, Sets]:
     """The pairs and the connected triples of a batch."""
-    return once(graphs, "pairs and triples", lambda: _pairs_and_triples(neighbours(graphs)))
+    return cached(graphs, "pairs and triples", lambda: _pairs_and_triples(neighbours(graphs)))
 
 
 def _pairs_and_triples(near: Neighbours) -> tuple[Sets, Sets]:

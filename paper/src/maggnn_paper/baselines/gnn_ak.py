@@ -41,7 +41,7 @@ class GNNAKPlus(Baseline):
         self.layers = Layers(config, (_Layer(layer, baseline, config) for layer in inner))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.baseline.hops)
+        copies = node_copies(self.with_structure(graphs), self.baseline.hops)
         return copies.sum_first_root(self.layers(self.atoms(copies, tuples), copies))  # [N, 1, d]
 
 

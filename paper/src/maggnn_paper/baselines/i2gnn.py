@@ -40,7 +40,7 @@ class I2GNN(Baseline):
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         own = self.own(graphs, tuples[:, :1])  # [N, 1, d]
-        copies = edge_copies(self.described(graphs), self.baseline.hops)
+        copies = edge_copies(self.with_structure(graphs), self.baseline.hops)
         if not len(copies.roots):
             return own
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]

@@ -34,7 +34,7 @@ class IDGNN(Baseline):
         self.layers = Layers(config, (_Layer(config, edge_features) for _ in range(config.num_layers)))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.baseline.hops)
+        copies = node_copies(self.with_structure(graphs), self.baseline.hops)
         h = self.layers(at_nodes(self.atoms(copies, tuples), copies), copies)  # [P, 1, d]
         return copies.sum_first_root(copies.at_root(h))  # [N, 1, d]
 

@@ -35,7 +35,7 @@ class NGNN(Baseline):
         self.read = nn.Linear(2 * config.hidden, config.hidden)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.baseline.hops)
+        copies = node_copies(self.with_structure(graphs), self.baseline.hops)
         h = self.g(self.distances(copies), copies.tuples)  # [P, 1, d]
         both = torch.cat([copies.pool_copy(h, self.baseline.pooling), copies.at_root(h)], dim=-1)  # [R, 1, 2d]
         return copies.sum_first_root(self.read(both))  # [N, 1, d]

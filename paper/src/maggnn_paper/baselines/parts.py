@@ -24,7 +24,7 @@ from maggnn.model.features import FeatureSpec, look_up
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.normalise import Norm
 from maggnn_paper.baselines.baseline import Baseline
-from maggnn_paper.baselines.copies import UNREACHED, Copies, once
+from maggnn_paper.baselines.copies import UNREACHED, Copies, cached
 
 FARTHEST = 8
 """Distances that are told apart where `hops` sets no bound; farther nodes count as this far."""
@@ -155,9 +155,9 @@ class DistanceFeatures(nn.Module):
         )
 
     def forward(self, copies: Copies) -> GraphBatch:
-        return once(copies.graphs, f"with distances up to {self.farthest}", lambda: self._described(copies))
+        return cached(copies.graphs, f"with distances up to {self.farthest}", lambda: self._with_distances(copies))
 
-    def _described(self, copies: Copies) -> GraphBatch:
+    def _with_distances(self, copies: Copies) -> GraphBatch:
         distance = distance_kinds(copies.distance, self.farthest)  # [P, k]
         if self.own.empty:
             return replace(copies.graphs, x=distance)

@@ -28,7 +28,7 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
-from maggnn_paper.baselines.copies import once
+from maggnn_paper.baselines.copies import cached
 from maggnn_paper.baselines.parts import Dense, bond_embedding
 
 
@@ -54,7 +54,7 @@ class Pairs:
 
     @classmethod
     def of(cls, graphs: GraphBatch) -> Pairs:
-        return once(graphs, "pairs of nodes", lambda: cls._made(graphs))
+        return cached(graphs, "pairs of nodes", lambda: cls._made(graphs))
 
     @classmethod
     def _made(cls, graphs: GraphBatch) -> Pairs:

@@ -41,7 +41,7 @@ class SSWLPlus(Baseline):
         self.layers = Layers(config, (_Layer(config, edge_features) for _ in range(config.num_layers)))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.baseline.hops)
+        copies = node_copies(self.with_structure(graphs), self.baseline.hops)
         h = at_nodes(self.atoms(copies, tuples), copies) + self.distance(copies)  # [P, 1, d]
         return copies.sum_first_root(copies.mean_copy(self.layers(h, copies)))  # [N, 1, d]
 

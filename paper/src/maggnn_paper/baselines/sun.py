@@ -40,7 +40,7 @@ class SUN(Baseline):
         self.layers = Layers(config, (_Layer(config, edge_features) for _ in range(config.num_layers)))
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        copies = node_copies(self.described(graphs), self.baseline.hops)
+        copies = node_copies(self.with_structure(graphs), self.baseline.hops)
         h = at_nodes(self.atoms(copies, tuples), copies)  # [P, 1, d]
         marked = self.mark.weight[None].expand(len(copies.roots), -1, -1)
         h = self.layers(h.index_add(0, copies.root_rows[:, 0], marked), copies)

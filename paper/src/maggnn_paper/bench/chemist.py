@@ -7,8 +7,8 @@ in a process of its own, and on the same training and validation rows
     fingerprint-forest    a random forest on Morgan fingerprints, one model
 
 both as the parts of the blend are made, but with all rows and with as many trees as a baseline has alone
-(`cheap_baselines`). The test part is judged once and chooses nothing. Each finished cell is a file, so that a call goes
-on where the last one ended; small and early cells come first. A row of the ledger is the mean over the finished splits
+(`cheap_baselines`). The test split is used once and chooses nothing. Each finished cell is a file, so that an
+interrupted call resumes; small and early cells come first. A row of the ledger is the mean over the finished splits
 of a set.
 """
 
@@ -27,7 +27,7 @@ import numpy as np
 from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
 from maggnn.apps.fit.card.model_card import OWN, PARTS
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
-from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
@@ -51,7 +51,7 @@ class Cell:
 
     Attributes:
         scores: of each method each metric, in the ledger's units.
-        coverage: of the intervals of 90 % on the test part, in percent; None for classes.
+        coverage: of the intervals of 90 % on the test split, in percent; None for classes.
         seconds: of `maggnn fit`.
         test_rows: how many molecules were judged.
     """
@@ -139,7 +139,7 @@ def _baselines(path: Path, one: PracticeSet, split: str, seed: int) -> dict[str,
     parts, y = own.dataset.split(0, 0), own.dataset.y.numpy()
     learned = np.sort(np.concatenate([parts.train.numpy(), parts.val.numpy()]))
     test, classify = parts.test.numpy(), one.task != NUMBERS
-    molecules = described(own.table.canonical)
+    molecules = descriptors_of(own.table.canonical)
     found = {}
     for kind, name in ALONE.items():
         trees = fit_trees(tree_task(kind, molecules, own.dataset, learned, seed, folds=1))

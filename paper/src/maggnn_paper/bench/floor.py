@@ -37,7 +37,7 @@ def bench(
     workload = load_workload("zinc12k", device, limit)
     model = workload.model(num_layers=NUM_LAYERS)
     engine = Engine(model, device, memory_mb)
-    graphs = engine.prepared(workload.graphs)
+    graphs = engine.precomputed(workload.graphs)
     functions = {"mag-gnn": lambda: engine.predict(graphs), "floor": products(workload, model)}
     peaks = {method: peak_mb(function, device) for method, function in functions.items()}
     times = side_by_side(functions, device, repeats)

@@ -86,7 +86,7 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
     for precision in PRECISIONS if device.type == "cuda" else PRECISIONS[:1]:
         runs.append(Run(f"mag-gnn {precision}", agent, Engine(agent, device, memory_mb, precision)))
     functions, pyg_notes, pyg_params = _pyg_functions(workload)
-    functions |= {run.name: partial(run.engine.predict, run.engine.prepared(workload.graphs)) for run in runs}
+    functions |= {run.name: partial(run.engine.predict, run.engine.precomputed(workload.graphs)) for run in runs}
     functions["floor"] = products(workload, agent)
     peaks = {run.name: peak_mb(functions[run.name], device) for run in runs}  # before anything is recorded
     times = side_by_side(functions, device, repeats)
@@ -128,7 +128,7 @@ def relative_error(engine: Engine, model: MagGNN, packed: PackedGraphs, ids: tor
     """Largest difference between the engine's model and `model` in float64 on equal tuples, over the largest answer."""
     from maggnn.model.tuples import sample_tuples
 
-    graphs = engine.prepared(packed)[ids]
+    graphs = engine.precomputed(packed)[ids]
     agent = engine.model.agent
     tuples = sample_tuples(graphs, agent.num_tuples, agent.tuple_order, engine.generator)
     exact = model.double().to(graphs.device).predictor(graphs, tuples)

@@ -107,9 +107,9 @@ def _stages(fitted: FittedModel, table: Path) -> dict[str, float]:
             with _timed(took, "packing"):
                 packed = graphs_of(pack(one for one in found if isinstance(one, Molecule)))
             with _timed(took, "ordering"):
-                ordered = in_canonical_order(fitted.familiar(packed))
+                ordered = in_canonical_order(fitted.with_seen_categories(packed))
             with _timed(took, "preparing"):
-                prepared = engine.prepared(ordered)
+                prepared = engine.precomputed(ordered)
             with _timed(took, "answering"):
                 answers = engine.predict(prepared, seed=0)
             with _timed(took, "writing"):

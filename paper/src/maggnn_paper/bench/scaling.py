@@ -115,7 +115,7 @@ def _search(sizes: dict[str, int], device: torch.device, memory_mb: float) -> Ca
     workload = Workload("regular", packed.to(device), "gin", 1, "graph")
     model = workload.model(sizes["num_tuples"], sizes["tuple_order"], sizes["num_moves"])
     engine = Engine(model, workload.graphs.device, memory_mb)
-    return partial(engine.predict, engine.prepared(workload.graphs), torch.arange(sizes["graphs"]))
+    return partial(engine.predict, engine.precomputed(workload.graphs), torch.arange(sizes["graphs"]))
 
 
 def _exponent_row(axis: Axis, times: Sequence[float]) -> LedgerRow:

@@ -57,7 +57,7 @@ class Workload:
 
 
 def load_workload(name: str, device: torch.device, limit: int | None = None) -> Workload:
-    """The test part of a packed set, on `device`; the first `limit` graphs of it."""
+    """The test split of a packed set, on `device`; the first `limit` graphs of it."""
     packed, extra = load_packed_file(name)
     if "test" in extra:
         ids = torch.from_numpy(extra["test"])

@@ -116,7 +116,7 @@ def _in_numberings(
         batch = numbered[torch.arange(len(orders))]
         tuples = _best_of_random(batch, num_tuples, tuple_order, settings.passes, generator)
     else:
-        batch = model.prepared(numbered)[torch.arange(len(orders))]
+        batch = model.precomputed(numbered)[torch.arange(len(orders))]
         tuples = invariant_search(model.scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
     hashes = refine_in_parts(batch, tuples).hashes
     old = torch.stack([order[own] for order, own in zip(orders, tuples, strict=True)])

@@ -106,7 +106,7 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
     alone = parent_process() is None  # processes side by side would write over each other's progress
     trained = train(config, kept, quiet=not alone, predictor=predictor)
     phase_s = {**trained.seconds, **phase_s}
-    packed = trained.model.prepared(trained.dataset.graphs.to(device))
+    packed = trained.model.precomputed(trained.dataset.graphs.to(device))
     if job.cautions:
         config = config.replaced(agent={"caution": choose_caution(job, trained, packed)})
         trained.model.agent = config.agent
@@ -201,7 +201,7 @@ def inference_ms(model: MagGNN, packed: PackedGraphs, ids: torch.Tensor, repeats
     Where that takes minutes, one time after the warm-up has to do.
     """
     engine = Engine(model, packed.device)
-    packed = engine.prepared(packed)
+    packed = engine.precomputed(packed)
     times: list[float] = []
     while (len(times) <= repeats and sum(times) < 1000 * LONGEST_S) or len(times) < 2:
         began = time.monotonic()

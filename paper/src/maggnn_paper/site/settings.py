@@ -13,7 +13,7 @@ from griffe import Attribute, Docstring, Expr, Extension
 
 
 class SettingDescriptions(Extension):
-    """Show the default and the description of each setting that `maggnn.config.option` declares."""
+    """Show the default and the description of each setting that `maggnn.config.sections.option` declares."""
 
     def on_attribute_instance(self, *, node: Any, attr: Attribute, **kwargs: Any) -> None:
         """Replace the call by its first two arguments.

@@ -1,6 +1,6 @@
 """What was tried on validation parts: base GNNs, structural encodings, starts and rewards on ZINC, budgets elsewhere.
 
-Every variant is the set's config with a few settings changed; the test part is not looked at.
+Every variant is the set's config with a few settings changed; the test split is not looked at.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _ONE_MARK = ("agent.num_tuples=4", "agent.tuple_order=1")
 _CENTRAL = (*_ONE_MARK, "agent.start=central")
 _EVERY_LAYER = ("encoder.mark_every_layer=true",)
 _AS_SCORED = (*_LONGER, "encoder.hidden=144")
-"""Of the PRE rows on the test part."""
+"""Of the PRE rows on the test split."""
 
 
 def _pre_as_scored(variants: dict[str, Sequence[str]]) -> Variants:
@@ -314,7 +314,7 @@ def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]
     method, settings = VARIANTS[dataset][name]
     moves = 0 if method in ("gin", "random-marks") else results[0]["config"]["agent"]["num_moves"]
     steps = results[0]["config"]["training"]["predictor_steps"]
-    note = f"{name}; validation part, {steps} steps; {' '.join([*BEGUN_FROM.get(dataset, ()), *settings])}"
+    note = f"{name}; validation split, {steps} steps; {' '.join([*BEGUN_FROM.get(dataset, ()), *settings])}"
     note += trimmed_note(results, method, moves)
     variant = name.lower().replace(", ", ",").replace(" ", "-")
     outputs = OUTPUTS.get(dataset, {dataset: None})

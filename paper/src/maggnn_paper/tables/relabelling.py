@@ -80,7 +80,7 @@ def relabelled(graphs: PackedGraphs, generator: torch.Generator) -> PackedGraphs
 def _from_random_marks(model: MagGNN, graphs: PackedGraphs, generator: torch.Generator) -> Tensor:
     batch = graphs[torch.arange(len(graphs))]
     tuples = sample_tuples(batch, AGENT.num_tuples, AGENT.tuple_order, generator)
-    return model.restored(model.predictor(batch, tuples), batch)
+    return model.in_target_units(model.predictor(batch, tuples), batch)
 
 
 def _row(name: str, method: str, apart: float, moves: int, size: str) -> LedgerRow:

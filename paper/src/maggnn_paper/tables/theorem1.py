@@ -28,7 +28,7 @@ NOTES = {
 }
 
 
-def telling_shares(graphs: PackedGraphs) -> torch.Tensor:
+def informative_shares(graphs: PackedGraphs) -> torch.Tensor:
     """For each pair of graphs 2i and 2i + 1 the share of the first's nodes whose marked graph the second never has.
 
     Where the first has none of them, that of the second's against the first. Zero too where the two graphs are
@@ -52,7 +52,7 @@ def reproduce(folder: Path, sizes: Sequence[int] = SIZES) -> list[LedgerRow]:
     rows = []
     for num_nodes in sizes:
         graphs = random_regular(num_nodes, DEGREE, 2 * PAIRS, seed=0)
-        shares = telling_shares(graphs)
+        shares = informative_shares(graphs)
         measured = {"pairs": (shares > 0).double(), "nodes": shares, "node_pairs": unlike_shares(graphs)}
         for what, values in measured.items():
             rows.append(

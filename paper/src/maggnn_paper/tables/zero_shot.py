@@ -115,7 +115,7 @@ def run_job(job: ZeroShotJob, folder: Path) -> Result:
         train(config, own, quiet=True)
     model, dataset = with_agent(own / "model.safetensors", config, job.agent), registry.load(config.data.name)
     device = pick_device(config.runtime.device)
-    packed = model.to(device).prepared(dataset.graphs.to(device))
+    packed = model.to(device).precomputed(dataset.graphs.to(device))
     ids = dataset.split(config.data.split_seed, config.data.fold).test
 
     def test(epsilon: float, moves: int, starts: int = 1) -> dict[str, list[list[float]]]:
@@ -182,20 +182,20 @@ def _rows(dataset: str, results: Sequence[Result]) -> list[LedgerRow]:
 @torch.no_grad()
 def supergraph_rows(dataset: str, agent: str) -> list[LedgerRow]:
     """How often walks lie on opposite blocks after each number of moves, and how many of the finest tuples do."""
-    travelling = pretrained_agent(agent)
-    own = replace(travelling.config.agent, num_moves=MOST_MOVES)
-    model = MagGNN(2, encoder=travelling.config.encoder, predictor=travelling.config.predictor, agent=own)
-    model.q_network = travelling.q_network()
+    pretrained = pretrained_agent(agent)
+    own = replace(pretrained.config.agent, num_moves=MOST_MOVES)
+    model = MagGNN(2, encoder=pretrained.config.encoder, predictor=pretrained.config.predictor, agent=own)
+    model.q_network = pretrained.q_network()
     graphs = bare(registry.load(dataset).graphs)
     ids = torch.linspace(0, len(graphs) - 1, min(len(graphs), 20)).long()
-    batch = model.eval().prepared(graphs.select(ids))[torch.arange(len(ids)).repeat_interleave(WALKS)]
+    batch = model.eval().precomputed(graphs.select(ids))[torch.arange(len(ids)).repeat_interleave(WALKS)]
     name, rows = f"{Path(agent).stem}>{dataset}", []
     for method, epsilon in (("mag-gnn", 0.0), ("random-moves", 1.0)):
         generator = make_generator(TEST_SEED)
         states = model.walk(batch, epsilon=epsilon, generator=generator)
         for moves, state in enumerate(states):
             rows.append(_opposite_row(name, method, float(opposite(state).float().mean()), moves, len(ids)))
-    table = ValueTable.of(graphs[ids], travelling.tuple_order)
+    table = ValueTable.of(graphs[ids], pretrained.tuple_order)
     finest = table.finest().nonzero()  # [F, 1 + k], graph and nodes
     state = State.start(graphs[ids[finest[:, 0]]], finest[:, None, 1:], history_width=0)
     rows.append(_opposite_row(name, "refinement", float(opposite(state).float().mean()), None, len(ids)))

@@ -57,7 +57,7 @@ def draw_trajectories(
 ) -> None:
     """Searches below one another, as in the paper's figure of the Shrikhande and the rook's graph.
 
-    A panel shows a state, the score p(y) it earns, how promising the agent finds each node (the darker, the
+    A panel shows a state, the score p(y) it earns, the gain that the agent expects at each node (the darker, the
     higher the Q-value of the best move into it) and where the marks came from. In the last panel edges to common
     neighbours of the marked nodes are green, those between such neighbours strong green.
 

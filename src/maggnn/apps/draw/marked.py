@@ -1,4 +1,4 @@
-"""A marked graph as shapes: nodes in shades of what Q promises, marks as numbered rings, arrows where they came from.
+"""A marked graph as shapes: nodes in shades of what Q expects, marks as numbered rings, arrows where they came from.
 
 Everything that draws marks draws them with these: `drawing` and `pair` here, and the pictures of `maggnn explain`.
 Points are those of a panel, in the units of `shapes`.
@@ -21,7 +21,7 @@ HUES = ("#c25200", "#00805c", "#b5478f", "#8a6d00", "#000000")
 """
 
 SHADES = ((243, 246, 250), (190, 212, 233), (107, 164, 209), (40, 105, 170), (11, 47, 102))
-"""Light to dark blue, even in lightness: the darker, the more Q promises."""
+"""Light to dark blue, even in lightness: the darker, the more Q expects."""
 
 CORNERS = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
@@ -46,7 +46,7 @@ def nodes(
     """A disc for each node.
 
     Args:
-        gains: what Q promises for moving a mark to each node.
+        gains: what Q expects of moving a mark to each node.
         labels: what is written at each atom; none for graphs that are no molecules.
         roots: nodes on a square, which a rooted graph is about.
     """
@@ -155,5 +155,5 @@ def _shade_key(q_range: Range) -> list[Shape]:
         corners = ((x, top - 6), (x + width, top - 6), (x + width, top + 6), (x, top + 6))
         shapes.append(Area(corners, shade(part / (parts - 1))))
     low, high = (f"{value:.3g}" for value in q_range)
-    text = f"from {low} to {high}: the gain that Q promises for moving a mark here"
+    text = f"from {low} to {high}: the gain that Q expects of moving a mark here"
     return [*shapes, Words((left + bar + 10, top), text, 11, INK, "start")]

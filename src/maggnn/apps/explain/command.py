@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from maggnn.apps.explain.explanation import Explanation, explain_subject, promised
+from maggnn.apps.explain.explanation import Explanation, expected_gains, explain_subject
 from maggnn.apps.explain.graph import read_subject
 from maggnn.apps.explain.page import page
 from maggnn.apps.explain.picture import write_png, write_svg
@@ -26,7 +26,7 @@ PAGE = ".html"
 PICTURES: dict[str, Callable[[Explanation, Path], None]] = {".svg": write_svg, ".png": write_png}
 """What writes a picture, by its ending."""
 
-HEADER = ["moves", "marks", "answer", "promised gain", "random moves", "answer"]
+HEADER = ["moves", "marks", "answer", "expected gain", "random moves", "answer"]
 MOST_MOLECULES = 100
 """On one page."""
 
@@ -203,11 +203,11 @@ def _facts(model: Path, outs: Sequence[Path], found: Explained, single: bool) ->
 
 
 def table_rows(explanation: Explanation) -> list[list[str]]:
-    """A row a step under `HEADER`: the agent's marks, answer and the promise that led there, beside random moves."""
+    """A row a step under `HEADER`: the agent's marks, answer and the gain that led there, beside random moves."""
     agent, random = explanation.agent.steps, explanation.random[0].steps
     rows = []
     for number, (step, other) in enumerate(zip(agent, random, strict=True)):
-        gains = promised(agent[number - 1], step) if number else []
+        gains = expected_gains(agent[number - 1], step) if number else []
         own = [str(number), _marks(explanation, step), _answer(explanation, step), " ".join(f"{g:+.3g}" for g in gains)]
         rows.append([*own, _marks(explanation, other), _answer(explanation, other)])
     return rows

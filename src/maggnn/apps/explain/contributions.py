@@ -54,7 +54,7 @@ def atom_contributions(model: MagGNN, packed: PackedGraphs, seed: int = 0) -> Te
     if not isinstance(encoder, Encoder) or model.predictor.level != "graph":
         raise InputError("atom contributions are for networks of this package that answer for whole graphs")
     model.eval()
-    prepared = model.prepared(packed)
+    prepared = model.precomputed(packed)
     alone = prepared[torch.tensor([0])]
     tuples = _final_marks(model, alone, seed)
     own = _answers(model, alone, tuples, encoder.initial(alone, tuples))  # [1, O]
@@ -88,7 +88,7 @@ def _answers(model: MagGNN, graphs: GraphBatch, tuples: Tensor, h: Tensor) -> Te
     pooled = predictor.pool(encoder.onward(h, graphs, 0, tuples), graphs, tuples)
     outputs = predictor.read(pooled, graphs)
     if model.task != "classification":
-        return model.restored(outputs, graphs).double()
+        return model.in_target_units(outputs, graphs).double()
     logs = outputs.double().log_softmax(dim=-1)
     others = torch.stack([_without(logs, place).logsumexp(dim=-1) for place in range(logs.shape[-1])], dim=-1)
     return logs - others

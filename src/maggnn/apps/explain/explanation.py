@@ -27,10 +27,10 @@ SHOWN_OUTPUTS = 3
 
 @dataclass(frozen=True)
 class BestMove:
-    """A move that Q finds promising: mark `slot` of tuple `number` goes from node `old` to node `new`.
+    """A move that has a large Q-value: mark `slot` of tuple `number` goes from node `old` to node `new`.
 
     Attributes:
-        promised: the gain by Q.
+        expected: the gain by Q.
         true: the gain by the environment, Eq. 8; None where the target is not known.
         made: whether the agent made it.
     """
@@ -39,7 +39,7 @@ class BestMove:
     slot: int
     old: int
     new: int
-    promised: float
+    expected: float
     true: float | None
     made: bool
 
@@ -110,7 +110,7 @@ class Explanation:
 
 def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 0) -> Explanation:
     """Search on the subject's graph with the agent and at random, `num_moves` moves or the model's own t."""
-    model, packed, reward = subject.model, subject.model.prepared(subject.packed), subject.reward
+    model, packed, reward = subject.model, subject.model.precomputed(subject.packed), subject.reward
     num_moves = model.agent.num_moves if num_moves is None else num_moves
     if num_moves > MOST_MOVES:
         raise InputError(f"{num_moves} moves: at most {MOST_MOVES} can be shown; give fewer with --moves")
@@ -135,12 +135,12 @@ def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 
 
 
 def node_gains(step: Step) -> list[float]:
-    """The best gain that Q promises for moving any mark to each node, [|V|]."""
+    """The best gain that Q expects of moving any mark to each node, [|V|]."""
     return [max(gain for row in node for gain in row) for node in step.q_table or []]
 
 
-def promised(before: Step, after: Step) -> list[float]:
-    """What Q promised for each of the moves between two steps."""
+def expected_gains(before: Step, after: Step) -> list[float]:
+    """What Q expected of each of the moves between two steps."""
     table = before.q_table or []
     return [table[node][number][slot] for number, slot, node in after.moved]
 
@@ -158,7 +158,7 @@ def _indifference(agent: Trace) -> list[str]:
         gains = [gain for node in step.q_table or [] for row in node for gain in row]
         if max(gains) - min(gains) > TIE:
             return []
-    return ["Q promises the same for every move of this graph, so the agent's own moves are random too."]
+    return ["Q is the same for every move of this graph, so the agent's own moves are random too."]
 
 
 def _units(subject: Subject) -> list[str]:
@@ -186,4 +186,4 @@ def _best_of(subject: Subject, step: Step, made: list[tuple[int, int, int]]) -> 
         if (number, slot, node) in made or step.tuples[number][slot] != node
     ]  # fmt: skip
     # Among ties the one that was made comes first: it is what happened.
-    return sorted(moves, key=lambda move: (-round(move.promised / TIE), not move.made))[:BEST_MOVES]
+    return sorted(moves, key=lambda move: (-round(move.expected / TIE), not move.made))[:BEST_MOVES]

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maggnn.apps.explain.words import output_names, promise_notes
+from maggnn.apps.explain.words import gain_notes, output_names
 from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.data import registry
@@ -105,7 +105,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", UnseenWarning)
-        packed = fitted.familiar(made)
+        packed = fitted.with_seen_categories(made)
         _check_features(fitted.model, packed)
     rows = canonical_rows(packed)  # the order in which `predict` reads it
     made, packed = reordered(made, rows), reordered(packed, rows)
@@ -120,7 +120,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
         classes=facts.classes,
         targets=facts.targets,
         reward=fitted.config.training.reward,
-        notes=(*(str(warning.message) for warning in told), *promise_notes(fitted.model, fitted.config)),
+        notes=(*(str(warning.message) for warning in told), *gain_notes(fitted.model, fitted.config)),
         rows=tuple(rows.tolist()),
     )
 
@@ -157,7 +157,7 @@ def _of_run(path: Path, graph: str) -> Subject:
         classes,
         targets,
         reward=config.training.reward,
-        notes=promise_notes(model, config),
+        notes=gain_notes(model, config),
     )
 
 

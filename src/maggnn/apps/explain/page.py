@@ -138,7 +138,7 @@ def _best(explanation: Explanation, number: int) -> str:
     rows = "".join(_row(explanation, move) for move in moves)
     return (
         f'<table class="step" data-step="{number}" data-name="{step_name(number)}">'
-        f"<tr><th>mark</th><th>from</th><th>to</th><th>promised gain</th>{true}<th></th></tr>{rows}</table>"
+        f"<tr><th>mark</th><th>from</th><th>to</th><th>expected gain</th>{true}<th></th></tr>{rows}</table>"
     )
 
 
@@ -147,7 +147,7 @@ def _row(explanation: Explanation, move: BestMove) -> str:
     mark = f"{move.slot + 1} of tuple {move.number + 1}" if several else f"{move.slot + 1}"
     names = [explanation.graph.node_name(node) for node in (move.old, move.new)]
     names[1] = "stays" if move.new == move.old else names[1]
-    numbers = [move.promised] if move.true is None else [move.promised, move.true]
+    numbers = [move.expected] if move.true is None else [move.expected, move.true]
     cells = "".join(f"<td>{escape(cell)}</td>" for cell in [mark, *names])
     cells += "".join(f'<td class="number">{_gain(value)}</td>' for value in numbers)
     return f'<tr class="made">{cells}<td>made</td></tr>' if move.made else f"<tr>{cells}<td></td></tr>"

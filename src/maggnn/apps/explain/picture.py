@@ -1,6 +1,6 @@
 """The picture of an explanation: one row for the agent and one for random moves from the same start, a panel a step.
 
-In a panel the shade of a node is the best gain that Q promises for moving a mark there. Marks are rings, one hue a
+In a panel the shade of a node is the best gain that Q expects of moving a mark there. Marks are rings, one hue a
 tuple, with the number of their slot; a dashed ring and an arrow show where a mark came from.
 """
 

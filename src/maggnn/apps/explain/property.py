@@ -19,7 +19,7 @@ from maggnn.apps.explain.contributions import METHOD, atom_contributions
 from maggnn.apps.explain.neighbours import Neighbours, Similar
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.card.reported import labels
-from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import read_training_rows
@@ -101,7 +101,7 @@ class PropertyExplainer:
             seed: Of random starts of the marks, where a model has such.
         """
         made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
-        molecules = described([smiles]) if self.fitted.trees or self.fitted.known is not None else None
+        molecules = descriptors_of([smiles]) if self.fitted.trees or self.fitted.known is not None else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenWarning)  # the search of the marks says so
             answer = self.fitted.answer(made, molecules, seed)
@@ -129,7 +129,7 @@ class PropertyExplainer:
         """The mean over networks, [O, n], atoms in the order in which the graph was made."""
         found = []
         for network in self.fitted.networks:
-            packed = network.familiar(made)
+            packed = network.with_seen_categories(made)
             rows = canonical_rows(packed)  # the order in which `predict` reads it
             own = torch.empty(self.fitted.model.num_outputs, int(made.num_nodes[0]), dtype=torch.float64)
             own[:, rows] = atom_contributions(network.model, reordered(packed, rows), seed)

@@ -87,7 +87,7 @@ def trace(
 
     Args:
         model: a trained model.
-        packed: prepared graphs (`MagGNN.prepared`).
+        packed: prepared graphs (`MagGNN.precomputed`).
         graph: which of them.
         num_moves: the model's own t if None; a model without an agent makes none.
         policy: "agent" makes the best move, "random moves" a random one.
@@ -138,7 +138,7 @@ def _single(model: MagGNN, packed: PackedGraphs, graph: int) -> GraphBatch:
     if model.predictor.level != "graph":
         raise InputError("the model answers for nodes; a trace needs one answer a graph")
     model.eval()
-    alone = model.prepared(packed.select(torch.tensor([graph])))
+    alone = model.precomputed(packed.select(torch.tensor([graph])))
     if alone.y is not None and model.targets is not None:
         alone = replace(alone, y=model.targets.standardised(alone))
     return alone[torch.tensor([0])]

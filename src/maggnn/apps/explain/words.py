@@ -1,4 +1,4 @@
-"""What a reader has to know beside a model's numbers: what they are called, and what scores and promises are made of.
+"""What a reader has to know beside a model's numbers: what they are called, what scores and gains are made of.
 
 `maggnn explain` and `maggnn show` say the same of a model.
 """
@@ -26,13 +26,13 @@ def score_unit(model: MagGNN) -> str:
     return "in units of the target's spread" if model.num_outputs == 1 else "in units of each target's spread"
 
 
-def promise_notes(model: MagGNN, config: Config) -> tuple[str, ...]:
-    """What the gains that Q promises cannot be compared with."""
+def gain_notes(model: MagGNN, config: Config) -> tuple[str, ...]:
+    """What the gains that Q expects cannot be compared with."""
     if model.q_network is None:
         return ()
     if config.agent.pretrained:
         agent = config.agent.pretrained
-        return (f"The agent ({agent}) learned on other graphs: its promises are in the units of that task.",)
+        return (f"The agent ({agent}) learned on other graphs: its Q-values are in the units of that task.",)
     if config.training.standardise_rewards:
         return ("Promised gains are in units of their spread over a state's moves.",)
     return ()

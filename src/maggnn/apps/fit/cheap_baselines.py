@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maggnn.apps.fit.descriptors import BITS, NUMBERS, Described
+from maggnn.apps.fit.descriptors import BITS, NUMBERS, Descriptors
 from maggnn.apps.fit.trees import LEAF, Trees
 from maggnn.data.dataset import Dataset
 from maggnn.graphs.batch import Task
@@ -71,12 +71,14 @@ class TreeTask(NamedTuple):
         return self.x[known], self.y[known, place], None if self.weights is None else self.weights[known, place]
 
 
-def table(kind: str, molecules: Described) -> np.ndarray:
+def table(kind: str, molecules: Descriptors) -> np.ndarray:
     """What a baseline reads of molecules, [rows, columns] in float32."""
     return molecules.fingerprints if kind == FOREST else molecules.numbers
 
 
-def tree_task(kind: str, molecules: Described, dataset: Dataset, train: np.ndarray, seed: int, folds: int) -> TreeTask:
+def tree_task(
+    kind: str, molecules: Descriptors, dataset: Dataset, train: np.ndarray, seed: int, folds: int
+) -> TreeTask:
     """What there is to fit on the rows `train`."""
     seed %= 2**32  # scikit-learn takes no more
     train = _some(np.random.default_rng(seed).permutation(train), dataset)

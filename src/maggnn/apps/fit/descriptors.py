@@ -40,7 +40,7 @@ LARGEST = 1e30
 
 
 @dataclass(frozen=True)
-class Described:
+class Descriptors:
     """Some molecules.
 
     Attributes:
@@ -54,13 +54,13 @@ class Described:
     def __len__(self) -> int:
         return len(self.bits)
 
-    def select(self, rows: Any) -> Described:
+    def select(self, rows: Any) -> Descriptors:
         """Some of the rows."""
-        return Described(self.numbers[rows], self.bits[rows])
+        return Descriptors(self.numbers[rows], self.bits[rows])
 
-    def with_columns(self, more: np.ndarray | None) -> Described:
+    def with_columns(self, more: np.ndarray | None) -> Descriptors:
         """With further columns of numbers, [rows, columns]."""
-        return self if more is None else Described(np.concatenate([self.numbers, more], axis=1), self.bits)
+        return self if more is None else Descriptors(np.concatenate([self.numbers, more], axis=1), self.bits)
 
     @property
     def fingerprints(self) -> np.ndarray:
@@ -68,7 +68,7 @@ class Described:
         return np.unpackbits(self.bits, axis=1).astype(np.float32)
 
 
-def described(smiles: Sequence[str], workers: int = 1) -> Described:
+def descriptors_of(smiles: Sequence[str], workers: int = 1) -> Descriptors:
     """Describe molecules that RDKit can read, over several processes where there are many."""
     chunks = [smiles[first : first + CHUNK] for first in range(0, len(smiles), CHUNK)]
     if workers == 1 or len(chunks) < 4:
@@ -79,24 +79,24 @@ def described(smiles: Sequence[str], workers: int = 1) -> Described:
                 tables = list(pool.map(describe, chunks))
         except BrokenProcessPool as error:
             raise InputError("a worker process died (out of memory?): try again with one worker") from error
-    return Described(*(np.concatenate([getattr(table, name) for table in tables]) for name in ("numbers", "bits")))
+    return Descriptors(*(np.concatenate([getattr(table, name) for table in tables]) for name in ("numbers", "bits")))
 
 
-def describe(smiles: Sequence[str]) -> Described:
+def describe(smiles: Sequence[str]) -> Descriptors:
     """Describe molecules in this process; of one that RDKit cannot read nothing is known."""
     from rdkit.rdBase import BlockLogs
 
-    describing = Describing(len(smiles))
+    table = DescriptorTable(len(smiles))
     with BlockLogs():
         for place, text in enumerate(smiles):
             try:
-                describing.add(place, parsed(text.strip(), "written"))
+                table.add(place, parsed(text.strip(), "written"))
             except (InputError, RuntimeError, ValueError):  # an odd valence, for one
                 continue
-    return describing.table
+    return table.descriptors
 
 
-class Describing:
+class DescriptorTable:
     """A table of molecules that is filled one by one.
 
     Args:
@@ -126,10 +126,10 @@ class Describing:
             return
 
     @property
-    def table(self) -> Described:
+    def descriptors(self) -> Descriptors:
         """All rows."""
         numbers = np.where(np.abs(self._numbers) < LARGEST, self._numbers, np.nan)
-        return Described(numbers.astype(np.float32), self._bits)
+        return Descriptors(numbers.astype(np.float32), self._bits)
 
 
 def _numbers(mol: Mol) -> list[float]:

@@ -24,7 +24,7 @@ from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.answers.target_weights import weighed
 from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
-from maggnn.apps.fit.descriptors import Described, described
+from maggnn.apps.fit.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.fitted import MOST_KNOWN, Facts, FittedModel, UnseenWarning, seen_categories
 from maggnn.apps.fit.folds import Folds
 from maggnn.apps.fit.members import Start, train_members
@@ -63,7 +63,7 @@ def fit_blend(
     quiet: bool = True,
     starts: Sequence[Start] | None = None,
     more: np.ndarray | None = None,
-) -> tuple[FittedModel, OutOfFold, Described | None]:
+) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
     """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
 
     Args:
@@ -77,7 +77,7 @@ def fit_blend(
         The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
         fold, and the descriptors of all molecules.
     """
-    molecules = None if smiles is None else described(smiles, workers).with_columns(more)
+    molecules = None if smiles is None else descriptors_of(smiles, workers).with_columns(more)
     dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
     sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
     seeds = [config.runtime.seed + number for number in range(folds.count)]
@@ -113,7 +113,7 @@ def _kept(target: TargetBlend, parts: Collection[str]) -> TargetBlend:
 
 
 def fold_set(dataset: Dataset, folds: Folds, number: int) -> Dataset:
-    """The data set whose validation part is a fold."""
+    """The data set whose validation split is a fold."""
     parts = {"train": folds.train(number), "val": folds.held_out(number), "test": np.empty(0, dtype="int64")}
     return replace(dataset, protocol=official_split, extra=parts)
 
@@ -139,7 +139,7 @@ def _unblended(
     return FittedModel(networks[0], config, facts, tuple(networks[1:]), trees, known)
 
 
-def _trees(molecules: Described, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees]:
+def _trees(molecules: Descriptors, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees]:
     """Both baselines on every fold; none where scikit-learn is not installed, which the card says."""
     try:
         return {
@@ -153,7 +153,7 @@ def _trees(molecules: Described, dataset: Dataset, folds: Folds, seed: int) -> d
         return {}
 
 
-def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Described | None, folds: Folds) -> OutOfFold:
+def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Descriptors | None, folds: Folds) -> OutOfFold:
     """What each part says of each row by the model that did not learn from it; the blend is not known yet."""
     rows = np.concatenate([folds.held_out(number) for number in range(folds.count)])
     parts: dict[str, list[np.ndarray]] = {name: [] for name in fitted.facts.blend.weights}
@@ -172,8 +172,8 @@ def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Described | N
 
 
 def _blended(
-    fitted: FittedModel, dataset: Dataset, molecules: Described | None, folds: Folds, found: OutOfFold
-) -> tuple[FittedModel, OutOfFold, Described | None]:
+    fitted: FittedModel, dataset: Dataset, molecules: Descriptors | None, folds: Folds, found: OutOfFold
+) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
     """The model with weights, temperatures and spreads."""
     near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)
     y = dataset.y.numpy()[found.rows]
@@ -183,7 +183,7 @@ def _blended(
     return fitted, replace(found, answers=blend.mixed(heated, dataset.task)), molecules
 
 
-def _near_out_of_fold(molecules: Described, folds: Folds, rows: np.ndarray) -> np.ndarray:
+def _near_out_of_fold(molecules: Descriptors, folds: Folds, rows: np.ndarray) -> np.ndarray:
     """The similarity of rows to the nearest molecule that their model learned from, [R]."""
     near = np.zeros(len(folds.fold), dtype=np.float32)
     for number in range(folds.count):

@@ -34,7 +34,7 @@ from torch import Tensor
 from maggnn.apps.fit.answers.estimator_file import labels_from, plain_labels, read_estimator, write_estimator
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels, target_names
-from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import Answer, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
@@ -51,7 +51,7 @@ from maggnn.graphs.batch import Task
 from maggnn.graphs.checks import short_floats
 
 FEWEST_HELD_OUT = 20
-"""Graphs that a validation part needs: fewer would choose among weights by chance."""
+"""Graphs that a validation split needs: fewer would choose among weights by chance."""
 
 METRICS: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
 
@@ -142,7 +142,7 @@ class _MagEstimator(BaseEstimator):
         self.seed_ = seed
 
     def _folds(self, y: Tensor, task: Task, count: int, seed: int, smiles: list[str] | None) -> Folds:
-        """As many as asked for, or as the graphs allow; a single one has the validation part."""
+        """As many as asked for, or as the graphs allow; a single one has the validation split."""
         dealt = None
         if count > 1:
             dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, smiles)
@@ -213,7 +213,7 @@ class _MagEstimator(BaseEstimator):
         if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # of a model of `maggnn fit`
             packed, molecules = read_given(self.fitted_, X)
         else:
-            molecules = described(_strings(X)) if reads else None
+            molecules = descriptors_of(_strings(X)) if reads else None
         answer = self.fitted_.answer(packed, molecules, seed=self.seed_)
         bad = np.flatnonzero(~answer.values.isfinite().all(dim=1).numpy())
         if len(bad):

@@ -26,7 +26,7 @@ from maggnn.apps.fit.answers.blended import Blend, Seen
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.cheap_baselines import BOOSTING, COLUMNS, table, tree_answers
-from maggnn.apps.fit.descriptors import BITS, Described
+from maggnn.apps.fit.descriptors import BITS, Descriptors
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
 from maggnn.apps.fit.trees import Trees
 from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
@@ -56,8 +56,8 @@ EPOCHS = 40
 """Times that every training graph is seen, within the bounds below."""
 
 FEWEST_STEPS, MOST_STEPS = 300, 20_000
-LOOKS = 12
-"""Looks at the validation part; the best one's weights are kept."""
+VALIDATIONS = 12
+"""Validations of a fit; the weights that score best are kept."""
 
 
 class UnseenWarning(UserWarning):
@@ -165,7 +165,7 @@ class FittedModel:
         seed: int = 0,
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
-        molecules: Described | None = None,
+        molecules: Descriptors | None = None,
     ) -> Tensor:
         """Predict for graphs or molecules.
 
@@ -178,7 +178,7 @@ class FittedModel:
             seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
             memory_mb: memory that a chunk of graphs may take.
             done: is told after each chunk how many graphs have been answered so far.
-            molecules: the same graphs by descriptors (`descriptors.described`), where a part of the model reads them.
+            molecules: descriptors of the same graphs (`descriptors_of`), where a member of the model reads them.
 
         Returns:
             Probabilities of the classes (of several targets, of the second class of each), or values in the targets'
@@ -189,7 +189,7 @@ class FittedModel:
     def answer(
         self,
         packed: Any,
-        molecules: Described | None = None,
+        molecules: Descriptors | None = None,
         seed: int = 0,
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
@@ -211,7 +211,7 @@ class FittedModel:
         used = [name for name, weight in self.facts.blend.weights.items() if weight]
         return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
 
-    def blended(self, folds: dict[str, np.ndarray], molecules: Described | None) -> Answer:
+    def blended(self, folds: dict[str, np.ndarray], molecules: Descriptors | None) -> Answer:
         """The answer from what each model of each part says (`fold_answers`)."""
         blend = self.facts.blend
         values = blend.mixed({name: answers.mean(axis=0) for name, answers in folds.items()}, self.facts.task)
@@ -231,7 +231,7 @@ class FittedModel:
     def fold_answers(
         self,
         packed: PackedGraphs,
-        molecules: Described | None,
+        molecules: Descriptors | None,
         seed: int = 0,
         memory_mb: float = 200.0,
         done: Callable[[int], None] | None = None,
@@ -258,9 +258,9 @@ class FittedModel:
             with warnings.catch_warnings():
                 if place:  # the first network has said it
                     warnings.simplefilter("ignore", UnseenWarning)
-                engine, own = member.engine(memory_mb, self.device), member.familiar(packed)
+                engine, own = member.engine(memory_mb, self.device), member.with_seen_categories(packed)
             if own.x is packed.x and own.edge_attr is packed.edge_attr:  # for most graphs all networks read the same
-                prepared = engine.prepared(in_canonical_order(own)) if prepared is None else prepared
+                prepared = engine.precomputed(in_canonical_order(own)) if prepared is None else prepared
                 own = prepared
             else:
                 own = in_canonical_order(own)
@@ -303,12 +303,12 @@ class FittedModel:
                     continue  # no edges, no features of edges
                 raise InputError(f"the model was fitted to graphs with {name} features, these have none")
 
-    def familiar(self, packed: PackedGraphs) -> PackedGraphs:
+    def with_seen_categories(self, packed: PackedGraphs) -> PackedGraphs:
         """The graphs as the model can read them: checked, and with every category one that training saw."""
         self._check(packed)
         spec, facts = self.model.edge_features, self.facts
-        x, strange_nodes = _familiar(packed.x, _all_seen(facts.seen_nodes, self.model.node_features), "node")
-        edge_attr, strange_edges = _familiar(packed.edge_attr, _all_seen(facts.seen_edges, spec), "edge")
+        x, strange_nodes = _as_seen(packed.x, _all_seen(facts.seen_nodes, self.model.node_features), "node")
+        edge_attr, strange_edges = _as_seen(packed.edge_attr, _all_seen(facts.seen_edges, spec), "edge")
         if facts.source == "smiles" and spec.empty and edge_attr is not None:  # no molecule of training had a bond
             edge_attr, strange_edges = None, len(edge_attr)
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
@@ -476,7 +476,7 @@ def _all_seen(seen: Seen, spec: FeatureSpec) -> Seen:
     return seen or tuple(tuple(range(count)) for count in spec.categories)
 
 
-def _familiar(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
+def _as_seen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
     """Features [rows, F] without categories that were never seen, and how many rows had one."""
     if values is None or not seen or not values.numel():
         return values, 0
@@ -500,7 +500,7 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
     be learned but the predictor.
 
     Args:
-        training: settings of that section which are to be others; looks are spread over its `predictor_steps`.
+        training: settings of that section which are to be others; validations are spread over its `predictor_steps`.
     """
     split = dataset.split(0, 0)
     batch = max(4, min(64, len(split.train) // 8))
@@ -528,7 +528,7 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
             "batch_size": batch,
             "learning_rate": 3e-3,
             "weight_decay": 0.1,
-            "validate_every": max(1, steps // LOOKS) if len(split.val) else 0,
+            "validate_every": max(1, steps // VALIDATIONS) if len(split.val) else 0,
             **training,
         },
         runtime={"seed": seed, "log_every": 50, "checkpoint_every": 500},

@@ -25,7 +25,7 @@ from maggnn.apps.fit.card.markdown import plain
 from maggnn.apps.fit.card.picture_of_test import draw_test
 from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
-from maggnn.apps.fit.descriptors import Described
+from maggnn.apps.fit.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning, own_config
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
@@ -35,7 +35,7 @@ from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
 from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.apps.fit.tables.number_columns import stacked
-from maggnn.apps.fit.training_rows import TrainingRows, training_rows, write_training_rows
+from maggnn.apps.fit.training_rows import MOST_TEST_ROWS, TEST_FILE, training_rows, write_training_rows
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -87,7 +87,7 @@ def fit_table(
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
         cleaning: what becomes of salts and of repeated molecules.
         weighting: how much rows and classes count.
-        plan: of cross-validation, whose scores the card has beside those of the test part.
+        plan: of cross-validation, whose scores the card has beside those of the test split.
         device: where networks learn: auto, cpu or cuda.
         start: the folder of a fitted model whose networks these begin with.
         number_columns: columns of the table that boosting reads beside descriptors.
@@ -144,8 +144,8 @@ def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> 
     return own.table.arrays | {"fold": folds.fold} | more
 
 
-def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Described | None, dataset: Dataset) -> Scores:
-    """What the model and its parts score on the test part."""
+def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors | None, dataset: Dataset) -> Scores:
+    """What the model and its parts score on the test split."""
     test, _ = tested(fitted, held_out, molecules, dataset)
     return {name: judged.value for name, judged in test.judged.items()}
 
@@ -297,19 +297,19 @@ def _facts(own: OwnTable, smiles: str) -> Facts:
 
 
 def tested(
-    fitted: FittedModel, held_out: OutOfFold, molecules: Described | None, dataset: Dataset
+    fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors | None, dataset: Dataset
 ) -> tuple[model_card.Test, dict[str, float]]:
-    """Answers of the model and of its parts on the test part, and the seconds that they took."""
+    """Answers of the model and of its parts on the test split, and the seconds that they took."""
     ids = dataset.split(0, 0).test
     graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
-    described = None if molecules is None else molecules.select(ids.numpy())
+    descriptors = None if molecules is None else molecules.select(ids.numpy())
     began = time.monotonic()
     with warnings.catch_warnings(record=True) as noticed:
         warnings.simplefilter("always", UnseenWarning)
-        folds = fitted.fold_answers(graphs, described)
+        folds = fitted.fold_answers(graphs, descriptors)
     for warning in noticed:
         tell(f"{dataset.name}: of the test rows {warning.message}")
-    answer = fitted.blended(folds, described)
+    answer = fitted.blended(folds, descriptors)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES
     answers = {name: torch.from_numpy(folds[name].mean(axis=0)) for name in names if name in folds}
@@ -334,18 +334,20 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
     return float(score(torch.from_numpy(answers), y, metric)) if len(y) else math.nan
 
 
-def _training_rows(own: OwnTable) -> TrainingRows:
-    """The rows that were learned from or chosen by."""
+def _write_molecules(out: Path, own: OwnTable) -> None:
+    """The rows to train and validate on, and some of the test split."""
     split, dataset = own.dataset.split(0, 0), own.dataset
-    rows = torch.cat([split.train, split.val]).sort().values.numpy()
-    return training_rows(own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes, rows)
+    known = torch.cat([split.train, split.val]).sort().values.numpy()
+    table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes)
+    write_training_rows(out, training_rows(*table, known))
+    write_training_rows(out, training_rows(*table, split.test.sort().values.numpy(), MOST_TEST_ROWS), TEST_FILE)
 
 
 def _describe(out: Path, facts: Facts, origin: model_card.Origin, test: model_card.Test, own: OwnTable) -> None:
     try:
         write_errors(out / model_card.LEFT_OUT, own.table.errors)
         write_metrics(out, test.metrics)
-        write_training_rows(out, _training_rows(own))
+        _write_molecules(out, own)
         draw_test(out / model_card.PICTURE, facts, test)
         model_card.write_card(out, facts, origin, test)
     except OSError as error:

@@ -48,7 +48,7 @@ class Folds:
 
 
 def single_fold(split: Split, count: int) -> Folds:
-    """A split as it is, of `count` rows: one member, whose fold is the validation part."""
+    """A split as it is, of `count` rows: one member, whose fold is the validation split."""
     fold = np.full(count, -1)
     fold[split.train.numpy()], fold[split.val.numpy()] = 1, 0
     return Folds(fold, np.ones(count, dtype=bool), 1)

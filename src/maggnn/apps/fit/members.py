@@ -56,7 +56,7 @@ def train_members(
     quiet: bool,
     starts: Sequence[Start] | None = None,
 ) -> list[MagGNN]:
-    """Train a model on each data set, whose validation part is the member's fold.
+    """Train a model on each data set, whose validation split is the member's fold.
 
     Args:
         folder: in which each member has one of its own; None keeps nothing and trains in this process.

@@ -266,10 +266,10 @@ def answered(
     columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(fitted)[:-1]]
     if molecules.arrays is not None:
         budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
-        described = molecules.described
-        if chunk.numbers is not None and described is not None:
-            described = described.with_columns(chunk.numbers[rows])
-        answer = fitted.answer(graphs_of(molecules.arrays), described, seed, budget)
+        descriptors = molecules.descriptors
+        if chunk.numbers is not None and descriptors is not None:
+            descriptors = descriptors.with_columns(chunk.numbers[rows])
+        answer = fitted.answer(graphs_of(molecules.arrays), descriptors, seed, budget)
         finite = answer.values.isfinite().all(dim=1).tolist()
         for column, values in zip(columns, _values(answer, fitted, coverage), strict=True):
             for row, value, good in zip(rows, values, finite, strict=True):

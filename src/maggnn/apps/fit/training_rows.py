@@ -1,7 +1,8 @@
-"""The molecules that a model learned from, beside it as a plain table: `maggnn explain` shows those like a new one.
+"""The molecules of a model's table, beside it as two plain tables of canonical SMILES and targets.
 
-`known_molecules.csv` has the canonical SMILES and the targets of the rows to train and validate on. Nothing else reads
-it, so whoever may not pass the molecules on deletes it from the folder.
+`known_molecules.csv` has the rows to train and validate on: `maggnn explain` shows those that resemble a new molecule.
+`test_molecules.csv` has some of the test split: `maggnn show` has them in its gallery. Nothing else reads these files,
+so whoever may not pass the molecules on deletes them from the folder.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from maggnn.apps.fit.row_files import cell_text
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
-FILE = "known_molecules.csv"
-MOST_ROWS = 10_000
+FILE, TEST_FILE = "known_molecules.csv", "test_molecules.csv"
+MOST_ROWS, MOST_TEST_ROWS = 10_000, 200
 """Kept, spread evenly over the table."""
 
 MOST_BYTES = 50_000_000
@@ -40,7 +41,12 @@ class TrainingRows:
 
 
 def training_rows(
-    smiles: Sequence[str], targets: Sequence[str], y: np.ndarray, classes: Sequence[str], rows: np.ndarray
+    smiles: Sequence[str],
+    targets: Sequence[str],
+    y: np.ndarray,
+    classes: Sequence[str],
+    rows: np.ndarray,
+    most: int = MOST_ROWS,
 ) -> TrainingRows:
     """Those of a table.
 
@@ -48,9 +54,10 @@ def training_rows(
         smiles: canonical, of all molecules.
         y: classes [G] or numbers [G, targets]; NaN where a number is missing.
         classes: names of the classes; empty for numbers.
-        rows: which molecules were learned from, ascending.
+        rows: which molecules, ascending.
+        most: rows to keep.
     """
-    kept = rows[np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).round().astype(int)] if len(rows) else rows
+    kept = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).round().astype(int)] if len(rows) else rows
     values = y[kept].reshape(len(kept), -1)
     if classes:
         shown = [[classes[int(value)] for value in row] for row in values]
@@ -59,18 +66,18 @@ def training_rows(
     return TrainingRows([smiles[int(row)] for row in kept], list(targets), shown)
 
 
-def write_training_rows(folder: Path, known: TrainingRows) -> None:
-    """Write `known_molecules.csv`, all or nothing; names that begin like a spreadsheet's formula are made harmless."""
-    with whole_file(folder / FILE) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
+def write_training_rows(folder: Path, known: TrainingRows, name: str = FILE) -> None:
+    """Write the table `name`, all or nothing; names that begin like a spreadsheet's formula are made harmless."""
+    with whole_file(folder / name) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["smiles", *map(cell_text, known.targets)])
         for smiles, values in zip(known.smiles, known.values, strict=True):
             writer.writerow([smiles, *map(cell_text, values)])
 
 
-def read_training_rows(folder: Path) -> TrainingRows | None:
+def read_training_rows(folder: Path, name: str = FILE) -> TrainingRows | None:
     """What `write_training_rows` wrote; None where the folder has no such file."""
-    path = folder / FILE
+    path = folder / name
     if not path.is_file():
         return None
     try:

@@ -45,7 +45,7 @@ class AddMarks(BaseTransform):
         if self.model.q_network is None:
             raise InputError("this model has no agent (k = 0): AddMarks needs one that moves marks")
         self.attr_name, self.seed = attr_name, seed
-        self.reads_features = self.model.travelling is None
+        self.reads_features = self.model.pretrained is None
 
     @classmethod
     def pretrained(
@@ -62,7 +62,7 @@ class AddMarks(BaseTransform):
         agent = pretrained_agent(name)
         settings = AgentConfig(num_tuples=num_tuples, tuple_order=agent.tuple_order, num_moves=num_moves)
         agent.check(settings)
-        model = MagGNN(1, agent=settings, travelling=agent.shape)
+        model = MagGNN(1, agent=settings, pretrained=agent.shape)
         assert model.q_network is not None
         model.q_network.load_state_dict(agent.weights)
         return cls(model, attr_name, seed)

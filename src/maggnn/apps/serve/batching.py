@@ -1,8 +1,8 @@
-"""Dynamic batching: questions that arrive while a batch is being answered make up the next one.
+"""Dynamic batching: requests that arrive while a batch is being answered make up the next one.
 
-A question that comes alone is answered at once; under load batches grow by themselves up to a limit. Worker processes
+A request that comes alone is answered at once; under load batches grow by themselves up to a limit. Worker processes
 parse the SMILES of one batch while a thread of this process answers the one before. Written by hand because the
-batching of serving frameworks waits for a fixed time, which every single question would pay for.
+batching of serving frameworks waits for a fixed time, which every single request would pay for.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FullError(Exception):
 
 
 @dataclass
-class _Question:
+class _Request:
     smiles: list[str]
     answer: asyncio.Future[Columns]
 
@@ -53,13 +53,13 @@ class Seen:
 
 @dataclass
 class Batcher:
-    """Answers of a model for questions from many clients.
+    """Answers of a model for requests from many clients.
 
     Args:
         fitted: the model.
         workers: processes that parse.
-        most_rows: molecules of a batch. A single question may be larger: it is a batch of its own.
-        most_waiting: molecules that may wait before further questions are refused.
+        most_rows: molecules of a batch. A single request may be larger: it is a batch of its own.
+        most_waiting: molecules that may wait before further requests are refused.
         most_atoms: of a molecule.
         coverage: of the intervals of numbers.
 
@@ -77,7 +77,7 @@ class Batcher:
     seen: Seen = field(default_factory=Seen)
 
     async def __aenter__(self) -> Batcher:
-        self._waiting: deque[_Question] = deque()
+        self._waiting: deque[_Request] = deque()
         self._arrived = asyncio.Event()
         self._places = asyncio.Semaphore(UNDER_WAY)
         self._parsers = worker_pool(self.workers)
@@ -98,11 +98,11 @@ class Batcher:
         """The added columns for some molecules, once a batch with them has been answered."""
         if self.seen.waiting and self.seen.waiting + len(smiles) > self.most_waiting:
             raise FullError
-        question = _Question(smiles, asyncio.get_running_loop().create_future())
-        self._waiting.append(question)
+        request = _Request(smiles, asyncio.get_running_loop().create_future())
+        self._waiting.append(request)
         self.seen.waiting += len(smiles)
         self._arrived.set()
-        return await question.answer
+        return await request.answer
 
     async def _warm_up(self) -> None:
         """Start the processes, and answer once: the first answer of all takes longer than later ones."""
@@ -123,9 +123,9 @@ class Batcher:
             else:
                 self._places.release()
 
-    def _next(self) -> list[_Question]:
-        """The questions of the next batch."""
-        batch: list[_Question] = []
+    def _next(self) -> list[_Request]:
+        """The requests of the next batch."""
+        batch: list[_Request] = []
         rows = 0
         while self._waiting and (not batch or rows + len(self._waiting[0].smiles) <= self.most_rows):
             batch.append(self._waiting.popleft())
@@ -134,23 +134,23 @@ class Batcher:
             self._arrived.clear()
         return batch
 
-    async def _run(self, batch: list[_Question]) -> None:
-        smiles = [text for question in batch for text in question.smiles]
+    async def _run(self, batch: list[_Request]) -> None:
+        smiles = [text for request in batch for text in request.smiles]
         try:
             columns = await self._columns(smiles)
             begin = 0
-            for question in batch:
-                end = begin + len(question.smiles)
-                if not question.answer.done():
-                    question.answer.set_result([column[begin:end] for column in columns])
+            for request in batch:
+                end = begin + len(request.smiles)
+                if not request.answer.done():
+                    request.answer.set_result([column[begin:end] for column in columns])
                 begin = end
             self.seen.batches += 1
             self.seen.rows += len(smiles)
             self.seen.without += sum(value is None for value in columns[-2])
         except Exception as error:  # whoever asked is told, and the server goes on
-            for question in batch:
-                if not question.answer.done():
-                    question.answer.set_exception(error)
+            for request in batch:
+                if not request.answer.done():
+                    request.answer.set_exception(error)
         finally:
             self.seen.waiting -= len(smiles)
             self._places.release()

@@ -17,28 +17,28 @@ from maggnn.errors import InputError, did_you_mean
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
 
-class Question(BaseModel):
+class Request(BaseModel):
     """Molecules to answer for, as JSON: `{"smiles": ["CCO", "c1ccccc1"]}`."""
 
     smiles: list[Annotated[str, Field(max_length=MOST_CHARACTERS)]]
 
 
-def read_question(body: bytes, kind: str, column: str, most_rows: int) -> list[str]:
-    """The SMILES of a question.
+def read_request(body: bytes, kind: str, column: str, most_rows: int) -> list[str]:
+    """The SMILES of a request.
 
     Args:
         kind: its content type.
         column: the name of the model's own column of SMILES, by which an Arrow stream may call it as well.
-        most_rows: that a question may have.
+        most_rows: that a request may have.
     """
     smiles = _from_arrow(body, column, most_rows) if kind == ARROW else _from_json(body)
     if not 1 <= len(smiles) <= most_rows:
-        raise InputError(f"{len(smiles)} molecules: a question has 1 to {most_rows}")
+        raise InputError(f"{len(smiles)} molecules: a request has 1 to {most_rows}")
     return smiles
 
 
 def write_answer(names: Sequence[str], types: Sequence[str | None], columns: list[list[Any]], kind: str) -> bytes:
-    """The added columns, in the form of the question."""
+    """The added columns, in the form of the request."""
     if kind == ARROW:
         import pyarrow
 
@@ -54,11 +54,11 @@ def write_answer(names: Sequence[str], types: Sequence[str | None], columns: lis
 
 def _from_json(body: bytes) -> list[str]:
     try:
-        return Question.model_validate_json(body).smiles
+        return Request.model_validate_json(body).smiles
     except ValidationError as error:
         found: dict[str, Any] = {**error.errors()[0]}
         if found["type"] == "json_invalid":
-            raise InputError(f"the question is not JSON: {found['ctx']['error']}") from error
+            raise InputError(f"the request is not JSON: {found['ctx']['error']}") from error
         raise InputError(what_is_wrong({**found, "loc": ("body", *found["loc"])})) from error
 
 
@@ -74,14 +74,14 @@ def _from_arrow(body: bytes, column: str, most_rows: int) -> list[str]:
             for batch in reader:
                 # Arrow's lengths are claims: the sum is checked before any of them becomes a list.
                 if len(smiles) + batch.num_rows > most_rows:
-                    raise InputError(f"a question has 1 to {most_rows} molecules, this one more")
+                    raise InputError(f"a request has 1 to {most_rows} molecules, this one more")
                 batch.validate(full=True)
                 values = batch.column(name)
                 if not (pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type)):
                     raise InputError(f"column {name!r} holds {values.type}, not text")
                 smiles += ["" if value is None else value for value in values.to_pylist()]
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the question is no stream of Arrow: {str(error).splitlines()[0]}") from error
+        raise InputError(f"the request is no stream of Arrow: {str(error).splitlines()[0]}") from error
     return smiles
 
 

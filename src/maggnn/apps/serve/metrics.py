@@ -16,9 +16,9 @@ class Metrics:
 
     def __init__(self, seen: Seen) -> None:
         self.registry = CollectorRegistry()
-        self.requests = Counter("maggnn_requests", "Questions by status", ["status"], registry=self.registry)
+        self.requests = Counter("maggnn_requests", "Requests by status", ["status"], registry=self.registry)
         self.seconds = Histogram(
-            "maggnn_request_seconds", "Time from a question to its answer", buckets=SECONDS, registry=self.registry
+            "maggnn_request_seconds", "Time from a request to its answer", buckets=SECONDS, registry=self.registry
         )
         self.registry.register(_Batches(seen))
 

@@ -1,4 +1,4 @@
-"""`maggnn serve`: one process that answers questions about molecules over HTTP.
+"""`maggnn serve`: one process that answers requests about molecules over HTTP.
 
     POST /predict    JSON {"smiles": [...]} or a stream of Arrow; the columns of `maggnn predict` in the same form
     GET  /health     200 once the model answers, 503 while the server is shutting down
@@ -24,14 +24,14 @@ from starlette.exceptions import HTTPException
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.predicting import answer_names, answer_types, load_for_smiles
 from maggnn.apps.serve.batching import Batcher, FullError
-from maggnn.apps.serve.messages import ARROW, JSON, read_question, write_answer
+from maggnn.apps.serve.messages import ARROW, JSON, read_request, write_answer
 from maggnn.apps.serve.metrics import Metrics
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.web import address_of, as_one_line, listening
 from maggnn.errors import InputError, require
 
 BYTES_A_ROW = 512
-"""Of a question's body, on average: far more than a SMILES of a drug-like molecule with its quotes."""
+"""Of a request's body, on average: far more than a SMILES of a drug-like molecule with its quotes."""
 
 ENDS_WITHIN_S = 30
 """How long a server that is told to end waits for clients to take their answers."""
@@ -50,7 +50,7 @@ def make_app(
     Args:
         host: that the server listens at.
         workers: processes that parse SMILES.
-        most_rows: molecules of a question.
+        most_rows: molecules of a request.
         most_atoms: of a molecule; larger ones get a reason instead of a prediction.
         names: further host names under which clients may ask.
     """
@@ -83,7 +83,7 @@ def _add_answers(app: FastAPI, fitted: FittedModel, batcher: Batcher, metrics: M
         began, status = time.monotonic(), 200
         try:
             kind = request.headers["content-type"].partition(";")[0].strip().lower()
-            smiles = read_question(await request.body(), kind, column, most_rows)
+            smiles = read_request(await request.body(), kind, column, most_rows)
             columns = await batcher.answer(smiles)
             return Response(write_answer(names, types, columns, kind), media_type=kind)
         except InputError:

@@ -18,10 +18,11 @@ from torch import Tensor
 
 from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
-from maggnn.apps.explain.words import output_names, promise_notes, score_unit
+from maggnn.apps.explain.words import gain_notes, output_names, score_unit
 from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, load_first
 from maggnn.apps.fit.own_table import graphs_of
-from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules
+from maggnn.apps.fit.training_rows import TEST_FILE
+from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules, test_molecules
 from maggnn.apps.show.runs import MODEL, Run
 from maggnn.config import Config
 from maggnn.data import registry
@@ -71,7 +72,7 @@ class Gallery:
     Args:
         names: of the answers: classes, or targets.
         features: that molecules have; empty where the graphs are none.
-        config: that the model was trained with: it says what scores are made of and what promises are worth.
+        config: that the model was trained with: it says what scores are made of and what expected gains are worth.
         fitted: a model of `maggnn fit`, to which molecules can be added.
         dataset: whose test split is shown, with its metric.
     """
@@ -88,7 +89,7 @@ class Gallery:
     ) -> None:
         self.model, self.names, self.features, self.entries = model, list(names), features, entries
         self.fitted, self.dataset, self.reward = fitted, dataset, config.training.reward
-        self.notes = promise_notes(model, config)
+        self.notes = gain_notes(model, config)
         self.lock = threading.Lock()
         self.left_out = 0
         self.measured: dict[str, Any] | None = None
@@ -119,7 +120,7 @@ class Gallery:
             "titles": [entry.title for entry in self.entries],
         }
 
-    def add(self, smiles: str, y: Tensor | None = None) -> int:
+    def add(self, smiles: str, y: Tensor | None = None, note: str = "") -> int:
         """Put a molecule at the end of the gallery; its number."""
         if self.fitted is None or not self.takes_molecules:
             raise InputError("only a model of `maggnn fit` takes molecules")
@@ -131,13 +132,14 @@ class Gallery:
             raise InputError(f"a molecule of {packed.largest_graph} atoms: at most {MOST_ATOMS} can be shown")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UnseenWarning)
-            familiar = self.fitted.familiar(packed)
-        note = "It holds a category that training never saw: the commonest one stands for it." if said else ""
-        rows = canonical_rows(familiar)  # the order in which `predict` reads it
-        familiar, packed = reordered(familiar, rows), reordered(packed, rows)
+            readable = self.fitted.with_seen_categories(packed)
+        if said:
+            note = f"{note} It holds a category that training never saw: the commonest one stands for it.".strip()
+        rows = canonical_rows(readable)  # the order in which `predict` reads it
+        readable, packed = reordered(readable, rows), reordered(packed, rows)
         entry = Entry(
             _short(smiles),
-            familiar,
+            readable,
             smiles=smiles,
             x=packed.x,
             edge_attr=packed.edge_attr,
@@ -187,7 +189,7 @@ class Gallery:
 
     def _prepared_alone(self, number: int) -> PackedGraphs:
         entry = self._entry(number)
-        return self.model.prepared(entry.graphs.select(torch.tensor([entry.graph])))
+        return self.model.precomputed(entry.graphs.select(torch.tensor([entry.graph])))
 
     def _picture(self, number: int) -> dict[str, Any]:
         """Nodes, edges and target of a graph."""
@@ -208,9 +210,9 @@ class Gallery:
 
 
 def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gallery:
-    """Load a run's model and the graphs to show: its test split, or molecules of one's own."""
+    """Load a run's model and the graphs to show: its test split, or for a fitted model molecules of one's own."""
     if run.fitted:
-        return _of_molecules(load_first(run.folder), molecules, typed)
+        return _of_molecules(run.folder, molecules, typed)
     model, config = load_model(run.folder / MODEL)
     entry = registry.dataset_entry(config.data.name)
     dataset = entry.load()
@@ -222,20 +224,25 @@ def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gall
     return Gallery(model, config, classes or targets, entry.features, entries, dataset=shown)
 
 
-def _of_molecules(fitted: FittedModel, molecules: Path | None, typed: Sequence[str]) -> Gallery:
+def _of_molecules(folder: Path, molecules: Path | None, typed: Sequence[str]) -> Gallery:
+    """Molecules of a file, or else of the test split that the model's folder lists, and what was typed in."""
+    fitted = load_first(folder)
     facts: Facts = fitted.facts
     names = facts.classes or facts.targets
     gallery = Gallery(fitted.model, fitted.config, names, facts.features, [], fitted)
-    rows = [] if molecules is None or not gallery.takes_molecules else read_molecules(molecules, facts, MOST_GRAPHS)
+    rows: list[MoleculeRow] = []
+    if gallery.takes_molecules:
+        rows = test_molecules(folder, facts) if molecules is None else read_molecules(molecules, facts, MOST_GRAPHS)
     for row in [*rows, *(MoleculeRow(smiles) for smiles in typed)]:
         try:
             if row.reason:
                 raise InputError(row.reason)
-            gallery.add(row.smiles, row.y)
+            gallery.add(row.smiles, row.y, row.note)
         except InputError:
             gallery.left_out += 1
     if rows and not gallery.entries:
-        raise InputError(f"{molecules}: none of its {len(rows)} rows is a molecule that can be shown")
+        source = molecules or folder / TEST_FILE
+        raise InputError(f"{source}: none of its {len(rows)} rows is a molecule that can be shown")
     return gallery
 
 

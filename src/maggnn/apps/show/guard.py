@@ -112,7 +112,7 @@ class Guard:
         if len(length) > 12 or int(length) > self.most_body:
             return 413, f"a question of {length[:12]} bytes: at most {self.most_body}"
         if headers.get("content-type", "").partition(";")[0].strip().lower() not in self.kinds:
-            return 415, f"questions are {' or '.join(self.kinds)}"
+            return 415, f"requests are {' or '.join(self.kinds)}"
         return None
 
 

@@ -1,4 +1,4 @@
-"""Molecules for a gallery from a file of one's own, with their targets where the file has the model's columns."""
+"""Molecules for a gallery: of a file of one's own, with targets where it has the columns, or of the test split."""
 
 from __future__ import annotations
 
@@ -10,20 +10,28 @@ from torch import Tensor
 
 from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.row_files import open_source
+from maggnn.apps.fit.training_rows import TEST_FILE, read_training_rows
 from maggnn.data.molecules.target_column import TargetKind
 from maggnn.errors import InputError
 
 USUAL_COLUMN = "smiles"
 """Of a table, for a model that was fitted to none."""
 
+FROM_TEST = "A molecule of the test split."
+
 
 @dataclass(frozen=True)
 class MoleculeRow:
-    """One row: a SMILES, its target [1] or [1, outputs] where that is known, and why it cannot be used (if so)."""
+    """One row: a SMILES, its target [1] or [1, outputs] where that is known, and why it cannot be used (if so).
+
+    Attributes:
+        note: what the reader of the gallery has to know of it.
+    """
 
     smiles: str
     y: Tensor | None = None
     reason: str = ""
+    note: str = ""
 
 
 def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
@@ -37,6 +45,15 @@ def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
     targets = list(zip(*columns, strict=True)) if columns else [()] * len(chunk.smiles)
     rows = zip(chunk.smiles, targets, chunk.reasons, strict=True)
     return [MoleculeRow(smiles, _target(tuple(map(str, cells)), facts), reason) for smiles, cells, reason in rows]
+
+
+def test_molecules(folder: Path, facts: Facts) -> list[MoleculeRow]:
+    """Molecules of the model's test split with their targets; none where the folder does not list them."""
+    found = read_training_rows(folder, TEST_FILE)
+    if found is None:
+        return []
+    rows = zip(found.smiles, found.values, strict=True)
+    return [MoleculeRow(smiles, _target(tuple(cells), facts), note=FROM_TEST) for smiles, cells in rows]
 
 
 def _target(cells: tuple[str, ...], facts: Facts) -> Tensor | None:

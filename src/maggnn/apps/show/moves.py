@@ -34,7 +34,7 @@ def metric_after_moves(gallery: Gallery) -> dict[str, Any]:
     if model.q_network is None or not model.agent.num_moves:
         raise InputError("this model makes no moves")
     ids = torch.arange(min(len(dataset.graphs), MOST_JUDGED))
-    graphs = model.prepared(dataset.graphs.select(ids))
+    graphs = model.precomputed(dataset.graphs.select(ids))
     found: dict[str, list[Tensor]] = {policy: [] for policy in POLICIES}
     began, tests = time.monotonic(), 0
     while tests == 0 or (tests < MOST_TESTS and time.monotonic() - began < MOST_SECONDS):

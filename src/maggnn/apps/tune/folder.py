@@ -67,7 +67,7 @@ def write_trials(folder: Path, study: Study) -> None:
 
 def write_config(folder: Path, config: Config, objective: str, value: float) -> None:
     """The best config so far as TOML that `config.load` reads."""
-    text = f"# The best of a study: {objective} {value:.6g} on the validation part.\n\n{configs.to_toml(config)}"
+    text = f"# The best of a study: {objective} {value:.6g} on the validation split.\n\n{configs.to_toml(config)}"
     with whole_file(folder / BEST) as waiting:
         waiting.write_text(text, encoding="utf-8", newline="\n")
 

@@ -1,7 +1,7 @@
 """Which settings `maggnn tune` searches: m, k, t and the width first, then those that training hangs on most.
 
 Every setting of the config to start from is one of the choices, so that the first trial is that config and the best is
-never worse on the validation part.
+never worse on the validation split.
 
 Which k can be searched depends on who moves the marks:
 
@@ -28,7 +28,7 @@ NUM_LAYERS = (2, 3, 4, 5, 6)
 NUM_TUPLES = (1, 2, 4)
 NUM_MOVES = (0, 1, 2, 4)
 TUPLE_ORDER = (1, 2)
-"""Beside the base's own: a look at the validation part goes over all V^k marked copies of a few graphs."""
+"""Beside the base's own: a validation goes over all V^k marked copies of a few graphs."""
 
 LEARNING_RATE = (3e-4, 1e-2)
 

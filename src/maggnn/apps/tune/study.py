@@ -1,4 +1,4 @@
-"""`maggnn tune`: search m, k, t, the width and a few more settings with Optuna, judged on the validation part alone.
+"""`maggnn tune`: search m, k, t, the width and a few more settings with Optuna, judged on the validation split alone.
 
     study.db      every trial (SQLite); killed and started again, the study goes on
     best.toml     the best config so far, for `maggnn train` or `maggnn fit --config`
@@ -8,7 +8,7 @@
 What a trial tries depends on the seed and on the trials that finished before it, so that a study that was interrupted
 proposes what it would have proposed. A trial that a kill cut short is marked as failed and its settings run again, up
 to three times: they may be what kills it, by the memory that they take. Trials that look worse than half of the
-earlier ones are pruned (`training.validation` looks at the validation part some times a run). Trials share one seed
+earlier ones are pruned (`training.validation` runs some times in a trial). Trials share one seed
 and one split, so differences are those of the settings.
 """
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maggnn import config as configs
-from maggnn.apps.fit.fitted import LOOKS, own_config
+from maggnn.apps.fit.fitted import VALIDATIONS, own_config
 from maggnn.apps.fit.fitting import data_digest
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.tune import folder as tuning_folder
@@ -127,27 +127,33 @@ def _arrays(dataset: Dataset, base: Config) -> Arrays:
 
 
 def _with_steps(base: Config, steps: int) -> Config:
-    """With so many predictor steps, the agent's in proportion, and looks at the validation part in any case."""
+    """With so many predictor steps, the agent's in proportion, and validations in any case."""
     training = base.training
-    agent_steps, looks = training.agent_steps, training.validate_every
+    agent_steps, every = training.agent_steps, training.validate_every
     if steps != training.predictor_steps:
-        looks = 0
+        every = 0
         if agent_steps:
             agent_steps = max(1, agent_steps * steps // max(training.predictor_steps, 1))
         if training.paradigm == "simul":  # takes turns
             steps = agent_steps * (training.predictor_steps // training.agent_steps)
-    changed = {"predictor_steps": steps, "agent_steps": agent_steps, "validate_every": looks or max(1, steps // LOOKS)}
+    changed = {
+        "predictor_steps": steps,
+        "agent_steps": agent_steps,
+        "validate_every": every or max(1, steps // VALIDATIONS),
+    }
     return base.replaced(training=changed)
 
 
 def _prepared(problem: Problem) -> Problem:
-    """With a validation part, and with the structure of its graphs worked out once for all trials."""
+    """With a validation split, and with the structure of its graphs worked out once for all trials."""
     dataset, data = problem.dataset, problem.base.data
     split = dataset.split(data.split_seed, data.fold)
     if not len(split.val) or bool(torch.isin(split.val, split.test).any()):
-        raise InputError(f"{dataset.name} has no validation part of its own, and tuning must not look at the test part")
+        raise InputError(
+            f"{dataset.name} has no validation split of its own, and tuning must not look at the test split"
+        )
     with _any_agent():
-        graphs = make_model(problem.base, dataset).prepared(dataset.graphs)
+        graphs = make_model(problem.base, dataset).precomputed(dataset.graphs)
     return replace(problem, dataset=replace(dataset, graphs=graphs))
 
 
@@ -278,7 +284,7 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
 
 
 def _judged(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
-    """Train as the trial says; the metric on the validation part after t moves, with the best look's weights."""
+    """Train as the trial says; the metric on the validation split after t moves, with the best weights."""
     import optuna
 
     class Report(Callback):

@@ -28,9 +28,8 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.mag_gnn import STARTS
 from maggnn.model.runtime import make_generator
-from maggnn.model.tuples import sample_tuples
+from maggnn.model.tuples import STARTS, sample_tuples
 
 SUFFIXES = {"torch": ".pt2", "aoti": ".pt2", "onnx": ".onnx"}
 DESCRIPTION = "maggnn.json"

@@ -41,8 +41,8 @@ class ExportedSearch(nn.Module):
     ) -> None:
         super().__init__()
         check_exportable(model)
-        self.familiar_nodes = Familiar(model.node_features.categories, seen_nodes)
-        self.familiar_edges = Familiar(model.edge_features.categories, seen_edges)
+        self.node_categories = SeenCategories(model.node_features.categories, seen_nodes)
+        self.edge_categories = SeenCategories(model.edge_features.categories, seen_edges)
         self.model = frozen(model).cpu()
 
     @property
@@ -67,8 +67,8 @@ class ExportedSearch(nn.Module):
         tuples: Tensor | None = None,
         roots: Tensor | None = None,
     ) -> Tensor:
-        x = None if x is None else self.familiar_nodes(x)
-        edge_attr = None if edge_attr is None else self.familiar_edges(edge_attr)
+        x = None if x is None else self.node_categories(x)
+        edge_attr = None if edge_attr is None else self.edge_categories(edge_attr)
         graphs = batch_of_inputs(edge_index, node_graph, num_nodes, x, edge_attr, roots)
         agent = self.model.agent
         if not agent.tuple_order:  # nothing is marked, so nothing is drawn
@@ -78,7 +78,7 @@ class ExportedSearch(nn.Module):
         return outputs if self.model.task == "regression" else self.model.answers(outputs, graphs).float()
 
 
-class Familiar(nn.Module):
+class SeenCategories(nn.Module):
     """Features [rows, F] with every category one that training saw: others become the commonest of their column."""
 
     def __init__(self, categories: Sequence[int], seen: Sequence[Sequence[int]]) -> None:

@@ -5,7 +5,7 @@ it makes. Here both are decided by colour refinement (`maggnn.model.refined.copi
 
     starts    all marks on one node; one node for each hash of the copies G(v) with one mark, C of them, in the
               order (most colours first, rarest hash first, value of the hash)
-    moves     where Q promises equally much for several moves, all of them are tried (branches), and the search goes
+    moves     where several moves have equal Q-values, all of them are tried (branches), and the search goes
               on from the outcome that comes first in the same order
     result    of all outcomes on the way, m that come first in that order and have different hashes
 

@@ -23,7 +23,7 @@ from maggnn.apps.explain.explanation import BEST_MOVES, RANDOM_WALKS, explain_su
 from maggnn.apps.explain.graph import read_subject
 from maggnn.apps.explain.page import page
 from maggnn.apps.explain.picture import MOST_PANELS, panel, picture, shown_steps
-from maggnn.apps.explain.words import output_names, promise_notes
+from maggnn.apps.explain.words import gain_notes, output_names
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.synthetic.expressivity import shrikhande_rook
 from maggnn.graphs.canonical_order import canonical_rows, reordered
@@ -85,7 +85,7 @@ def test_the_numbers(explanations, models, name):
     assert all((step.score is not None) == has_target for step in steps)
     for step, moves in zip(steps, found.best_moves, strict=True):
         assert len(moves) == BEST_MOVES
-        best = max(move.promised for move in moves)
+        best = max(move.expected for move in moves)
         assert best <= max(gain for node in step.q_table for row in node for gain in row) + 1e-6
         assert all((move.true is not None) == has_target for move in moves)
     for moves, step in zip(found.best_moves, steps[1:], strict=False):
@@ -192,7 +192,7 @@ def test_files_and_the_table(models, tmp_path):
     assert sorted(path.name for path in outs[0].parent.iterdir()) == ["it.html", "it.png", "it.svg"]
     rows = table_rows(found)
     assert [row[0] for row in rows] == ["0", "1"] and all(len(row) == len(HEADER) for row in rows)
-    assert rows[0][3] == "" and float(rows[1][3]) == pytest.approx(found.best_moves[0][0].promised, abs=5e-3)
+    assert rows[0][3] == "" and float(rows[1][3]) == pytest.approx(found.best_moves[0][0].expected, abs=5e-3)
 
 
 def test_a_search_without_moves(models, tmp_path):
@@ -265,9 +265,9 @@ def test_names_and_notes_of_runs(models):
     one, two = (MagGNN(outputs, task="regression") for outputs in (1, 2))
     assert output_names(one, None, ()) == ((), ("y",)) and output_names(two, None, None) == ((), ("y0", "y1"))
     assert output_names(one, None, ("mu",)) == ((), ("mu",))
-    assert promise_notes(model, config) == ()
+    assert gain_notes(model, config) == ()
     standardised = config.replaced(training={"standardise_rewards": True})
-    assert "their spread" in promise_notes(model, standardised)[0]
+    assert "their spread" in gain_notes(model, standardised)[0]
 
 
 def test_random_moves_do_not_repeat_the_draws_of_the_start(tmp_path):

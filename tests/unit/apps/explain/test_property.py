@@ -43,19 +43,19 @@ def models(tmp_path_factory) -> Path:
 def test_an_atom_contributes_what_the_answer_loses_without_it(models):
     """By the definition, on one network, for one atom at a time."""
     subject = read_subject(models / "numbers", "OCCCN")
-    model, packed = subject.model.eval(), subject.model.prepared(subject.packed)
+    model, packed = subject.model.eval(), subject.model.precomputed(subject.packed)
     found = atom_contributions(model, packed)
     assert found.shape == (1, 5)
     graph = packed[torch.tensor([0])]
     encoder, predictor = model.predictor.encoder, model.predictor
     with torch.no_grad():
         tuples = model.walk(graph)[-1].tuples
-        answer = model.restored(predictor(graph, tuples), graph)
+        answer = model.in_target_units(predictor(graph, tuples), graph)
         for atom in range(5):
             h = encoder.initial(graph, tuples).clone()
             h[atom] = h.mean(dim=0)
             pooled = predictor.pool(encoder.onward(h, graph, 0, tuples), graph, tuples)
-            masked = model.restored(predictor.read(pooled, graph), graph)
+            masked = model.in_target_units(predictor.read(pooled, graph), graph)
             assert found[0, atom] == pytest.approx(float(answer - masked), abs=1e-5)
 
 

@@ -22,7 +22,7 @@ from damage import edit_json, edit_tensors
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit import cheap_baselines as baselines
 from maggnn.apps.fit.blend import blend_weights, blended, loss
-from maggnn.apps.fit.descriptors import NUMBERS, described
+from maggnn.apps.fit.descriptors import NUMBERS, descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, TREES, Facts, FittedModel, own_config
 from maggnn.apps.fit.folds import deal_folds
@@ -196,14 +196,14 @@ def test_a_temperature_lowers_the_loss_of_probabilities_that_are_too_sure():
 def test_descriptors_do_not_depend_on_how_a_molecule_is_written_and_similarity_is_rdkits():
     mols = [Chem.MolFromSmiles(text) for text in SMILES]
     again = [Chem.MolToSmiles(mol, doRandom=True) for mol in mols]
-    table, other = described(SMILES), described(again)
+    table, other = descriptors_of(SMILES), descriptors_of(again)
     assert table.numbers.shape == (60, NUMBERS) and np.isfinite(table.numbers).all()
     assert np.array_equal(table.bits, other.bits)
     assert np.allclose(table.numbers, other.numbers, rtol=1e-6, atol=1e-6)
     prints = [GetMorganGenerator(radius=2, fpSize=2048).GetFingerprint(mol) for mol in mols]
     expected = [max(DataStructs.BulkTanimotoSimilarity(own, prints[:30])) for own in prints[30:]]
     assert np.allclose(nearest_similarity(table.bits[30:], table.bits[:30]), expected)
-    assert np.isnan(described(["C("]).numbers).all()
+    assert np.isnan(descriptors_of(["C("]).numbers).all()
 
 
 def test_estimators_say_how_sure_they_are():
@@ -246,7 +246,7 @@ def test_an_ensemble_of_graphs_has_networks_alone():
 
 def test_the_folder_of_a_blend_answers_the_same_and_leaves_nothing_of_the_one_before(fitted, tmp_path):
     fitted.save(tmp_path)
-    packed, table = packed_inputs(SMILES)[0], described(SMILES)
+    packed, table = packed_inputs(SMILES)[0], descriptors_of(SMILES)
     loaded = FittedModel.load(tmp_path)
     assert torch.equal(loaded.predict(packed, molecules=table), fitted.predict(packed, molecules=table))
     with pytest.raises(InputError, match="descriptors"):
@@ -256,7 +256,7 @@ def test_the_folder_of_a_blend_answers_the_same_and_leaves_nothing_of_the_one_be
 
 
 def test_parts_without_weight_are_left_out_of_the_folder(fitted, tmp_path):
-    packed, table = packed_inputs(SMILES)[0], described(SMILES)
+    packed, table = packed_inputs(SMILES)[0], descriptors_of(SMILES)
     for weights in ({"network": 0.0, "boosting": 1.0, "forest": 0.0}, {"network": 1.0, "boosting": 0.0, "forest": 0.0}):
         blend = replace(fitted.facts.blend, weights=weights)
         whole = replace(fitted, facts=replace(fitted.facts, blend=blend))

@@ -13,7 +13,7 @@ import torch
 from maggnn import MagRegressor
 from maggnn.apps.fit import cheap_baselines
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
-from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.fitting import fit_table
 from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.apps.fit.trees import Trees
@@ -67,7 +67,7 @@ def test_targets_that_float32_cannot_hold(tmp_path, size):
 def test_trees_of_a_class_so_rare_that_a_part_of_the_rows_has_none(monkeypatch):
     """Boosting took the absent class for the likelier one."""
     monkeypatch.setattr(cheap_baselines, "MOST_ROWS", 60)
-    molecules = described(["C" * (1 + place % 30) for place in range(200)])
+    molecules = descriptors_of(["C" * (1 + place % 30) for place in range(200)])
     y = torch.zeros(200, dtype=torch.long)
     y[17] = 1
     graphs = replace(packed_inputs(["C"] * 200, "smiles", "mol")[0], y=y)

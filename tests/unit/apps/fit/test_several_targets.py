@@ -17,7 +17,7 @@ from maggnn.apps.fit import cheap_baselines as baselines
 from maggnn.apps.fit.answers.blended import Blend
 from maggnn.apps.fit.answers.target_weights import weighed
 from maggnn.apps.fit.card.intervals import judge, judge_targets
-from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.data.molecules.several_targets import chosen_targets, strata
 from maggnn.data.molecules.target_column import target_kind
@@ -133,7 +133,7 @@ def test_rows_are_dealt_by_their_rarest_label():
 def test_trees_learn_each_target_from_its_known_rows(kind, task, missing):
     y = TRUTH if task == "multilabel" else VALUES
     y = holes(y) if missing else y
-    x = baselines.table(kind, described(SMILES))
+    x = baselines.table(kind, descriptors_of(SMILES))
     task_of = partial(baselines.TreeTask, kind, x, task=task, outputs=y.shape[1], seed=0, trees=20)
     trees = baselines.fit_trees(task_of(y=y, together=not missing))
     said = baselines.tree_answers(kind, trees, x, 1, task)[0]

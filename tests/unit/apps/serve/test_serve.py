@@ -63,7 +63,7 @@ def client(fitted: FittedModel) -> Iterator[TestClient]:
 def expected(fitted: FittedModel, smiles: list[str]) -> np.ndarray:
     found = featurised_chunk(smiles, "mol")
     assert found.arrays is not None
-    return fitted.answer(graphs_of(found.arrays), found.described).values.numpy()[:, 0]
+    return fitted.answer(graphs_of(found.arrays), found.descriptors).values.numpy()[:, 0]
 
 
 def stream(**columns: list[Any]) -> bytes:
@@ -96,14 +96,14 @@ def test_answers_are_those_of_the_model(client, fitted, count):
         (b"{", JSON, 400, "not JSON"),
         (b'{"smiles": "CCO"}', JSON, 400, "smiles: "),
         (b'{"smile": ["CCO"]}', JSON, 400, "smiles: "),
-        (b'{"smiles": []}', JSON, 400, "0 molecules: a question has 1 to 300"),
+        (b'{"smiles": []}', JSON, 400, "0 molecules: a request has 1 to 300"),
         (b'{"smiles": [%s"C"]}' % (b'"C",' * 300), JSON, 400, "301 molecules"),
         (b"PAR1", ARROW, 400, "no stream of Arrow"),
         (stream(smile=["C"]), ARROW, 400, "did you mean 'smile'"),
         (stream(smiles=[1]), ARROW, 400, "holds int64, not text"),
         (stream(smiles=["C"] * 301), ARROW, 400, "1 to 300"),
         (stream(smiles=["C"] * 20)[:-90], ARROW, 400, "no stream of Arrow"),
-        (b"C", "text/plain", 415, "questions are"),
+        (b"C", "text/plain", 415, "requests are"),
         (b" " * (1 << 20) + b"{}", JSON, 413, "at most"),
     ],
 )

@@ -7,6 +7,7 @@ import shutil
 import threading
 
 import httpx
+import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
@@ -16,6 +17,7 @@ from maggnn import MagClassifier
 from maggnn.apps.explain.explanation import explain_subject
 from maggnn.apps.explain.graph import read_subject
 from maggnn.apps.fit import fitted as fitted_models
+from maggnn.apps.fit.training_rows import TEST_FILE, training_rows, write_training_rows
 from maggnn.apps.show import shelf as shelves
 from maggnn.apps.show.runs import Run, find_runs
 from maggnn.apps.show.server import make_app
@@ -174,6 +176,21 @@ def test_molecules_from_a_file_come_with_their_targets(runs, tmp_path):
         second = good(client.get("/api/graph", params={"run": "mine", "graph": 1}))
         assert first["target"] == [1.5] and second["target"] is None
         assert good(client.post("/api/start", json={"run": "mine", "graph": 0}))["score"] <= 0
+
+
+def test_a_fitted_model_shows_molecules_of_its_test_split(runs, tmp_path):
+    shutil.copytree(runs / "mine", tmp_path / "mine")
+    rows = training_rows(["CCO", "CCC", "OCCO"], ["oxygens"], np.array([[1.5], [np.nan], [2.5]]), (), np.arange(3), 2)
+    write_training_rows(tmp_path / "mine", rows, TEST_FILE)
+    with TestClient(make_app(tmp_path), base_url="http://localhost") as client:
+        facts = good(client.get("/api/gallery", params={"run": "mine"}))
+        assert facts["titles"] == ["CCO", "OCCO"] and facts["left_out"] == 0  # two rows, spread over the table
+        first = good(client.get("/api/graph", params={"run": "mine", "graph": 0}))
+        assert first["target"] == [1.5] and first["note"] == "A molecule of the test split."
+        assert good(client.post("/api/start", json={"run": "mine", "graph": 1}))["score"] <= 0
+    (tmp_path / "mine" / TEST_FILE).write_text("smiles,oxygens\nC\n")
+    with TestClient(make_app(tmp_path), base_url="http://localhost") as client:
+        assert "test_molecules.csv: damaged" in client.get("/api/gallery", params={"run": "mine"}).json()["error"]
 
 
 def test_what_is_said_of_a_model_is_what_explain_says(client, runs):

@@ -69,17 +69,17 @@ def test_numbering_does_not_change_what_is_chosen():
 def test_predictions_do_not_depend_on_the_numbering(graphs, marking):
     model = finest_model(graphs, 3, 2, marking)
     with torch.no_grad():
-        answers = model(all_of(model.prepared(graphs)))
+        answers = model(all_of(model.precomputed(graphs)))
         for seed in range(3):
-            other = model.prepared(renumbered(graphs, seed))
+            other = model.precomputed(renumbered(graphs, seed))
             torch.testing.assert_close(model(all_of(other)), answers, rtol=0, atol=1e-5)
     assert len(answers.unique(dim=0)) > 1  # and they do distinguish graphs
 
 
 def test_a_set_has_its_tuples_once_and_every_batch_finds_them():
     model = finest_model(MIXED, 3, 2)
-    prepared, ids = model.prepared(MIXED), torch.tensor([4, 1, 1])
-    assert model.prepared(prepared) is prepared
+    prepared, ids = model.precomputed(MIXED), torch.tensor([4, 1, 1])
+    assert model.precomputed(prepared) is prepared
     assert with_finest(prepared, 2, 2).finest.shape == (5, 2, 2)  # another m asks anew
     expected = finest_tuples(MIXED, 3, 2)[ids]
     padded = prepared.gather(ids, prepared.rounded_size(ids))

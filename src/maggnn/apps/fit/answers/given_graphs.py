@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maggnn.apps.fit.descriptors import Described, described
+from maggnn.apps.fit.descriptors import Descriptors, descriptors_of
 from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.errors import InputError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from maggnn.apps.fit.fitted import FittedModel
 
 
-def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Described | None]:
+def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors | None]:
     """The graphs of X, and their descriptors where a part of the model reads them.
 
     Args:
@@ -35,7 +35,7 @@ def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Described | N
     smiles = list(chosen_fragments(molecules, facts.salts))
     packed, _ = packed_inputs(smiles, "smiles", facts.features)
     reads = bool(fitted.trees) or fitted.known is not None
-    return packed, described(smiles).with_columns(more) if reads else None
+    return packed, descriptors_of(smiles).with_columns(more) if reads else None
 
 
 def _number_columns(X: Any, names: tuple[str, ...]) -> np.ndarray | None:

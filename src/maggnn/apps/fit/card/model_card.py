@@ -22,6 +22,7 @@ from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING
+from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.several_targets import Known
@@ -44,7 +45,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Test:
-    """Answers on the test part, what every method scored there, and of a blend what its parts are.
+    """Answers on the test split, what every method scored there, and of a blend what its parts are.
 
     Attributes:
         judged: the metric that models are compared by, of each method.
@@ -174,8 +175,8 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         f"used for neither training nor model selection. All metrics are also in `{METRICS}`.",
         "",
         *_uncertainty(facts, test),
-        f"`{TRAINING}` lists the molecules of training for `maggnn explain`; delete it before you pass on a model of",
-        "confidential ones.",
+        f"`{TRAINING}` lists the molecules of training for `maggnn explain`, `{TEST_FILE}` some of the test split for",
+        "`maggnn show`; delete both before you pass on a model of confidential ones.",
         "",
         f"![the test]({PICTURE})",
         "",
@@ -196,7 +197,7 @@ def _methods(facts: Facts, test: Test) -> list[str]:
     if not test.parts:
         rows = [f"| {name} | {with_interval(judged, metric)} |" for name, judged in test.judged.items()]
         return [f"| method | {unit} (95 % interval) |", "|---|---|", *rows]
-    lines = [f"| method | weight | {unit} out of fold | on the test part (95 % interval) |", "|---|---|---|---|"]
+    lines = [f"| method | weight | {unit} out of fold | on the test split (95 % interval) |", "|---|---|---|---|"]
     for name, judged in test.judged.items():
         part = test.parts[name]
         weight = "" if part.weight is None else f"{part.weight:.2f}" if part.weight else "0 (left out)"
@@ -229,13 +230,13 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _uncertainty(facts: Facts, test: Test) -> list[str]:
-    """How sure answers are, and whether that held on the test part."""
+    """How sure answers are, and whether that held on the test split."""
     blend, lines = facts.blend, []
     found = covered(test)
     if found is not None:
         lines += [
             f"Intervals of {100 * found['wanted']:.0f} % (columns low and high of `maggnn predict`) hold",
-            f"{100 * found['share']:.1f} % of the true values of the test part",
+            f"{100 * found['share']:.1f} % of the true values of the test split",
             f"(95 % interval of that share: {100 * found['low']:.1f} to {100 * found['high']:.1f} %).",
         ]
     if blend.temperatures or any(target.temperatures for target in blend.targets):

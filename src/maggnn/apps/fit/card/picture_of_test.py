@@ -174,7 +174,7 @@ def _draw_curves(axes: Any, classes: Sequence[str], test: Test, threshold: float
 
 
 def _draw_target_curves(axes: Any, targets: Sequence[str], test: Test) -> None:
-    """The ROC curve of each of several targets whose test part has both classes."""
+    """The ROC curve of each of several targets whose test split has both classes."""
     axes.plot((0, 1), (0, 1), color=style.GREYS[1], linewidth=1.2, linestyle=(0, (4, 3)))
     for place, name in enumerate(targets):
         known = np.isfinite(test.true[:, place])

@@ -34,7 +34,7 @@ def _count(count: Known, two_class: bool) -> str:
 
 
 def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> list[str]:
-    """A row a target: the model, its weights, and its parts on the test part; nothing for a single target."""
+    """A row a target: the model, its weights, and its parts on the test split; nothing for a single target."""
     if len(judged) < 2:
         return []
     metric = facts.metric
@@ -52,5 +52,5 @@ def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> li
         lines.append(f"| {plain(name)} | {' | '.join(cells)} |")
     lacking = sum(not np.isfinite(methods[own].value) for methods in judged.values())
     if lacking:
-        lines += ["", f"{lacking} targets have no score, since the test part lacks values or one of the classes."]
+        lines += ["", f"{lacking} targets have no score, since the test split lacks values or one of the classes."]
     return [*lines, ""]

@@ -45,7 +45,7 @@ Scores = dict[str, float]
 """By method; of several targets the mean over them."""
 
 Judge = Callable[..., Scores]
-"""Scores of the test part from what `fit_blend` returned and the data set."""
+"""Scores of the test split from what `fit_blend` returned and the data set."""
 
 
 @dataclass(frozen=True)

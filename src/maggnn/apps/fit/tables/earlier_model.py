@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from maggnn.apps.fit.descriptors import described
+from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Facts, FittedModel
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
@@ -63,7 +63,7 @@ class EarlierModel:
         """How many molecules the earlier model may have learned from, by their fingerprints."""
         if self.fitted.known is None or not len(smiles):
             return 0
-        return int((nearest_similarity(described(smiles).bits, self.fitted.known) > 1 - 1e-6).sum())
+        return int((nearest_similarity(descriptors_of(smiles).bits, self.fitted.known) > 1 - 1e-6).sum())
 
     def words(self, test: Sequence[str]) -> str:
         """For the card."""

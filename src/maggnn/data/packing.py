@@ -102,17 +102,13 @@ def shared_between_parts(canonical: Sequence[str], parts: Sequence[str]) -> list
 
 def _joined(block: Sequence[Molecule]) -> Arrays:
     """A few molecules back to back."""
-    single = [
-        {
-            "num_nodes": np.array([len(molecule.x)]),
-            "num_edges": np.array([len(molecule.edge_attr)]),
-            "edge_index": molecule.edge_index,
-            "x": molecule.x,
-            "edge_attr": molecule.edge_attr,
-        }
-        for molecule in block
-    ]
-    return concatenated(single)
+    return {
+        "num_nodes": np.array([len(molecule.x) for molecule in block]),
+        "num_edges": np.array([len(molecule.edge_attr) for molecule in block]),
+        "edge_index": np.concatenate([molecule.edge_index for molecule in block], axis=1),
+        "x": np.concatenate([molecule.x for molecule in block]),
+        "edge_attr": np.concatenate([molecule.edge_attr for molecule in block]),
+    }
 
 
 def _smallest(array: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ class GraphBatch:
     @cached_property
     def local_id(self) -> Tensor:
         """Each node's id within its own graph, [N]."""
-        return torch.arange(self.total_nodes, device=self.device) - self.first_node[self.node_graph]
+        return torch.arange(self.total_nodes, device=self.device) - self.first_node.index_select(0, self.node_graph)
 
     @cached_property
     def is_node(self) -> Tensor:
@@ -159,7 +159,8 @@ class GraphBatch:
         local = torch.arange(self.max_num_nodes, device=self.device)
         row = (self.first_node[:, None] + local).clamp(max=self.total_nodes - 1)  # [B, max_num_nodes]
         is_node = self.is_node.reshape(*row.shape, *[1] * (values.ndim - 1))
-        return torch.where(is_node, values[row], fill)
+        table = values.index_select(0, row.flatten()).unflatten(0, row.shape)
+        return torch.where(is_node, table, fill)
 
     def to(self, device: torch.device | str) -> Self:
         """The same batch on another device.

@@ -8,31 +8,27 @@ shared colours are symmetries, in which case all choices are equivalent and one 
 equivalent when going on from each, in any way, ends in the same colours, because nodes of equal colour then correspond
 to each other. Graphs in which too many choices differ get a `NumberingWarning`.
 
-Shapes: a batch has one graph for each colouring that is worked on, the same graph several times where it has several;
-colours are [N], a number for each node of the batch.
+Shapes: G graphs of a search, R colourings of them that are worked on, N nodes of these R graphs; colours are [N].
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import ODD, mix, row_hashes
+from maggnn.graphs.colours import mixed, row_hashes
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.stable_colours import LAST, SideBySide, places, stable, sums_of_runs
 
 CELLS_AT_ONCE = 1 << 20
 """Of a chunk of graphs: nodes times nodes, since each node may be a choice."""
 
 MOST_CELLS = 1 << 20
 """Nodes times choices of one graph that are tried at once."""
-
-LAST = torch.iinfo(torch.long).max
-"""Sorts behind every colour: the padding of tables."""
 
 
 class NumberingWarning(UserWarning):
@@ -58,13 +54,14 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     place = torch.empty_like(rows)
     place[rows] = torch.arange(len(rows)) - first  # each node's new number in its graph
     edge_first = torch.repeat_interleave(on_cpu.node_offsets[:-1], on_cpu.num_edges)
-    edge_index, edge_attr = place[on_cpu.edge_index + edge_first], on_cpu.edge_attr
+    ends = (on_cpu.edge_index + edge_first).flatten()
+    edge_index, edge_attr = place.index_select(0, ends).reshape(2, -1), on_cpu.edge_attr
     if edge_attr is not None and _has_parallel_edges(on_cpu):  # which `build` leaves as they are
         graph = torch.repeat_interleave(torch.arange(len(on_cpu)), on_cpu.num_edges)
         order = torch.from_numpy(np.lexsort([row_hashes(edge_attr).numpy(), graph.numpy()]))
         edge_index, edge_attr = edge_index[:, order], edge_attr[order]
     y = on_cpu.y[rows] if on_cpu.y is not None and on_cpu.level == "node" else on_cpu.y
-    x = None if on_cpu.x is None else on_cpu.x[rows]
+    x = None if on_cpu.x is None else on_cpu.x.index_select(0, rows)
     sizes = on_cpu.num_nodes, on_cpu.num_edges  # targets were checked when the set was made
     made = PackedGraphs.build(*sizes, edge_index, x, edge_attr, y, on_cpu.level, missing_targets=True)
     if on_cpu.roots is not None:
@@ -80,171 +77,166 @@ def _has_parallel_edges(packed: PackedGraphs) -> bool:
 
 def canonical_rows(packed: PackedGraphs) -> Tensor:
     """The nodes of all graphs (rows of `x`) in canonical order, [total nodes]; for a set on the CPU."""
-    rows, first = torch.empty(len(packed.in_degree), dtype=torch.long), 0
-    hashed, by_size = _hashed(packed), packed.num_nodes.argsort(descending=True)
-    symmetric = _is_symmetric(hashed)
+    kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr).numpy()
+    symmetric = _is_symmetric(packed, kind)
+    graphs = _side_by_side(packed, kind)
+    colours = _first_colours(packed, graphs, symmetric)
+    rows, first, by_size = np.empty(len(colours), dtype=np.int64), 0, np.argsort(-graphs.sizes, kind="stable")
     while first < len(by_size):
-        largest = max(1, int(packed.num_nodes[by_size[first]]))
+        largest = max(1, int(graphs.sizes[by_size[first]]))
         ids = by_size[first : first + max(1, CELLS_AT_ONCE // largest**2)]
-        batch = hashed[ids]
-        _write_order(rows, packed.node_offsets[ids], batch, _canonical_colours(hashed, ids, batch, symmetric))
+        chosen, nodes = graphs.pick(ids)
+        _write_order(rows, nodes, chosen, _canonical_colours(chosen, ids, colours.take(nodes), symmetric))
         first += len(ids)
-    return rows
+    return torch.from_numpy(rows)
 
 
-def _hashed(packed: PackedGraphs) -> PackedGraphs:
-    """The graphs with one number in place of a node's features and of an edge's, and with nothing else."""
-    kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr)
-    nothing = {"y": None, "structure": None, "rings": None, "roots": None, "pairs": None, "finest": None}
-    colours, edge_attr = _first_colours(packed, kind)[:, None], None if kind is None else kind[:, None]
-    return replace(packed, x=colours, edge_attr=edge_attr, level="graph", **nothing)
+def _side_by_side(packed: PackedGraphs, kind: np.ndarray | None) -> SideBySide:
+    num_edges, first = packed.num_edges.numpy(), packed.node_offsets[:-1].numpy()
+    source = packed.edge_index[0].numpy() + np.repeat(first, num_edges)
+    return SideBySide(packed.num_nodes.numpy(), num_edges, source, kind, packed.in_degree.numpy())
 
 
-def _is_symmetric(hashed: PackedGraphs) -> bool:
+def _is_symmetric(packed: PackedGraphs, kind: np.ndarray | None) -> bool:
     """Whether every edge goes both ways and is the same both ways."""
-    if not hashed.symmetric or hashed.edge_attr is None:
-        return hashed.symmetric
-    first_edge = torch.repeat_interleave(hashed.edge_offsets[:-1], hashed.num_edges)
-    return torch.equal(hashed.edge_attr[hashed.by_source + first_edge], hashed.edge_attr)
+    return packed.symmetric and (kind is None or np.array_equal(kind[_by_source(packed)], kind))
 
 
-def _write_order(rows: Tensor, first_row: Tensor, batch: GraphBatch, colours: Tensor) -> None:
-    """Write the nodes of a batch in the order of their colours [N] into `rows`, from each graph's `first_row` on."""
-    order = batch.padded(colours, LAST).numpy().argsort(axis=1)  # [B, V], padding last
-    place = torch.from_numpy(order)[batch.node_graph, batch.local_id]
-    row = first_row[batch.node_graph]
-    rows[row + batch.local_id] = row + place
+def _by_source(packed: PackedGraphs) -> np.ndarray:
+    """The edges of the set in order of their sources, graph by graph, [total edges]."""
+    num_edges = packed.num_edges.numpy()
+    return packed.by_source.numpy() + np.repeat(packed.edge_offsets[:-1].numpy(), num_edges)
+
+
+def _write_order(rows: np.ndarray, nodes: np.ndarray, graphs: SideBySide, colours: np.ndarray) -> None:
+    """Write the nodes of some graphs, which are `nodes` [N] of the set, into `rows` in the order of their colours."""
+    order = graphs.table(colours).argsort(axis=1)  # [R, width], padding last
+    rows[nodes] = nodes[np.repeat(graphs.first, graphs.sizes) + order.ravel().take(graphs.cell)]
 
 
 # ---- the search -----------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
 class _Colourings:
     """Stable colourings of some graphs, side by side: none, one or several of each.
 
-    Args:
-        ids: the graphs of the search, [G].
-        of: which of them each colouring belongs to, [R], in rising order.
-        colours: of the nodes of these R graphs, [N].
+    Attributes:
+        graphs: the graph of each colouring, R of them.
+        of: which graph of the search that is, [R], in rising order.
+        colours: of the nodes, [N].
+        counts: how many colours each has, [R].
     """
 
-    def __init__(
-        self, packed: PackedGraphs, ids: Tensor, of: Tensor, colours: Tensor, batch: GraphBatch | None = None
-    ) -> None:
-        self.packed, self.ids, self.of, self.colours = packed, ids, of, colours
-        self._batch = batch
+    graphs: SideBySide
+    of: np.ndarray
+    colours: np.ndarray
+    counts: np.ndarray
 
     def __len__(self) -> int:
         return len(self.of)
 
     @property
-    def batch(self) -> GraphBatch:
-        """The R graphs; gathered where they are read, since gathering costs as much as a round of refinement."""
-        if self._batch is None:
-            self._batch = self.packed[self.ids[self.of]]
-        return self._batch
+    def is_open(self) -> np.ndarray:
+        """Which colourings have nodes that share a colour, [R]."""
+        return self.counts < self.graphs.sizes
 
-    def pick(self, rows: Tensor) -> _Colourings:
+    def pick(self, rows: np.ndarray) -> _Colourings:
         """Colourings `rows` [R'], in rising order, as often as they stand there."""
-        if len(rows) == len(self) and bool((rows == torch.arange(len(rows))).all()):
+        if len(rows) == len(self) and bool((rows == np.arange(len(rows))).all()):
             return self
-        places = _places(self.packed.num_nodes[self.ids[self.of]], rows)
-        return _Colourings(self.packed, self.ids, self.of[rows], self.colours[places])
+        graphs, nodes = self.graphs.pick(rows)
+        return _Colourings(graphs, self.of[rows], self.colours.take(nodes), self.counts[rows])
 
-    def where(self, which: Tensor) -> _Colourings:
+    def where(self, which: np.ndarray) -> _Colourings:
         """Those for which `which` [R] holds."""
-        return self.pick(which.nonzero()[:, 0])
+        return self.pick(which.nonzero()[0])
 
-    def individualised(self, node: Tensor) -> _Colourings:
+    def individualised(self, node: np.ndarray) -> _Colourings:
         """Each with one of its nodes, [R] by number in the graph, given a colour of its own, and refined."""
-        place = self.batch.first_node + node
-        colours = self.colours.clone()
-        colours[place] = mix(colours[place] + 1)
-        return _Colourings(self.packed, self.ids, self.of, _stable(self.batch, colours), self.batch)
+        place = self.graphs.first + node
+        colours = self.colours.copy()
+        colours[place] = mixed(colours[place] + 1)
+        return _Colourings(self.graphs, self.of, *stable(self.graphs, colours))
 
-    def any_node(self, which: Tensor) -> Tensor:
-        """Whether `which` [N] holds for a node of a colouring, [R]."""
-        return torch.zeros(len(self), dtype=torch.bool).index_fill_(0, self.batch.node_graph[which], True)
+    def hashes(self) -> np.ndarray:
+        """The multiset of the colours of each as a number, [R]."""
+        return self.graphs.hashes(self.colours)
 
 
-def _canonical_colours(packed: PackedGraphs, ids: Tensor, batch: GraphBatch, symmetric: bool) -> Tensor:
-    """Colours of the nodes of graphs `ids` (as a `batch`) that differ within a graph and know no numbering, [N].
+def _canonical_colours(graphs: SideBySide, ids: np.ndarray, colours: np.ndarray, symmetric: bool) -> np.ndarray:
+    """Colours of the nodes that differ within a graph and know no numbering, [N].
 
     A breadth-first search over choices, for all graphs at once. Where edges are the same both ways and no more than two
     nodes share a colour, one choice is enough. Between two such pairs there are no edges, all, or a matching, since
     nodes of one colour have equally many neighbours of another, so exchanging the nodes of all pairs is a symmetry.
+
+    Args:
+        ids: the numbers of the graphs in their set, [G].
+        colours: of their features, [N].
     """
-    assert batch.x is not None
-    colours = _stable(batch, batch.x[:, 0])
-    kept = _Colourings(packed, ids, torch.arange(len(ids)), colours.clone(), batch)
+    colours, counts = stable(graphs, colours)
+    kept = _Colourings(graphs, np.arange(len(graphs)), colours, counts)
+    found = colours.copy()
     while len(kept):
-        shared, size = _rarest_shared(kept.batch, kept.colours)
-        is_open = kept.any_node(shared)  # those of one graph have equally many colours
-        done = kept.where(~is_open & _is_first(kept.of))
-        colours[_places(batch.num_nodes, done.of)] = done.colours
+        done = kept.where(~kept.is_open & _is_first(kept.of))  # those of one graph have equally many colours
+        found[places(graphs.sizes, done.of)] = done.colours
+        kept = kept.where(kept.is_open)
+        shared, size = _rarest_shared(kept)
         if symmetric:
-            shared &= (size[kept.batch.node_graph] > 2) | _is_first_of_graph(kept.batch, shared)
-        kept = _choices(kept, shared)
-    return colours
+            owner = kept.graphs.owner[shared]
+            shared = shared[(size[owner] > 2) | _is_first(owner)]
+        kept = _choices(kept, shared, ids)
+    return found
 
 
-def _places(sizes: Tensor, graphs: Tensor) -> Tensor:
-    """The nodes of `graphs` [G'], one graph after the other, among those of all graphs with `sizes` [G]."""
-    first, own = sizes.cumsum(0) - sizes, sizes[graphs]
-    shift = first[graphs] - (own.cumsum(0) - own)
-    return torch.arange(int(own.sum())) + torch.repeat_interleave(shift, own)
-
-
-def _choices(kept: _Colourings, shared: Tensor) -> _Colourings:
-    """Each `shared` [N] node individualised; of each graph the inequivalent choices with the smallest hash."""
-    node = shared.nonzero()[:, 0]
-    parent = kept.batch.node_graph[node]
-    number, most = _number_within(kept.of[parent]), MOST_CELLS // kept.batch.num_nodes[parent]
-    fits = number < most.clamp(min=1)
-    tried = kept.pick(parent[fits]).individualised(kept.batch.local_id[node[fits]])
-    hashes = _hashes(tried.batch, tried.colours)
-    smallest = torch.full((len(kept.ids),), LAST).scatter_reduce(0, tried.of, hashes, "amin")
-    is_smallest = hashes == smallest[tried.of]
+def _choices(kept: _Colourings, shared: np.ndarray, ids: np.ndarray) -> _Colourings:
+    """Each of the nodes `shared` individualised; of each graph the inequivalent choices with the smallest hash."""
+    parent = kept.graphs.owner[shared]
+    number, most = _number_within(kept.of[parent]), MOST_CELLS // kept.graphs.sizes[parent]
+    fits = number < most.clip(min=1)
+    chosen = parent[fits]
+    tried = kept.pick(chosen).individualised(shared[fits] - kept.graphs.first[chosen])
+    hashes, begins = tried.hashes(), _is_first(tried.of)
+    smallest = np.minimum.reduceat(hashes, begins.nonzero()[0]) if len(hashes) else hashes
+    is_smallest = hashes == smallest[begins.cumsum() - 1]
     found = _inequivalent(tried.where(is_smallest))
-    cut = kept.of[parent[~fits]].unique()  # all choices may still be known to be equivalent
-    unlike = torch.cat([tried.of[~is_smallest], found.of[~_is_first(found.of)]])
-    _warn_of(kept.ids[cut[torch.isin(cut, unlike)]].tolist())
+    cut = np.unique(kept.of[parent[~fits]])  # all choices may still be known to be equivalent
+    unlike = np.concatenate([tried.of[~is_smallest], found.of[~_is_first(found.of)]])
+    _warn_of(ids[cut[np.isin(cut, unlike)]].tolist())
     return found
 
 
 def _inequivalent(found: _Colourings) -> _Colourings:
     """Of the colourings of each graph one for each end that they lead to."""
-    several = torch.bincount(found.of, minlength=len(found.ids))[found.of] > 1
-    keys = mix(found.of + 1)
+    several = np.bincount(found.of)[found.of] > 1
+    keys = mixed(found.of + 1)
     keys[several] += _ends(found.where(several))
-    first = np.unique(keys.numpy(), return_index=True)[1]
-    return found.pick(torch.from_numpy(np.sort(first)))
+    first = np.unique(keys, return_index=True)[1]
+    return found.pick(np.sort(first))
 
 
-def _ends(colourings: _Colourings) -> Tensor:
+def _ends(colourings: _Colourings) -> np.ndarray:
     """The hash of each colouring after nodes were individualised, in any way, until all colours differ, [R]."""
-    ends, row = torch.zeros(len(colourings), dtype=torch.long), torch.arange(len(colourings))
+    ends, row = np.zeros(len(colourings), dtype=np.int64), np.arange(len(colourings))
     while len(colourings):
-        shared, _ = _rarest_shared(colourings.batch, colourings.colours)
-        is_open = colourings.any_node(shared)
-        ends[row] = _hashes(colourings.batch, colourings.colours)
-        local = torch.full((len(colourings),), LAST).scatter_reduce(
-            0, colourings.batch.node_graph[shared], colourings.batch.local_id[shared], "amin"
-        )
-        row = row[is_open]
-        colourings = colourings.where(is_open).individualised(local[is_open])
+        ends[row] = colourings.hashes()
+        row, colourings = row[colourings.is_open], colourings.where(colourings.is_open)
+        shared, _ = _rarest_shared(colourings)
+        first = shared[_is_first(colourings.graphs.owner[shared])]
+        colourings = colourings.individualised(first - colourings.graphs.first)
     return ends
 
 
-def _is_first(owner: Tensor) -> Tensor:
+def _is_first(owner: np.ndarray) -> np.ndarray:
     """Which of the entries [R] begin a run of equal ones."""
-    return torch.cat([owner.new_ones(min(len(owner), 1), dtype=torch.bool), owner[1:] != owner[:-1]])
+    return np.concatenate([np.ones(min(len(owner), 1), dtype=bool), owner[1:] != owner[:-1]])
 
 
-def _number_within(owner: Tensor) -> Tensor:
+def _number_within(owner: np.ndarray) -> np.ndarray:
     """0, 1, 2, ... within each run of equal entries, [R]."""
-    place = torch.arange(len(owner))
-    return place - torch.where(_is_first(owner), place, 0).cummax(0).values if len(owner) else place
+    place = np.arange(len(owner))
+    return place - np.maximum.accumulate(np.where(_is_first(owner), place, 0))
 
 
 def _warn_of(graphs: list[int]) -> None:
@@ -256,105 +248,59 @@ def _warn_of(graphs: list[int]) -> None:
         )
 
 
-# ---- colours --------------------------------------------------------------------------------------------
+def _rarest_shared(colourings: _Colourings) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes of one shared colour of each open colouring, and how many nodes share the commonest colour.
 
+    Of the rarest shared colours the smallest is taken.
 
-def _first_colours(packed: PackedGraphs, kind: Tensor | None) -> Tensor:
-    """Of features and roots, and of a number among twins, for all nodes of a set whose edges are of a `kind` [E].
-
-    Twins have the same features and the same neighbours, so that they can be exchanged: any order of them will do.
+    Returns:
+        the nodes, in rising order; the sizes, [R].
     """
-    total = len(packed.in_degree)
-    colours = torch.zeros(total, dtype=torch.long) if packed.x is None else row_hashes(packed.x)
-    if packed.roots is not None:
-        slots = mix(torch.arange(1, packed.roots.shape[1] + 1)).expand_as(packed.roots)
-        colours = colours.index_add(0, (packed.roots + packed.node_offsets[:-1, None]).flatten(), slots.flatten())
-    colours = mix(colours + 1)
-    return mix(colours + _number_among_twins(packed, colours, kind))
-
-
-def _number_among_twins(packed: PackedGraphs, colours: Tensor, kind: Tensor | None) -> Tensor:
-    """0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, both ways."""
-    first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
-    source, target = packed.edge_index + first
-    name = mix(torch.arange(1, len(colours) + 1))
-    kind = torch.zeros_like(source) if kind is None else kind
-    # The graph is part of the key: nodes without neighbours have none to tell graphs by.
-    seen = mix(torch.repeat_interleave(torch.arange(len(packed)), packed.num_nodes) + 1)
-    seen.index_add_(0, target, mix(name[source] + kind)).index_add_(0, source, mix(name[target] + mix(kind + 1)))
-    key = mix(seen) + colours
-    order = torch.from_numpy(np.argsort(key.numpy(), kind="stable"))
-    return torch.empty_like(key).scatter_(0, order, _number_within(key[order]))
-
-
-def _stable(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """Colours [N] refined until the number of colours no longer grows, in each graph by itself.
-
-    A graph's colours must not depend on the rounds that others of its batch take. The last round, which finds no more
-    colours, is part of them: where all differ, it is what says which node has which neighbours.
-    """
-    count = _num_colours(batch, colours)
-    resting = torch.zeros_like(count, dtype=torch.bool)
-    while not bool(resting.all()):
-        refined = _refined(batch, colours)
-        new_count = _num_colours(batch, refined)
-        colours = torch.where(resting[batch.node_graph], colours, refined)
-        resting, count = resting | (new_count == count), torch.where(resting, count, new_count)
-    return colours
-
-
-def _refined(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """One round, [N].
-
-    Edges lie in the order of their targets and sums of 64 bits wrap around, so a difference of running totals is a
-    node's exact sum, several times as fast as adding up edge by edge.
-    """
-    messages = colours[batch.edge_index[0]]
-    if batch.edge_attr is not None:
-        messages = mix(messages + batch.edge_attr[:, 0])
-    totals = torch.cat([messages.new_zeros(1), messages.cumsum(0)])
-    return mix(totals[batch.edge_offsets[1:]] - totals[batch.edge_offsets[:-1]] + ODD * colours)
-
-
-def _sorted_colours(batch: GraphBatch, colours: Tensor) -> np.ndarray:
-    """The colours of each graph in order, [B, V], and `LAST` behind them."""
-    return np.sort(batch.padded(colours, LAST).numpy(), axis=1)
-
-
-def _num_colours(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """How many different colours each graph has, less one, [B]; with padding, which counts as a colour."""
-    return torch.from_numpy((np.diff(_sorted_colours(batch, colours), axis=1) != 0).sum(axis=1))
-
-
-def _hashes(batch: GraphBatch, colours: Tensor) -> Tensor:
-    """The multiset of each graph's colours as a number, [B]."""
-    return mix(torch.zeros(batch.num_graphs, dtype=torch.long).index_add_(0, batch.node_graph, mix(colours)))
-
-
-def _rarest_shared(batch: GraphBatch, colours: Tensor) -> tuple[Tensor, Tensor]:
-    """The nodes of one shared colour of each graph, and how many nodes share the commonest one.
-
-    Of the rarest shared colours the smallest is taken; none where all colours differ.
-
-    Shapes:
-        colours: [N]; result: [N] of bool, [B].
-    """
-    ordered = _sorted_colours(batch, colours)
+    graphs, ordered = colourings.graphs, colourings.graphs.table(colourings.colours)
+    ordered.sort(axis=1)
     place = np.arange(ordered.shape[1])
     edge = np.ones((len(ordered), 1), dtype=bool)
     begins = np.concatenate([edge, ordered[:, 1:] != ordered[:, :-1]], axis=1)
     ends = np.concatenate([begins[:, 1:], edge], axis=1)
     start = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    end = np.minimum.accumulate(np.where(ends, place, place[-1])[:, ::-1], axis=1)[:, ::-1]
-    size = np.where(ordered != LAST, end - start + 1, 1)
-    none = len(place) + 1
-    shared = np.where(size > 1, size, none)
-    at = shared.argmin(axis=1)[:, None]
-    colour = np.where(np.take_along_axis(shared, at, 1) < none, np.take_along_axis(ordered, at, 1), LAST)
-    return colours == torch.from_numpy(colour[:, 0])[batch.node_graph], torch.from_numpy(size.max(axis=1))
+    size = np.where(ends & (ordered != LAST), place + 1 - start, 1)  # 1 where no colour ends
+    at = np.where(size > 1, size, len(place) + 1).argmin(axis=1)
+    colour = ordered[np.arange(len(ordered)), at]
+    return (colourings.colours == np.repeat(colour, graphs.sizes)).nonzero()[0], size.max(axis=1)
 
 
-def _is_first_of_graph(batch: GraphBatch, which: Tensor) -> Tensor:
-    """Which nodes are the first of their graph for which `which` [N] holds, [N]."""
-    node = which.nonzero()[:, 0]
-    return torch.zeros_like(which).index_fill_(0, node[_is_first(batch.node_graph[node])], True)
+# ---- colours before refinement --------------------------------------------------------------------------
+
+
+def _first_colours(packed: PackedGraphs, graphs: SideBySide, symmetric: bool) -> np.ndarray:
+    """Of features and roots, and of a number among twins, for all nodes of a set, [total nodes].
+
+    Twins have the same features and the same neighbours, so that they can be exchanged: any order of them will do.
+    """
+    total = len(graphs.degree)
+    colours = np.zeros(total, dtype=np.int64) if packed.x is None else row_hashes(packed.x).numpy()
+    if packed.roots is not None:
+        slots = mixed(np.arange(1, packed.roots.shape[1] + 1))
+        np.add.at(colours, packed.roots.numpy() + graphs.first[:, None], slots)
+    colours = mixed(colours + 1)
+    return mixed(colours + _number_among_twins(packed, graphs, colours, symmetric))
+
+
+def _number_among_twins(packed: PackedGraphs, graphs: SideBySide, colours: np.ndarray, symmetric: bool) -> np.ndarray:
+    """0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, both ways."""
+    name = mixed(np.arange(1, len(colours) + 1))
+    kind = np.int64(0) if graphs.kind is None else graphs.kind
+    # The graph is part of the key: nodes without neighbours have none to tell graphs by.
+    seen = mixed(graphs.owner + 1) + sums_of_runs(mixed(name.take(graphs.source) + kind), graphs.degree)
+    if not symmetric:
+        target = packed.edge_index[1].numpy() + np.repeat(graphs.first, graphs.num_edges)
+        sent = mixed(name.take(target) + mixed(kind + np.ones_like(target)))
+        seen += sums_of_runs(sent[_by_source(packed)], packed.out_degree.numpy())
+    key = mixed(seen) + colours
+    # Most keys occur once. Which may occur again is counted by their last bits, and these alone are sorted.
+    bins = key & ((1 << (4 * len(key)).bit_length()) - 1)
+    node = (np.bincount(bins)[bins] > 1).nonzero()[0]
+    node = node[np.argsort(key[node], kind="stable")]
+    number = np.zeros_like(key)
+    number[node] = _number_within(key[node])
+    return number

@@ -74,7 +74,7 @@ def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> No
     """Endpoints [2, E] that are nodes of their own graph `edge_graph` [E]."""
     if edge_index.numel() == 0:
         return
-    bad = ((edge_index < 0) | (edge_index >= num_nodes[edge_graph])).any(dim=0)
+    bad = ((edge_index < 0) | (edge_index >= num_nodes.index_select(0, edge_graph))).any(dim=0)
     if bad.any():
         edge = int(bad.nonzero()[0])
         graph = int(edge_graph[edge])

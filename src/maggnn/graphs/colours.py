@@ -15,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.batch import GraphBatch, values_known
 
 ODD = -0x61C8864680B583EB
 """2^64 over the golden ratio, as a signed number: multiplying by it is one to one and spreads low bits upwards."""
+
+MOST_CATEGORIES = 1 << 12
+"""Of integer features: up to so many, each category is hashed once and rows look it up."""
 
 
 class Refined(NamedTuple):
@@ -38,6 +41,8 @@ def mix(values: Tensor) -> Tensor:
     Multiply and fold the upper half onto the lower one, twice, in arithmetic that wraps around; the idea is that of
     SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
     """
+    if values_known(values) and values.ndim:
+        return torch.from_numpy(mixed(values.numpy()))  # numpy takes half the time of torch here
     values = values * ODD
     for shift in (32, 29):
         _fold(values, shift)
@@ -53,11 +58,36 @@ def _fold(values: Tensor, shift: int) -> Tensor:
     return values
 
 
+def mixed(values: np.ndarray) -> np.ndarray:
+    """`mix` for arrays of int64, with equal results."""
+    bits = (values * np.int64(ODD)).view(np.uint64)  # whose shifts bring in zeros
+    for shift in (32, 29):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(ODD % 2**64)
+    bits ^= bits >> np.uint64(32)
+    return bits.view(np.int64)
+
+
 def row_hashes(features: Tensor) -> Tensor:
     """A number for each row of features [R, F], equal for equal rows, [R]."""
-    bits = (features.flatten(1).double() + 0.0).contiguous().view(torch.long)  # adding 0 makes -0 and 0 one
-    column = mix(torch.arange(1, bits.shape[1] + 1, device=bits.device))
-    return mix(mix(bits + column).sum(1))
+    features = features.flatten(1)
+    column = mix(torch.arange(1, features.shape[1] + 1, device=features.device))
+    if _are_few_categories(features):
+        table = mix(_bits(torch.arange(int(features.max()) + 1))[:, None] + column)  # [categories, F]
+        parts = (own.index_select(0, values) for own, values in zip(table.T, features.T, strict=True))
+        return mix(sum(parts, torch.zeros(len(features), dtype=torch.long)))
+    return mix(mix(_bits(features) + column).sum(1))
+
+
+def _bits(features: Tensor) -> Tensor:
+    """Of numbers in double precision, as integers; adding 0 makes -0 and 0 one."""
+    return (features.double() + 0.0).contiguous().view(torch.long)
+
+
+def _are_few_categories(features: Tensor) -> bool:
+    if features.dtype != torch.long or not values_known(features) or not features.numel():
+        return False
+    return int(features.min()) >= 0 and int(features.max()) < MOST_CATEGORIES
 
 
 class Edges(NamedTuple):

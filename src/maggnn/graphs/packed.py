@@ -133,18 +133,20 @@ class PackedGraphs:
             edge_attr = None if edge_attr is None else torch.cat([edge_attr, edge_attr[mirrored]])
             num_edges = torch.bincount(edge_graph, minlength=len(num_nodes))
         node_offsets, edge_offsets = offsets_of(num_nodes), offsets_of(num_edges)
-        source, target = edge_index + node_offsets[edge_graph]
+        source, target = edge_index + node_offsets.index_select(0, edge_graph)
         total = int(node_offsets[-1])
         order = torch.argsort(target * total + source, stable=True)
+        source, target, edge_graph = (value.index_select(0, order) for value in (source, target, edge_graph))
+        by_source = edges_by_source(source, target, total)
         return cls(
             node_offsets=node_offsets,
             edge_offsets=edge_offsets,
-            edge_index=edge_index[:, order],
+            edge_index=edge_index.index_select(1, order),
             in_degree=torch.bincount(target, minlength=total),
             out_degree=torch.bincount(source, minlength=total),
-            by_source=edges_by_source(source[order], target[order], total) - edge_offsets[edge_graph[order]],
+            by_source=by_source - edge_offsets.index_select(0, edge_graph),
             x=x,
-            edge_attr=None if edge_attr is None else edge_attr[order],
+            edge_attr=None if edge_attr is None else edge_attr.index_select(0, order),
             y=y,
             level=level,
         )
@@ -172,7 +174,7 @@ class PackedGraphs:
         num_edges = self.num_edges.to(self.device)
         first_edge = torch.repeat_interleave(num_edges.cumsum(0) - num_edges, num_edges)
         by_source = self.by_source + first_edge
-        return torch.equal(self.edge_index[:, by_source].flip(0), self.edge_index)
+        return torch.equal(self.edge_index.index_select(1, by_source).flip(0), self.edge_index)
 
     @cached_property
     def device_offsets(self) -> tuple[Tensor, Tensor]:
@@ -232,9 +234,10 @@ class PackedGraphs:
         nodes, _ = _rows(node_offsets[ids], num_nodes, size.nodes, len(self.in_degree))
         edges, edge_graph = _rows(edge_offsets[ids], num_edges, size.edges, len(self.by_source))
         first_node, first_edge = num_nodes.cumsum(0) - num_nodes, num_edges.cumsum(0) - num_edges
-        edge_index = self.edge_index[:, edges] + first_node[edge_graph]
-        by_source = self.by_source[edges] + first_edge[edge_graph]
-        in_degree, out_degree = self.in_degree[nodes], self.out_degree[nodes]
+        # `index_select` takes a quarter of the time of brackets on a CPU.
+        edge_index = self.edge_index.index_select(1, edges) + first_node.index_select(0, edge_graph)
+        by_source = self.by_source.index_select(0, edges) + first_edge.index_select(0, edge_graph)
+        in_degree, out_degree = self.in_degree.index_select(0, nodes), self.out_degree.index_select(0, nodes)
         if size.padding:
             is_node = torch.arange(size.nodes, device=self.device) < num_nodes.sum()
             edge = torch.arange(size.edges, device=self.device)
@@ -281,11 +284,11 @@ class PackedGraphs:
             max_num_nodes=size.max_num_nodes,
             total_nodes=size.nodes,
             padding=size.padding,
-            x=None if self.x is None else self.x[nodes],
-            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            x=None if self.x is None else self.x.index_select(0, nodes),
+            edge_attr=None if self.edge_attr is None else self.edge_attr.index_select(0, edges),
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
-            structure=None if self.structure is None else self.structure[nodes],
-            rings=None if self.rings is None else self.rings[edges],
+            structure=None if self.structure is None else self.structure.index_select(0, nodes),
+            rings=None if self.rings is None else self.rings.index_select(0, edges),
             roots=None if self.roots is None else self.roots[ids],
             pairs=None if self.pairs is None else PairTable(self.pairs.table, self.pairs.first[ids]),
             finest=None if self.finest is None else self.finest[ids],
@@ -376,7 +379,7 @@ def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor
     """Rows of a flat tensor of `last` rows that hold what starts at `starts`, and whose each of them is, [total]."""
     owner = owner_of(counts, total)
     shift = starts - (counts.cumsum(0) - counts)
-    return (torch.arange(total, device=counts.device) + shift[owner]).clamp(max=max(last - 1, 0)), owner
+    return (torch.arange(total, device=counts.device) + shift.index_select(0, owner)).clamp(max=max(last - 1, 0)), owner
 
 
 def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:

@@ -61,9 +61,9 @@ def _search_one_way(graphs: GraphBatch) -> Tensor:
 
 def _places(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
     """Of each edge its graph and its number there, [E] both; rows of padding come after a graph's own."""
-    graph = graphs.node_graph[graphs.edge_index[1]]
+    graph = graphs.node_graph.index_select(0, graphs.edge_index[1])
     before = graphs.edge_offsets[graphs.first_node]  # [B]
-    return graph, torch.arange(graph.shape[0], device=graphs.device) - before[graph]
+    return graph, torch.arange(graph.shape[0], device=graphs.device) - before.index_select(0, graph)
 
 
 def _search(graphs: GraphBatch, edges: Tensor | None = None) -> Tensor:

@@ -16,6 +16,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -98,6 +99,7 @@ class Engine:
         ids: Tensor | None = None,
         done: Callable[[int], None] | None = None,
         seed: int | None = None,
+        tuples: Tensor | None = None,
     ) -> Tensor:
         """Answer for many graphs, in chunks that fit the memory.
 
@@ -106,6 +108,7 @@ class Engine:
             ids: which graphs of a set, [B] on the CPU, repeats welcome; all if not given.
             done: is told after each chunk how many graphs have been answered so far.
             seed: start the random starting tuples anew from this seed.
+            tuples: where `search` ended, for all graphs of the set, [G, m, k]; by default a search is made.
 
         Returns:
             One row for each graph (or node), in order: [rows, num_outputs].
@@ -122,12 +125,24 @@ class Engine:
         parts, count = [], 0
         chunks = list(self.chunks(packed, ids))
         with self._own_draws():
-            for chunk, answers in zip(chunks, self._answers(packed, chunks), strict=True):
+            for chunk, answers in zip(chunks, self._answers(packed, chunks, tuples), strict=True):
                 parts.append(answers[: self._rows(packed, chunk)])
                 count += len(chunk)
                 if done is not None:
                     done(count)
         return torch.cat(parts)
+
+    @torch.no_grad()
+    def search(self, packed: PackedGraphs) -> Tensor | None:
+        """Where the agent's moves end in each graph, from starts that are not random: [G, m, k].
+
+        None on a GPU, where a search and its answer are one recording.
+        """
+        if self.device.type == "cuda":
+            return None
+        packed = self.precomputed(packed)
+        chunks = list(self.chunks(packed, torch.arange(len(packed))))
+        return torch.cat(list(self._side_by_side(lambda chunk: self.model.walk(packed[chunk])[-1].tuples, chunks)))
 
     def _predict_batches(self, batches: Iterable[GraphBatch], done: Callable[[int], None] | None) -> Tensor:
         parts, count = [torch.empty(0, self.model.num_outputs, device=self.device)], 0
@@ -164,24 +179,28 @@ class Engine:
             torch.manual_seed(seed)
             yield
 
-    def _answers(self, packed: PackedGraphs, chunks: Sequence[Tensor]) -> Iterator[Tensor]:
+    def _answers(self, packed: PackedGraphs, chunks: Sequence[Tensor], tuples: Tensor | None) -> Iterable[Tensor]:
         """Of each chunk in order. A GPU replays a recording; a CPU has a chunk on each of its threads."""
+        if tuples is not None:
+            return self._side_by_side(lambda chunk: self.answer_for(packed[chunk], tuples[chunk]), chunks)
         if self.device.type == "cuda":
-            for chunk in chunks:
-                yield self._replayed(packed, chunk)
-            return
+            return (self._replayed(packed, chunk) for chunk in chunks)
         # Each chunk has a generator of its own, so that answers do not depend on which thread is faster.
         seeds = torch.randint(2**62, (len(chunks),), generator=self.generator).tolist()
-        if len(chunks) == 1 or self.draws:  # threads would race for torch's own generator
-            for chunk, seed in zip(chunks, seeds, strict=True):
-                yield self._answer(packed[chunk], make_generator(seed))
-            return
 
         def answer(chunk: Tensor, seed: int) -> Tensor:
             return self._answer(packed[chunk], make_generator(seed))
 
-        with one_thread_each(min(len(chunks), torch.get_num_threads())) as pool:
-            yield from pool.map(answer, chunks, seeds)
+        return self._side_by_side(answer, chunks, seeds)
+
+    def _side_by_side(self, work: Callable[..., Tensor], *arguments: Sequence[Any]) -> Iterator[Tensor]:
+        """What `work` returns for each of the arguments, in their order, on as many threads as torch has."""
+        threads = 1 if self.draws else min(len(arguments[0]), torch.get_num_threads())  # draws would race
+        if threads == 1:
+            yield from map(work, *arguments)
+            return
+        with one_thread_each(threads) as pool:
+            yield from pool.map(work, *arguments)
 
     def _replayed(self, packed: PackedGraphs, chunk: Tensor) -> Tensor:
         """Of one chunk on a GPU, in a batch of a size that other chunks share: answers past the chunk's are padding."""

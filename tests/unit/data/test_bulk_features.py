@@ -10,7 +10,7 @@ import pytest
 
 from maggnn.data.molecules.atom_features import feature_set
 from maggnn.data.molecules.binary_form import read_binary
-from maggnn.data.molecules.bulk_features import CHIRALITY, PROBES, agrees, described_in_bulk
+from maggnn.data.molecules.bulk_features import CHIRALITY, PROBES, agrees, described_in_bulk, take
 from maggnn.data.molecules.smiles import Molecule, featurise_all, featurise_rows, parsed
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
@@ -43,7 +43,7 @@ def compare(smiles, features, order):
             mols.append((parsed(one, order), one))
         except InputError:
             continue
-    found = described_in_bulk(*map(list, zip(*mols, strict=True)), features)
+    found = described_in_bulk([take(mol, one, features) for mol, one in mols])
     for (mol, one), described in zip(mols, found, strict=True):
         if described is not None:
             for made, expected in zip(described, by_atoms(mol, one, features), strict=True):
@@ -82,7 +82,7 @@ def test_bytes_that_are_not_as_they_should_be_are_noticed(place):
 def test_nothing_to_read():
     readable, found = read_binary([])
     assert len(readable) == 0 and found.bond_atoms.shape == (2, 0)
-    assert described_in_bulk([], [], "mol") == [] and featurise_rows([], "mol") == []
+    assert described_in_bulk([]) == [] and featurise_rows([], "mol") == []
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maggnn.data.molecules.smiles import parsed
+from maggnn.data.molecules.smiles import canonically_numbered, parsed
 from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 
@@ -82,29 +82,54 @@ def descriptors_of(smiles: Sequence[str], workers: int = 1) -> Descriptors:
     return Descriptors(*(np.concatenate([getattr(table, name) for table in tables]) for name in ("numbers", "bits")))
 
 
-def describe(smiles: Sequence[str], with_numbers: bool = True) -> Descriptors:
-    """Describe molecules in this process; of one that RDKit's functions fail for nothing is known.
-
-    Args:
-        with_numbers: whether anything but the fingerprint is asked for.
-    """
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+def describe(smiles: Sequence[str]) -> Descriptors:
+    """Describe molecules in this process; of one that RDKit cannot read nothing is known."""
     from rdkit.rdBase import BlockLogs
 
-    generator = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
-    numbers = np.full((len(smiles), NUMBERS), np.nan)
-    bits = np.zeros((len(smiles), BITS // 8), dtype=np.uint8)
+    table = DescriptorTable(len(smiles))
     with BlockLogs():
         for place, text in enumerate(smiles):
             try:
-                mol = parsed(text.strip())
-                bits[place] = np.packbits(generator.GetFingerprintAsNumPy(mol))
-                if with_numbers:
-                    numbers[place] = _numbers(mol)
+                table.add(place, parsed(text.strip(), "written"))
             except (InputError, RuntimeError, ValueError):  # an odd valence, for one
                 continue
-    numbers[~(np.abs(numbers) < LARGEST)] = np.nan
-    return Descriptors(numbers.astype(np.float32), bits)
+    return table.descriptors
+
+
+class DescriptorTable:
+    """A table of molecules that is filled one by one.
+
+    Args:
+        rows: how many there will be; of those that are never added nothing is known.
+        with_numbers: whether anything but the fingerprint is asked for.
+    """
+
+    def __init__(self, rows: int, with_numbers: bool = True) -> None:
+        from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+        self._generator = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+        self._with_numbers = with_numbers
+        self._numbers = np.full((rows, NUMBERS), np.nan)
+        self._bits = np.zeros((rows, BITS // 8), dtype=np.uint8)
+
+    def add(self, place: int, mol: Mol) -> None:
+        """Fill a row, as far as RDKit's functions do not fail.
+
+        Sums over atoms in another order differ in their last bits, so atoms are numbered canonically first.
+        """
+        try:
+            mol = canonically_numbered(mol)
+            self._bits[place] = np.packbits(self._generator.GetFingerprintAsNumPy(mol))
+            if self._with_numbers:
+                self._numbers[place] = _numbers(mol)
+        except (RuntimeError, ValueError):
+            return
+
+    @property
+    def descriptors(self) -> Descriptors:
+        """All rows."""
+        numbers = np.where(np.abs(self._numbers) < LARGEST, self._numbers, np.nan)
+        return Descriptors(numbers.astype(np.float32), self._bits)
 
 
 def _numbers(mol: Mol) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maggnn.apps.fit.descriptors import Descriptors, describe
+from maggnn.apps.fit.descriptors import Descriptors, DescriptorTable
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
 from maggnn.data.packing import Arrays, pack
@@ -41,14 +41,15 @@ def featurised_chunk(
         most_atoms: of a molecule; larger ones get that as their reason.
     """
     smiles = list(chosen_fragments(smiles, salts))
-    results = [_within(result, most_atoms) for result in featurise_rows(smiles, features)]
+    table = DescriptorTable(len(smiles), with_descriptors) if with_fingerprints or with_descriptors else None
+    on_mol = None if table is None else lambda row, mol: table.add(row - 1, mol)
+    results = [_within(result, most_atoms) for result in featurise_rows(smiles, features, on_mol)]
     molecules = [result for result in results if isinstance(result, Molecule)]
     reasons = ["" if isinstance(result, Molecule) else result.reason for result in results]
     if not molecules:
         return Featurised(None, reasons)
-    usable = [text for text, reason in zip(smiles, reasons, strict=True) if not reason]
-    wanted = with_fingerprints or with_descriptors
-    return Featurised(pack(molecules), reasons, describe(usable, with_descriptors) if wanted else None)
+    usable = [row for row, reason in enumerate(reasons) if not reason]
+    return Featurised(pack(molecules), reasons, None if table is None else table.descriptors.select(usable))
 
 
 def _within(result: Molecule | RowError, most_atoms: int) -> Molecule | RowError:

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from maggnn.apps.fit.answers.blended import Blend, Seen
 from maggnn.apps.fit.answers.given_graphs import read_given
+from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.categories import all_seen, as_seen
 from maggnn.apps.fit.cheap_baselines import table, tree_answers
@@ -36,7 +37,6 @@ from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
-from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
@@ -241,19 +241,9 @@ class FittedModel:
         self, packed: PackedGraphs, seed: int, memory_mb: float, done: Callable[[int], None] | None
     ) -> np.ndarray:
         """What each network says, [networks, G, outputs]."""
-        answers, prepared = [], None
-        for place, member in enumerate(self.networks):
-            with warnings.catch_warnings():
-                if place:  # the first network has said it
-                    warnings.simplefilter("ignore", UnseenWarning)
-                engine, own = member.engine(memory_mb, self.device), member.with_seen_categories(packed)
-            if own.x is packed.x and own.edge_attr is packed.edge_attr:  # for most graphs all networks read the same
-                prepared = engine.precomputed(in_canonical_order(own)) if prepared is None else prepared
-                own = prepared
-            else:
-                own = in_canonical_order(own)
-            said = engine.predict(own, done=None if place else done, seed=seed).cpu()
-            answers.append(said if self.facts.task == "regression" else _probabilities(said, self.facts.task))
+        answers = network_answers(self.networks, packed, seed, memory_mb, self.device, done)
+        if self.facts.task != "regression":
+            answers = [_probabilities(said, self.facts.task) for said in answers]
         return torch.stack(answers).double().numpy()
 
     @property
@@ -291,8 +281,13 @@ class FittedModel:
                     continue  # no edges, no features of edges
                 raise InputError(f"the model was fitted to graphs with {name} features, these have none")
 
-    def with_seen_categories(self, packed: PackedGraphs) -> PackedGraphs:
-        """The graphs as the model can read them: checked, and with every category one that training saw."""
+    def with_seen_categories(self, packed: PackedGraphs, warn: bool = True) -> PackedGraphs:
+        """The graphs as the model can read them: checked, and with every category one that training saw.
+
+        Args:
+            packed: the graphs.
+            warn: whether a category that is replaced gets a warning.
+        """
         self._check(packed)
         spec, facts = self.model.edge_features, self.facts
         x, strange_nodes = as_seen(packed.x, all_seen(facts.seen_nodes, self.model.node_features), "node")
@@ -302,7 +297,7 @@ class FittedModel:
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
             dtype = torch.float32 if spec.width else torch.long
             edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
-        if strange_nodes or strange_edges:
+        if warn and (strange_nodes or strange_edges):
             warnings.warn(
                 f"{strange_nodes} nodes and {strange_edges} directed edges have a category that training never saw: "
                 "it is taken for the commonest one",

@@ -1,15 +1,16 @@
 """`maggnn predict`: answers for a table of any length, in bounded memory, going on where a killed run stopped.
 
-Worker processes turn SMILES into arrays while this process answers. The seed of a chunk is its number, so answers
-depend neither on the number of workers nor on interruptions.
+Worker processes turn SMILES into arrays while threads of this process answer, a chunk each, so that all cores have
+work whichever of the two takes longer. The seed of a chunk is its number, so answers depend neither on the number of
+workers and threads nor on interruptions.
 """
 
 from __future__ import annotations
 
-import contextlib
+import copy
 import hashlib
 import math
-import os
+import threading
 import time
 import warnings
 from collections import deque
@@ -52,15 +53,18 @@ ROWS = 2048
 """Rows a chunk: enough that sending and writing cost little, few enough that memory stays small."""
 
 AHEAD = 2
-"""Chunks a worker that are read before their answers are due."""
+"""Chunks a worker, or a thread that answers, that are read before their answers are due."""
 
 REASON, SIMILARITY = "reason", "similarity"
 STD, LOW, HIGH = "std", "low", "high"
 UNSEEN = "predicted, but it holds an element, a bond or another feature that training never saw"
 NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
-Work = tuple[int, Chunk, Future[Featurised] | None]
-"""A chunk's number, its rows, and its molecules; None where the answers are there already."""
+Columns = tuple[list[list[Any]], int]
+"""The columns to add to a chunk, and how many rows have no prediction."""
+
+Work = tuple[int, Chunk, Future[Columns] | None]
+"""A chunk's number, its rows, and its answers; None where an earlier run wrote them."""
 
 
 def predict_table(
@@ -98,7 +102,7 @@ def predict_table(
     parts, names = Parts(out), [*source.names, *added]
     with parts.only_here():
         if parts.begin(_identity(model, fitted.facts, source, out, coverage), overwrite):
-            with _threads_beside(workers), warnings.catch_warnings(), shown(source.num_rows) as on_row:
+            with warnings.catch_warnings(), shown(source.num_rows) as on_row:
                 warnings.simplefilter("ignore", UnseenWarning)  # the row says so
                 rows, without = _make_parts(fitted, source, parts, out.suffix, workers, coverage, on_row)
             parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
@@ -126,17 +130,6 @@ def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
 def _number_place(names: Sequence[str]) -> int:
     """A column that is empty where there is no prediction: the last before the reason, which holds numbers."""
     return len(names) - 2
-
-
-@contextlib.contextmanager
-def _threads_beside(workers: int) -> Iterator[None]:
-    """Leave the workers their cores: threads that wait for one another on shared cores halve the rate."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(min(before, max(1, (os.cpu_count() or 1) - workers)))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def answer_names(fitted: FittedModel) -> list[str]:
@@ -211,13 +204,14 @@ def _make_parts(
     """Write the parts that are missing; how many rows there are, and for how many of those no answer."""
     rows, without = 0, 0
     names, types = [*source.names, *answer_names(fitted)], [*source.types, *answer_types(fitted)]
-    with _featurisers(workers, source.num_rows) as pool:
+    answerers = _Answerers(fitted, source.num_rows, coverage)
+    with answerers.pool, _featurisers(workers, source.num_rows) as pool:
         try:
-            for number, chunk, future in _ahead(fitted, source, parts, pool, AHEAD * workers):
+            for number, chunk, future in _ahead(answerers, source, parts, pool, AHEAD * max(workers, answerers.count)):
                 if future is None:  # an earlier run made it
                     without += count_rows(parts.path(number), kind, _number_place(names))[1]
                 else:
-                    columns, lacking = answered(fitted, chunk, future.result(), number, coverage)
+                    columns, lacking = future.result()
                     without += lacking
                     if kind == ".csv":
                         columns = [[cell_text(value) for value in column] for column in columns]
@@ -228,8 +222,31 @@ def _make_parts(
         except BrokenProcessPool as error:
             raise InputError("a worker process died (out of memory?): the same command goes on") from error
         finally:
+            answerers.pool.shutdown(wait=False, cancel_futures=True)
             pool.shutdown(cancel_futures=True)
     return rows, without
+
+
+class _Answerers:
+    """Threads that answer, a chunk each, with a copy of the model for each of them: engines draw and keep recordings.
+
+    Threads that share a chunk wait for one another, and on cores that they share with workers that halves the rate.
+    A GPU answers one chunk after the other, and a table of one chunk has its parts on all cores.
+    """
+
+    def __init__(self, fitted: FittedModel, num_rows: int, coverage: float) -> None:
+        cores = torch.get_num_threads()
+        self.fitted, self._coverage, self._own = fitted, coverage, threading.local()
+        self.count = 1 if num_rows <= ROWS or pick_device(fitted.device).type == "cuda" else cores
+        self.pool = ThreadPoolExecutor(self.count, initializer=self._begin, initargs=(max(1, cores // self.count),))
+
+    def _begin(self, cores: int) -> None:
+        torch.set_num_threads(cores)
+        self._own.fitted = copy.copy(self.fitted)
+
+    def submit(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[Columns]:
+        """Answer a chunk when its molecules are there."""
+        return self.pool.submit(lambda: answered(self._own.fitted, chunk, molecules.result(), number, self._coverage))
 
 
 def _featurisers(workers: int, num_rows: int) -> Executor:
@@ -239,16 +256,18 @@ def _featurisers(workers: int, num_rows: int) -> Executor:
     return worker_pool(workers)
 
 
-def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
-    """The chunks in order, some of them on their way through the workers."""
+def _ahead(answerers: _Answerers, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
+    """The chunks in order, some of them on their way through the workers and the threads that answer."""
     waiting: deque[Work] = deque()
+    fitted = answerers.fitted
     columns = fitted.facts.number_columns
     places = column_places(source, columns)
     for number, read in enumerate(source.chunks(ROWS)):
         future, chunk = None, with_numbers(read, columns, places)
         if not parts.has(number):
             usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            future = pool.submit(featurised_chunk, usable, *read_by(fitted))
+            molecules = pool.submit(featurised_chunk, usable, *read_by(fitted))
+            future = answerers.submit(chunk, molecules, number)
         waiting.append((number, chunk, future))
         if len(waiting) > most:
             yield waiting.popleft()
@@ -257,7 +276,7 @@ def _ahead(fitted: FittedModel, source: Source, parts: Parts, pool: Executor, mo
 
 def answered(
     fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
-) -> tuple[list[list[Any]], int]:
+) -> Columns:
     """The columns to add to a chunk, and how many rows have no prediction."""
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]

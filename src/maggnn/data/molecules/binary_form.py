@@ -36,7 +36,7 @@ BEGIN_BONDS, BEGIN_RINGS, END_RINGS = (11,), (66, 68), (23,)
 MOST_ATOMS, MOST_BONDS = 255, 1024
 """Atoms are numbered in one byte up to here; more bonds are taken for a misread header."""
 
-CHARGE, CHIRAL_TAG, HYBRIDISATION, EXPLICIT_HYDROGENS, _, IMPLICIT_VALENCE, RADICALS = range(1, 8)
+CHARGE, _, HYBRIDISATION, EXPLICIT_HYDROGENS, _, IMPLICIT_VALENCE, RADICALS = range(1, 8)
 """Which bit of an atom's first byte of properties says that one follows; they follow in this order."""
 
 SP3 = 4
@@ -59,15 +59,14 @@ class BinaryMolecules:
 
     Shapes:
         num_atoms, num_bonds: [M];
-        element, charge, chiral_tag, hybridisation, hydrogens, radicals, aromatic, in_ring: [A];
-        bond_atoms: [2, E], numbered within a molecule; bond_type, conjugated, has_stereo: [E].
+        element, charge, hybridisation, hydrogens, radicals, aromatic, in_ring: [A];
+        bond_atoms: [2, E], numbered within a molecule; bond_type, conjugated: [E].
     """
 
     num_atoms: np.ndarray
     num_bonds: np.ndarray
     element: np.ndarray
     charge: np.ndarray
-    chiral_tag: np.ndarray
     hybridisation: np.ndarray
     hydrogens: np.ndarray
     radicals: np.ndarray
@@ -76,7 +75,6 @@ class BinaryMolecules:
     bond_atoms: np.ndarray
     bond_type: np.ndarray
     conjugated: np.ndarray
-    has_stereo: np.ndarray
 
 
 def read_binary(forms: Sequence[bytes]) -> tuple[np.ndarray, BinaryMolecules]:
@@ -101,7 +99,6 @@ def _molecules(layout: _Layout) -> BinaryMolecules:
         num_bonds=layout.num_bonds,
         element=byte(atom),
         charge=layout.property(CHARGE).view(np.int8),
-        chiral_tag=layout.property(CHIRAL_TAG),
         hybridisation=layout.property(HYBRIDISATION, usual=SP3),
         hydrogens=hydrogens + layout.property(EXPLICIT_HYDROGENS).astype(np.int64),
         radicals=layout.property(RADICALS),
@@ -110,7 +107,6 @@ def _molecules(layout: _Layout) -> BinaryMolecules:
         bond_atoms=np.stack([byte(bond), byte(bond + 1)]),
         bond_type=np.where(bond_flags & BOND_TYPE, byte(bond + 3), SINGLE),
         conjugated=(bond_flags & BOND_CONJUGATED) != 0,
-        has_stereo=(bond_flags & BOND_STEREO) != 0,
     )
 
 

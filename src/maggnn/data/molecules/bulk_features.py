@@ -1,8 +1,10 @@
 """The features "mol" and "ogb" of many molecules at once: the rows of `atom_features`, made column by column.
 
 The columns come from RDKit's binary form (`binary_form`) through small tables. Chirality and the configuration of
-double bonds, which few atoms and bonds have, are asked for one by one. The definition is `atom_features`: a molecule
-that cannot be read in this way is left to it, and so are all if `agrees` finds that this RDKit writes another layout.
+double bonds, which few atoms and bonds have, are asked for one by one. All this is taken from a molecule when it has
+been parsed (`Taken`), so that molecules need not be kept: to free thousands of them together takes a third as long as
+to parse them. The definition is `atom_features`: a molecule that cannot be read in this
+way is left to it, and so are all if `agrees` finds that this RDKit writes another layout.
 
 Shapes: n atoms and E bonds of a molecule.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -66,16 +68,83 @@ class Described(NamedTuple):
     edge_attr: np.ndarray
 
 
-def described_in_bulk(mols: Sequence[Mol], smiles: Sequence[str], features: str) -> list[Described | None]:
-    """The rows of each sanitised molecule; None where `atom_features` has to describe it.
+class Taken(NamedTuple):
+    """What the features of a molecule are made from.
+
+    Attributes:
+        form: RDKit's binary form.
+        chiral: the numbers of atoms with a chiral tag, and their categories.
+        stereo: the numbers of bonds with a configuration, and their categories.
+    """
+
+    form: bytes
+    chiral: list[tuple[int, int]]
+    stereo: list[tuple[int, int]]
+
+
+def take(mol: Mol, smiles: str, features: str) -> Taken:
+    """What `described_in_bulk` needs of a sanitised molecule.
 
     Args:
-        smiles: what each molecule was read from.
-        features: the name of a feature set.
+        smiles: what the molecule was read from. Without signs of stereochemistry none is looked for.
+        features: the name of a feature set that can be made in bulk.
     """
-    if features not in CHIRALITY or not mols or not agrees(features):
-        return [None] * len(mols)
-    return _described(mols, smiles, features)
+    chiral: list[tuple[int, int]] = []
+    stereo: list[tuple[int, int]] = []
+    if "@" in smiles:
+        category = CHIRALITY[features]
+        atoms = [atom for (atom,) in mol.GetSubstructMatches(*_with_chiral_tag())]
+        chiral = [(atom, category(mol.GetAtomWithIdx(atom))) for atom in atoms]
+    if "/" in smiles or "\\" in smiles:
+        bonds = map(mol.GetBondWithIdx, range(mol.GetNumBonds()))
+        stereo = [(bond, stereo_category(configured.GetStereo())) for bond, configured in enumerate(bonds)]
+    return Taken(mol.ToBinary(0), chiral, stereo)
+
+
+@cache
+def _with_chiral_tag() -> tuple[Any, Any]:
+    """A pattern of one atom, to be searched for as it is: a loop over the atoms in Python takes ten times as long."""
+    from rdkit import Chem
+    from rdkit.Chem.rdqueries import HasChiralTagQueryAtom
+
+    pattern, how = Chem.RWMol(Chem.MolFromSmarts("*")), Chem.SubstructMatchParameters()
+    pattern.ReplaceAtom(0, HasChiralTagQueryAtom())
+    how.uniquify = False
+    return pattern.GetMol(), how
+
+
+def in_bulk(features: str) -> bool:
+    """Whether the features of many molecules can be made at once."""
+    return features in CHIRALITY and agrees(features)
+
+
+def described_in_bulk(taken: Sequence[Taken]) -> list[Described | None]:
+    """The rows of each molecule; None where `atom_features` has to describe it."""
+    readable, found = read_binary([one.form for one in taken])
+    read = readable.nonzero()[0].tolist()
+    own = [taken[index] for index in read]
+    x = _atom_columns(found, _placed([one.chiral for one in own], found.num_atoms))
+    edge_index = found.bond_atoms.astype(np.int32)
+    edge_attr = _bond_columns(found, _placed([one.stereo for one in own], found.num_bonds))
+    described: list[Described | None] = [None] * len(taken)
+    atom = bond = 0
+    for index, atoms, bonds in zip(read, found.num_atoms.tolist(), found.num_bonds.tolist(), strict=True):
+        span = slice(bond, bond + bonds)
+        described[index] = Described(x[atom : atom + atoms], edge_index[:, span], edge_attr[span])
+        atom, bond = atom + atoms, bond + bonds
+    strange = np.repeat(np.arange(len(read)), found.num_bonds)[edge_attr[:, 0] == UNKNOWN]
+    for index in set(strange.tolist()):
+        described[read[index]] = None
+    return described
+
+
+def _placed(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> np.ndarray:
+    """Categories of some atoms or bonds of each molecule, which has so many, as a column of all; 0 for the others."""
+    column = np.zeros(counts.sum(), dtype=np.uint8)
+    for first, own in zip((counts.cumsum() - counts).tolist(), categories, strict=True):
+        for number, category in own:
+            column[first + number] = category
+    return column
 
 
 @cache
@@ -87,7 +156,7 @@ def agrees(features: str) -> bool:
     with BlockLogs():
         mols = [Chem.MolFromSmiles(smiles) for smiles in PROBES]
     try:
-        found = _described(mols, PROBES, features)
+        found = described_in_bulk([take(mol, text, features) for mol, text in zip(mols, PROBES, strict=True)])
     except (IndexError, ValueError):  # bytes that mean something else
         return False
     read = [index for index, described in enumerate(found) if described is not None]
@@ -101,34 +170,11 @@ def _is_equal(described: Described | None, mol: Mol, smiles: str, features: str)
     return described.x.tolist() == [list(row) for row in atoms] and rows.tolist() == [list(row) for row in bonds]
 
 
-def _described(mols: Sequence[Mol], smiles: Sequence[str], features: str) -> list[Described | None]:
-    readable, found = read_binary([mol.ToBinary(0) for mol in mols])
-    read = readable.nonzero()[0].tolist()
-    own_mols, own_smiles = [mols[index] for index in read], [smiles[index] for index in read]
-    x = _atom_columns(found, own_mols, own_smiles, CHIRALITY[features])
-    edge_index, edge_attr = found.bond_atoms.astype(np.int32), _bond_columns(found, own_mols, own_smiles)
-    described: list[Described | None] = [None] * len(mols)
-    atom = bond = 0
-    for index, atoms, bonds in zip(read, found.num_atoms.tolist(), found.num_bonds.tolist(), strict=True):
-        own = slice(bond, bond + bonds)
-        described[index] = Described(x[atom : atom + atoms], edge_index[:, own], edge_attr[own])
-        atom, bond = atom + atoms, bond + bonds
-    strange = _owners(found.num_bonds)[edge_attr[:, 0] == UNKNOWN]
-    for index in set(strange.tolist()):
-        described[read[index]] = None
-    return described
-
-
-def _atom_columns(
-    found: BinaryMolecules, mols: Sequence[Mol], smiles: Sequence[str], chirality: Callable[[Atom], int]
-) -> np.ndarray:
+def _atom_columns(found: BinaryMolecules, chiral: np.ndarray) -> np.ndarray:
     """The nine columns of all atoms."""
     first = np.cumsum(found.num_atoms) - found.num_atoms
     ends = found.bond_atoms + np.repeat(first, found.num_bonds)
     neighbours = np.bincount(ends.ravel(), minlength=len(found.element)) + found.hydrogens
-    chiral = np.zeros(len(found.element), dtype=np.uint8)
-    for atom, owner in _in_written(found.chiral_tag != 0, found.num_atoms, smiles, "@"):
-        chiral[atom] = chirality(mols[owner].GetAtomWithIdx(atom - int(first[owner])))
     columns = (
         _table(ELEMENT, OGB_LAST_ELEMENT)[found.element],
         chiral,
@@ -143,26 +189,9 @@ def _atom_columns(
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
-def _bond_columns(found: BinaryMolecules, mols: Sequence[Mol], smiles: Sequence[str]) -> np.ndarray:
+def _bond_columns(found: BinaryMolecules, stereo: np.ndarray) -> np.ndarray:
     """The three columns of all bonds; the first is `UNKNOWN` where the type is not one of `READ_TYPES`."""
-    first = np.cumsum(found.num_bonds) - found.num_bonds
-    stereo = np.zeros(len(found.bond_type), dtype=np.uint8)
-    for bond, owner in _in_written(found.has_stereo, found.num_bonds, smiles, "/", "\\"):
-        stereo[bond] = stereo_category(mols[owner].GetBondWithIdx(bond - int(first[owner])).GetStereo())
     return np.stack([_types()[found.bond_type], stereo, found.conjugated], axis=1).astype(np.uint8)
-
-
-def _in_written(which: np.ndarray, counts: np.ndarray, smiles: Sequence[str], *signs: str) -> list[tuple[int, int]]:
-    """The places where `which` holds, with their molecule, if its SMILES has one of the signs of stereochemistry."""
-    places = which.nonzero()[0]
-    owners = _owners(counts)[places]
-    pairs = zip(places.tolist(), owners.tolist(), strict=True)
-    return [(place, owner) for place, owner in pairs if any(sign in smiles[owner] for sign in signs)]
-
-
-def _owners(counts: np.ndarray) -> np.ndarray:
-    """The molecule of each atom or bond, where each molecule has so many."""
-    return np.repeat(np.arange(len(counts)), counts)
 
 
 def _table(categories: Mapping[int, int], other: int) -> np.ndarray:

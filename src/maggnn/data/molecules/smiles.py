@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from maggnn.data.molecules.atom_features import FeatureSet, Rows, feature_set
-from maggnn.data.molecules.bulk_features import Described, described_in_bulk
+from maggnn.data.molecules.bulk_features import Described, Taken, described_in_bulk, in_bulk, take
 from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 
@@ -49,6 +50,10 @@ NOT_ASCII = re.compile("[^!-~]")
 
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
 """Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
+
+
+OnMol = Callable[[int, "Mol"], None]
+"""Does something with a molecule that RDKit has read, and with the number of its row."""
 
 
 @dataclass(frozen=True)
@@ -92,13 +97,18 @@ def featurise(smiles: str, features: str, order: AtomOrder = "canonical") -> Mol
     return found
 
 
-def featurise_rows(lines: Iterable[str], features: str) -> list[Molecule | RowError]:
+def featurise_rows(lines: Iterable[str], features: str, on_mol: OnMol | None = None) -> list[Molecule | RowError]:
     """Featurise a few thousand SMILES in this process, for answers.
 
     Answers need neither canonical SMILES nor RDKit's order of the atoms, since models read graphs in an order of their
     own (`maggnn.graphs.canonical_order`): the atoms have the order of the SMILES.
+
+    Args:
+        lines: one SMILES each.
+        features: "mol", "ogb", "zinc" or "qm9".
+        on_mol: is given every molecule that RDKit reads, with the number of its line, counted from 1.
     """
-    return list(_in_chunks(enumerate(lines, start=1), features, canonical=False, order="written"))
+    return _featurise_chunk(list(enumerate(lines, start=1)), features, False, "written", on_mol)
 
 
 def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iterator[Molecule | RowError]:
@@ -116,7 +126,8 @@ def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iter
         raise InputError(f"{workers} workers: give at least one")
     numbered = enumerate(lines, start=1)
     if workers == 1:
-        return _in_chunks(numbered, features)
+        chunks = iter(lambda: list(islice(numbered, CHUNK)), [])
+        return (found for chunk in chunks for found in _featurise_chunk(chunk, features))
     return _in_parallel(numbered, features, workers)
 
 
@@ -136,55 +147,59 @@ def _in_parallel(numbered: Iterator[tuple[int, str]], features: str, workers: in
         pool.shutdown(cancel_futures=True)
 
 
-def _in_chunks(
-    numbered: Iterator[tuple[int, str]], features: str, canonical: bool = True, order: AtomOrder = "canonical"
-) -> Iterator[Molecule | RowError]:
-    while chunk := list(islice(numbered, CHUNK)):
-        yield from _featurise_chunk(chunk, features, canonical, order)
-
-
 def _featurise_chunk(
-    chunk: list[tuple[int, str]], features: str, canonical: bool = True, order: AtomOrder = "canonical"
+    chunk: list[tuple[int, str]],
+    features: str,
+    canonical: bool = True,
+    order: AtomOrder = "canonical",
+    on_mol: OnMol | None = None,
 ) -> list[Molecule | RowError]:
     """Molecules of numbered SMILES: parsed one by one, and described together where the feature set allows it."""
     from rdkit.rdBase import BlockLogs
 
     with BlockLogs():
-        found = [_read_or_error(row, smiles, canonical, order) for row, smiles in chunk]
-        read = [one for one in found if isinstance(one, _Read)]
-        in_bulk = described_in_bulk([one.mol for one in read], [one.smiles for one in read], features)
-        molecules = iter([_molecule_or_error(*pair, features) for pair in zip(read, in_bulk, strict=True)])
-        return [next(molecules) if isinstance(one, _Read) else one for one in found]
+        read = [_read_or_error(row, smiles, features, canonical, order, on_mol) for row, smiles in chunk]
+        made = iter(described_in_bulk([one.taken for one in read if isinstance(one, _Read)]))
+        return [_molecule_or_error(one, next(made), features, order) if isinstance(one, _Read) else one for one in read]
 
 
 class _Read(NamedTuple):
-    """A SMILES that RDKit has parsed."""
+    """A SMILES that RDKit has parsed, with what its features are made from."""
 
     row: int
     smiles: str
-    mol: Mol
     canonical: str
+    taken: Taken
 
 
-def _read_or_error(row: int, smiles: str, canonical: bool, order: AtomOrder) -> _Read | RowError:
-    from rdkit import Chem
-
+def _read_or_error(
+    row: int, smiles: str, features: str, canonical: bool, order: AtomOrder, on_mol: OnMol | None
+) -> _Read | Molecule | RowError:
+    """A molecule to be described with others, or one that is described already."""
     try:
         text = smiles.strip()
         if text.startswith(INCHI):
             text = smiles = smiles_of_inchi(text)
         mol = parsed(text, order)
-        return _Read(row, smiles, mol, Chem.MolToSmiles(mol) if canonical else "")
+        written = _rdkit().MolToSmiles(mol) if canonical else ""
+        if on_mol is not None:
+            on_mol(row, mol)
+        if in_bulk(features):
+            return _Read(row, smiles, written, take(mol, smiles, features))
+        return Molecule(written, *_described_by_atoms(mol, smiles, feature_set(features)))
     except (InputError, UnicodeEncodeError, RuntimeError) as error:
         return RowError(row, smiles, _reason(error))
 
 
-def _molecule_or_error(read: _Read, described: Described | None, features: str) -> Molecule | RowError:
+def _molecule_or_error(
+    read: _Read, described: Described | None, features: str, order: AtomOrder
+) -> Molecule | RowError:
     """The molecule, described atom by atom where that has not been done in bulk."""
     if described is not None:
         return Molecule(read.canonical, *described)
     try:
-        return Molecule(read.canonical, *_described_by_atoms(read.mol, read.smiles, feature_set(features)))
+        mol = parsed(read.smiles.strip(), order)
+        return Molecule(read.canonical, *_described_by_atoms(mol, read.smiles, feature_set(features)))
     except (InputError, UnicodeEncodeError, RuntimeError) as error:
         return RowError(read.row, read.smiles, _reason(error))
 
@@ -218,23 +233,35 @@ def _rows(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
 
 def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     """A sanitised molecule from SMILES or InChI, or an `InputError`."""
-    from rdkit import Chem
-
     if len(smiles) > MOST_CHARACTERS:
         raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
     _check_alone(smiles)
     if smiles.startswith(INCHI):
         smiles = smiles_of_inchi(smiles)
-    mol = Chem.MolFromSmiles(smiles)
+    mol = _rdkit().MolFromSmiles(smiles)
     if mol is None:
         mol = _parsed_with_odd_valence(smiles)
     if ":" in smiles:
         _forget_atom_maps(mol)
-    if mol.GetNumAtoms() == 0:
+    atoms = mol.GetNumAtoms()
+    if atoms == 0:
         raise InputError("no atoms: the SMILES is empty")
-    if mol.GetNumAtoms() > MOST_ATOMS:
-        raise InputError(f"{mol.GetNumAtoms()} atoms: at most {MOST_ATOMS} are possible")
-    return Chem.RenumberAtoms(mol, _canonical_order(mol)) if order == "canonical" else mol
+    if atoms > MOST_ATOMS:
+        raise InputError(f"{atoms} atoms: at most {MOST_ATOMS} are possible")
+    return canonically_numbered(mol) if order == "canonical" else mol
+
+
+def canonically_numbered(mol: Mol) -> Mol:
+    """The same molecule with its atoms in RDKit's canonical order."""
+    return _rdkit().RenumberAtoms(mol, _canonical_order(mol))
+
+
+@cache
+def _rdkit() -> Any:
+    """RDKit's `Chem`, found once: an import statement for each molecule takes a tenth of the time of parsing it."""
+    from rdkit import Chem
+
+    return Chem
 
 
 def smiles_of_inchi(text: str) -> str:
@@ -277,6 +304,8 @@ def _check_alone(smiles: str) -> None:
     belongs to the SMILES (CXSMILES). At both ends it drops control characters and letters that are not ASCII, such as
     a Cyrillic O, which looks like oxygen.
     """
+    if NOT_ASCII.search(smiles) is None:  # as most are
+        return
     first, rest = (*smiles.split(maxsplit=1), "", "")[:2]
     odd = NOT_ASCII.search(first)
     if odd is not None:
@@ -301,9 +330,7 @@ def written_numbers(smiles: str) -> list[int]:
 
 def _canonical_order(mol: Mol) -> list[int]:
     """The atoms in RDKit's canonical order; numbers of atom maps do not count."""
-    from rdkit import Chem
-
-    ranks = Chem.CanonicalRankAtoms(mol, includeAtomMaps=False)
+    ranks = _rdkit().CanonicalRankAtoms(mol, includeAtomMaps=False)
     order = [0] * len(ranks)
     for atom, rank in enumerate(ranks):
         order[rank] = atom

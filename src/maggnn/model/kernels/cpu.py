@@ -92,9 +92,10 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
     message = graphs.derived("message of each edge", lambda: kinds * total + source, of=kinds)
     distinct = graphs.derived("distinct messages", lambda: message.unique(), of=kinds)
     sender = graphs.derived("senders", lambda: distinct % total, of=kinds)
-    counts = graphs.derived("messages of each kind", lambda: torch.bincount(distinct // total), of=kinds)
+    runs = graphs.derived("kinds of messages", lambda: _runs(distinct // total), of=kinds)
     messages = flat.index_select(0, sender).reshape(len(sender), -1, d)
-    for kind, part in enumerate(messages.split(counts.tolist())):  # they are in order of kind
+    present, counts = runs.tolist()
+    for kind, part in zip(present, messages.split(counts), strict=True):  # they are in order of kind
         part.add_(edges[kind])
 
     def who_receives() -> Tensor:
@@ -102,6 +103,11 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
 
     matrix = graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds)
     return matrix, messages.relu_().reshape(len(sender), -1)
+
+
+def _runs(values: Tensor) -> Tensor:
+    """The values of sorted values, and how often each occurs, [2, different values]."""
+    return torch.stack(torch.unique_consecutive(values, return_counts=True))
 
 
 def _adjacency(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:

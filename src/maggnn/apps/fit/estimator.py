@@ -49,6 +49,7 @@ from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.graphs.checks import short_floats
+from maggnn.model.pretrained import pretrained_agent
 
 FEWEST_HELD_OUT = 20
 """Graphs that a validation part needs: fewer would choose among weights by chance."""
@@ -69,6 +70,7 @@ class _MagEstimator(BaseEstimator):
         inputs: str = "auto",
         num_tuples: int | None = None,
         num_moves: int | None = None,
+        agent: str | None = None,
         ensemble: int = 1,
         device: str = "auto",
         verbose: bool = False,
@@ -80,6 +82,7 @@ class _MagEstimator(BaseEstimator):
         self.inputs = inputs
         self.num_tuples = num_tuples
         self.num_moves = num_moves
+        self.agent = agent
         self.ensemble = ensemble
         self.device = device
         self.verbose = verbose
@@ -148,13 +151,15 @@ class _MagEstimator(BaseEstimator):
             dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, smiles)
         return single_fold(_held_out(y, self.validation, seed), len(y)) if dealt is None else dealt
 
-    def _changes(self) -> dict[str, dict[str, int]]:
+    def _changes(self) -> dict[str, dict[str, Any]]:
         """Settings other than `own_config`'s, by section."""
         wanted = {
             "training": {"predictor_steps": _whole("steps", self.steps, least=1)},
             "agent": {
                 "num_tuples": _whole("num_tuples", self.num_tuples, least=1),
                 "num_moves": _whole("num_moves", self.num_moves, least=0),
+                "pretrained": self.agent,
+                "tuple_order": None if self.agent is None else _order(self.agent),
             },
         }
         return {
@@ -239,6 +244,7 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
+        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
             boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
             one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
@@ -348,6 +354,7 @@ class MagRegressor(RegressorMixin, _MagEstimator):
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
+        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
             boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
             one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
@@ -448,8 +455,15 @@ def _strings(X: Any) -> list[str]:
 # ---- settings -------------------------------------------------------------------------------------------
 
 
-def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
+def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, Any]]) -> Config:
     return own_config(dataset, seed, **changes["training"]).replaced(agent=changes["agent"])
+
+
+def _order(agent: str) -> int:
+    """k of the tuples that a pretrained agent moves."""
+    if not isinstance(agent, str):
+        raise InputError(f"agent is {agent!r}: give a name of `maggnn agents` or the path of an agent's file")
+    return pretrained_agent(agent).tuple_order
 
 
 def _held_out(y: Tensor, share: float, seed: int) -> Split:

@@ -516,8 +516,8 @@ def test_every_relabelling_takes_one_of_the_sets_that_were_found():
 
 
 def test_an_agent_from_elsewhere_marks_two_strongly_regular_graphs(tmp_path):
-    """The shipped agent of SR25 proposes; the same in every numbering, so one set of tuples stands for all."""
-    own = ProposalSettings("sr25", starts=2, moves=2, numberings=3)
+    """The agent `any` proposes; the same in every numbering, so one set of tuples stands for all."""
+    own = ProposalSettings("any", starts=2, moves=2, numberings=3)
     settings = RpcSettings(start="agent", num_tuples=1, starts=1, hidden=8, num_layers=4, frequency=1.5, proposals=own)
     plain = Pairs.of(shrikhande_rook(), torch.tensor([0]))
     graphs = with_proposed(plain, (0,), 1, 2, own, tmp_path)

@@ -24,7 +24,6 @@ from maggnn.model.features import DataShape
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, fix_statistics
-from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.runtime import Randomness, make_generator
 from maggnn.training.devices import APART, ONE, Devices
 from maggnn.training.environment import Environment, individual_loss, mean_loss
@@ -65,17 +64,10 @@ class Phase:
 
 def make_model(config: Config, dataset: Dataset) -> MagGNN:
     """A fresh model for a data set; its weights depend on the seed alone, those of a pretrained agent on its file."""
-    agent = pretrained_agent(config.agent.pretrained) if config.agent.pretrained else None
-    if agent is not None:
-        agent.check(config.agent)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
         shape = DataShape.of(dataset.graphs, dataset.num_outputs, dataset.task)
-        model = MagGNN.from_config(config, shape, None if agent is None else agent.shape)
-    if agent is not None:
-        assert model.q_network is not None
-        model.q_network.load_state_dict(agent.weights)
-    return model
+        return MagGNN.from_config(config, shape)
 
 
 def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:

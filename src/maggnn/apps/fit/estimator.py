@@ -53,6 +53,7 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
+        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
             boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
             one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
@@ -162,6 +163,7 @@ class MagRegressor(RegressorMixin, MagEstimator):
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
+        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
             boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
             one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.

@@ -35,6 +35,7 @@ from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
+from maggnn.model.pretrained import pretrained_agent
 
 FEWEST_HELD_OUT = 20
 """Graphs that a validation split needs: fewer would choose among weights by chance."""
@@ -55,6 +56,7 @@ class MagEstimator(BaseEstimator):
         inputs: str = "auto",
         num_tuples: int | None = None,
         num_moves: int | None = None,
+        agent: str | None = None,
         ensemble: int = 1,
         device: str = "auto",
         verbose: bool = False,
@@ -66,6 +68,7 @@ class MagEstimator(BaseEstimator):
         self.inputs = inputs
         self.num_tuples = num_tuples
         self.num_moves = num_moves
+        self.agent = agent
         self.ensemble = ensemble
         self.device = device
         self.verbose = verbose
@@ -141,6 +144,8 @@ class MagEstimator(BaseEstimator):
             "agent": {
                 "num_tuples": _whole("num_tuples", self.num_tuples, least=1),
                 "num_moves": _whole("num_moves", self.num_moves, least=0),
+                "pretrained": self.agent,
+                "tuple_order": None if self.agent is None else _order(self.agent),
             },
         }
         return {
@@ -223,6 +228,13 @@ def _strings(X: Any) -> list[str]:
 
 def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
     return own_config(dataset, seed, **changes["training"]).replaced(agent=changes["agent"])
+
+
+def _order(agent: str) -> int:
+    """k of the tuples that a pretrained agent moves."""
+    if not isinstance(agent, str):
+        raise InputError(f"agent is {agent!r}: give a name of `maggnn agents` or the path of an agent's file")
+    return pretrained_agent(agent).tuple_order
 
 
 def _held_out(y: Tensor, share: float, seed: int) -> Split:

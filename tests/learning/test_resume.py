@@ -12,7 +12,7 @@ import torch
 from killing import forked, train_in
 from maggnn.config import Config
 from maggnn.errors import InputError
-from maggnn.model import saving as checkpoint
+from maggnn.model import weights_file
 from maggnn.training.progress import read_log
 from maggnn.training.run import train
 
@@ -42,7 +42,7 @@ def start(folder, config=CONFIG, seconds=30.0):
 
 def position(folder):
     path = folder / "checkpoint.safetensors"
-    return tuple(checkpoint.load(path)[1]["position"]) if path.exists() else (0, 0)
+    return tuple(weights_file.load(path)[1]["position"]) if path.exists() else (0, 0)
 
 
 def kill_after(folder, phase, **options):
@@ -85,8 +85,8 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 
 
 def same_models(first, second):
-    expected, facts = checkpoint.load(first / "model.safetensors")
-    weights, other_facts = checkpoint.load(second / "model.safetensors")
+    expected, facts = weights_file.load(first / "model.safetensors")
+    weights, other_facts = weights_file.load(second / "model.safetensors")
     same = weights.keys() == expected.keys() and facts == other_facts
     return same and all(torch.equal(value, expected[name]) for name, value in weights.items())
 
@@ -106,7 +106,7 @@ def test_a_truncated_checkpoint_falls_back_to_the_one_before(tmp_path, capsys):
     train(CONFIG, straight, quiet=True)
     kill_after(broken, phase=0)
     newest, previous = (broken / name for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"))
-    older = checkpoint.load(previous)[1]["position"]
+    older = weights_file.load(previous)[1]["position"]
     assert tuple(older) < position(broken)
     newest.write_bytes(newest.read_bytes()[:-100])
     train(CONFIG, broken, quiet=True)

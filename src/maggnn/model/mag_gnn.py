@@ -119,7 +119,7 @@ class MagGNN(nn.Module):
         if order and pretrained is not None:
             self.q_network = pretrained.build(order)
         elif order and agent.pretrained:
-            from maggnn.model.pretrained import pretrained_agent  # which reads files of models like this one
+            from maggnn.model.pretrained import pretrained_agent  # read only where an agent is named
 
             known = pretrained_agent(agent.pretrained)
             known.check(agent)

@@ -128,7 +128,7 @@ def test_a_model_of_ones_own_takes_a_pretrained_agent():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UntrainedAgentWarning)
         model = MagGNN(2, agent=agent).eval()
-        model(model.prepared(PackedGraphs.of_batch(graphs))[torch.arange(2)])
+        model(model.precomputed(PackedGraphs.of_batch(graphs))[torch.arange(2)])
     assert torch.equal(model.q_network.node.weight, pretrained_agent("any").weights["node.weight"])
     with pytest.raises(InputError, match="agent any moves tuples of order 2"):
         MagGNN(2, agent=replace(agent, tuple_order=1))

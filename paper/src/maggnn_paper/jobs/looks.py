@@ -34,7 +34,7 @@ class Looks(Callback):
     def on_begin(self, model: MagGNN) -> None:
         """Keep the model, and its graphs on its device."""
         self.model = model
-        self.packed = model.prepared(self.dataset.graphs.to(next(model.parameters()).device))
+        self.packed = model.precomputed(self.dataset.graphs.to(next(model.parameters()).device))
 
     def on_step(self, phase: str, step: int, scalars: Mapping[str, Tensor | float]) -> None:
         """Test where it is time; at every point from the same starts."""

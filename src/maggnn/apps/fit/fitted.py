@@ -40,9 +40,9 @@ from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
-from maggnn.model.file_checks import one_line
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import checksum_of, load_model, save_model
+from maggnn.model.saving import load_model, save_model
+from maggnn.model.weights_file import checksum_of, one_line
 
 FACTS = "fitted.json"
 MODEL = "model.safetensors"

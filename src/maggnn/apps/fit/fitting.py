@@ -45,7 +45,7 @@ from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.model.runtime import pick_device
-from maggnn.model.saving import checksum_of
+from maggnn.model.weights_file import checksum_of
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 

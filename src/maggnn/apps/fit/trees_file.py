@@ -14,7 +14,7 @@ from maggnn.apps.fit.cheap_baselines import BOOSTING, COLUMNS
 from maggnn.apps.fit.descriptors import BITS
 from maggnn.apps.fit.trees import Trees
 from maggnn.errors import InputError
-from maggnn.model.saving import checksum_of, load, save
+from maggnn.model.weights_file import checksum_of, load, save
 
 if TYPE_CHECKING:
     from maggnn.apps.fit.fitted import Facts

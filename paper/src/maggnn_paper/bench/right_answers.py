@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.estimator import MagRegressor
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import UnseenWarning
@@ -221,7 +222,9 @@ def _ordering(count: int) -> Iterator[LedgerRow]:
     train, asked = smiles[:ROWS_TO_FIT], smiles[ROWS_TO_FIT:]
     chunk = Chunk([asked], asked, [""] * len(asked))
     for folds, ending in ((1, ""), (FOLDS, "-blend")):
-        fitted = MagRegressor(steps=1, ensemble=folds).fit(train, _heavy_atoms_and_stereo(train)).fitted_
+        fitted = MagRegressor(steps=STEPS, ensemble=folds).fit(train, _heavy_atoms_and_stereo(train)).fitted_
+        if len(fitted.networks) != folds or not fitted.facts.blend.weights[NETWORK]:
+            raise InputError("the blend leaves its networks out, so there is nothing to compare their order with")
         wanted = (fitted.known is not None, bool(fitted.trees))
         seconds: dict[str, list[float]] = {"all": [], "order": []}
         with warnings.catch_warnings():

@@ -115,13 +115,15 @@ class DescriptorTable:
     def add(self, place: int, mol: Mol) -> None:
         """Fill a row, as far as RDKit's functions do not fail.
 
-        Sums over atoms in another order differ in their last bits, so atoms are numbered canonically first.
+        A fingerprint does not depend on the order of the atoms; sums over atoms do in their last bits, so that atoms
+        are numbered canonically for these.
         """
+        from rdkit.DataStructs import BitVectToBinaryText
+
         try:
-            mol = canonically_numbered(mol)
-            self._bits[place] = np.packbits(self._generator.GetFingerprintAsNumPy(mol))
+            self._bits[place] = np.frombuffer(BitVectToBinaryText(self._generator.GetFingerprint(mol)), dtype=np.uint8)
             if self._with_numbers:
-                self._numbers[place] = _numbers(mol)
+                self._numbers[place] = _numbers(canonically_numbered(mol))
         except (RuntimeError, ValueError):
             return
 
@@ -129,7 +131,8 @@ class DescriptorTable:
     def descriptors(self) -> Descriptors:
         """All rows."""
         numbers = np.where(np.abs(self._numbers) < LARGEST, self._numbers, np.nan)
-        return Descriptors(numbers.astype(np.float32), self._bits)
+        one_by_one = np.unpackbits(self._bits, axis=1, bitorder="little")  # as RDKit writes them
+        return Descriptors(numbers.astype(np.float32), np.packbits(one_by_one, axis=1))
 
 
 def _numbers(mol: Mol) -> list[float]:

@@ -1,6 +1,8 @@
 """Folds, trees as arrays, weights out of fold, uncertainty, and the folder of an ensemble."""
 
+import copy
 import shutil
+import warnings
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +26,7 @@ from maggnn.apps.fit import cheap_baselines as baselines
 from maggnn.apps.fit.blend import blend_weights, blended, loss
 from maggnn.apps.fit.descriptors import NUMBERS, descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel
+from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.trees import Trees
@@ -255,6 +257,24 @@ def test_the_folder_of_a_blend_answers_the_same_and_leaves_nothing_of_the_one_be
         loaded.predict(packed)
     loaded.networks[0].save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fitted.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("agents", ["the same", "different"])
+def test_networks_say_the_same_together_as_each_alone(fitted, agents):
+    """Also of molecules with elements that no network saw, and where a search cannot be shared."""
+    if agents == "different":
+        other = copy.deepcopy(fitted.others[0])
+        for weight in other.q_network.parameters():
+            weight.data.neg_()
+        fitted = replace(fitted, others=(other,))
+    packed = packed_inputs([*SMILES[:30], "CCCl", "BrC1CC1", *SMILES[30:]])[0]
+    with pytest.warns(UnseenWarning):
+        together = fitted.fold_answers(packed, None, parts=["network"])["network"]
+    with warnings.catch_warnings(action="ignore", category=UnseenWarning):
+        alone = np.stack([network.predict(packed).numpy() for network in fitted.networks])
+    assert together.shape == (2, 62, 1)
+    assert np.allclose(together, alone, rtol=1e-6, atol=1e-6)
+    assert not np.allclose(together[0], together[1], atol=1e-3)
 
 
 def test_parts_without_weight_are_left_out_of_the_folder(fitted, tmp_path):

@@ -113,7 +113,7 @@ def get(
 
 @app.command()
 def report() -> None:
-    """Render the pages of results from the ledger. Writes docs/results and the README's table from results/ledger.jsonl."""
+    """Render the pages of results from the ledger. Writes docs/results and the table of the README."""
     from maggnn_paper.report import check_checkout, write_report
 
     check_checkout(Path.cwd())

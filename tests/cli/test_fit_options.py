@@ -40,7 +40,7 @@ def test_cross_validation_stands_on_the_card(maggnn, tmp_path):
     assert found["low"] < found["mean"] < found["high"] and found["std"] > 0
     assert set(fitted["cross_validation"]) == set(fitted["test_scores"])
     card = (tmp_path / "m" / "README.md").read_text()
-    assert "## Cross-validation" in card and "2 folds, dealt 1 times" in card
+    assert "## Cross-validation" in card and "2 folds, drawn 1 times" in card
     assert not list((tmp_path / "m").glob("training-*"))
 
 
@@ -96,7 +96,7 @@ def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
 MISTAKES = {
     "a feature for one network": (("--feature", "year"), "--feature is read by boosting"),
     "a feature that is the target": (("--feature", "y", "--ensemble", "2"), "'y' is a target"),
-    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds deals the rows anew"),
+    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds splits the rows anew"),
     "one fold": (("--folds", "1"), "--folds is 1"),
     "repeats of nothing": (("--repeats", "3"), "give --folds too"),
     "balanced numbers": (("--balance-classes",), "--balance-classes is for classes"),

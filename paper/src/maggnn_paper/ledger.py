@@ -33,6 +33,7 @@ TABLES = (
     "theorem1",
     "theorem2",
     "demo",
+    "own_loop",
     "ceilings",
     "families",
     "relabelling",

@@ -1,4 +1,4 @@
-"""What is told of a run while it trains: override the methods that are wanted.
+"""Callbacks of a run while it trains: override the methods that you need.
 
 Example:
     class Stop(Callback):

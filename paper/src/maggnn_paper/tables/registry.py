@@ -20,6 +20,7 @@ from maggnn_paper.tables import (
     molecules,
     motivation,
     moves,
+    own_loop,
     passes,
     relabelling,
     synthetic,
@@ -53,10 +54,11 @@ TABLES = {
     "agents": travellers.reproduce,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
+    "own_loop": own_loop.reproduce,
 }
 
 
-ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo")
+ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo", "own_loop")
 """Measured in one process: no workers to choose."""
 
 ONCE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "agents")

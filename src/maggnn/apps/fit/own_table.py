@@ -209,7 +209,7 @@ def _check_balance(path: Path, target: str, balance: dict[str, dict[str, int]], 
 def _other_splits(choice: SplitChoice) -> str:
     """What to do about a split that does not serve."""
     if choice.split_column is not None:
-        return f"deal the rows out anew in column {choice.column!r}, or give --split random or --split scaffold"
+        return f"split the rows anew in column {choice.column!r}, or give --split random or --split scaffold"
     column = "--split column:NAME with a column that says train, val or test"
     if choice.time_column is not None:
         return f"give --split random or --split scaffold, or {column}"

@@ -133,7 +133,7 @@ def fit(
         bool, typer.Option("--balance-classes", help="all classes count alike in training, however rare")
     ] = False,
     feature: Annotated[
-        list[str], typer.Option(help="a column of numbers that boosting reads too; may be given again", metavar="COL")
+        list[str], typer.Option(help="a column of numbers to read beside molecules; may be given again", metavar="COL")
     ] = [],  # noqa: B006
     salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
     duplicates: Annotated[
@@ -152,7 +152,7 @@ def fit(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit networks, boosting and forests to a table, blend them, and write a folder whose card tests the blend."""
+    """Fit networks and other methods to a table, blend them, and write a folder whose card tests the blend."""
     from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
 
     result = fit_table(

@@ -132,3 +132,11 @@ def _functions() -> tuple[Any, list[Callable[[Mol], float]]]:
     from rdkit.Chem import rdMolDescriptors
 
     return rdMolDescriptors, [getattr(rdMolDescriptors, name) for name in PROPERTIES]
+
+
+def tanimoto(bits: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """The similarity of all pairs of packed fingerprints, [n, bytes] and [R, bytes] -> [n, R]."""
+    own, known = (np.unpackbits(packed, axis=1).astype(np.float32) for packed in (bits, others))
+    shared = own @ known.T  # whole numbers, so exact
+    either = own.sum(axis=1)[:, None] + known.sum(axis=1) - shared
+    return shared / np.maximum(either, 1.0)

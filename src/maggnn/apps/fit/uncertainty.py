@@ -21,6 +21,7 @@ from itertools import combinations
 import numpy as np
 
 from maggnn.apps.fit.blend import loss
+from maggnn.apps.fit.descriptors import tanimoto
 from maggnn.errors import InputError
 
 COVERAGE = 0.9
@@ -118,12 +119,5 @@ def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
 
 def nearest_similarity(bits: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Tanimoto similarity to the nearest known molecule, [n], from packed bits [n, bytes] and [K, bytes]."""
-    others = np.unpackbits(known, axis=1).astype(np.float32)
-    sizes = others.sum(axis=1)
-    nearest = []
-    for first in range(0, len(bits), BLOCK):
-        own = np.unpackbits(bits[first : first + BLOCK], axis=1).astype(np.float32)
-        shared = own @ others.T  # whole numbers, so exact
-        either = own.sum(axis=1)[:, None] + sizes - shared
-        nearest.append((shared / np.maximum(either, 1.0)).max(axis=1))
-    return np.concatenate(nearest) if nearest else np.empty(0, dtype=np.float32)
+    blocks = (bits[first : first + BLOCK] for first in range(0, len(bits), BLOCK))
+    return np.concatenate([np.empty(0, dtype=np.float32), *(tanimoto(block, known).max(axis=1) for block in blocks)])

@@ -79,7 +79,8 @@ class Kernels:
 
     def _values(self, molecules: Described) -> np.ndarray:
         own = _standardised(molecules.numbers, self.centre, self.unit)
-        alike, apart = tanimoto(molecules.bits, self.bits), _squared_distances(own, self.descriptors)
+        apart = _squared_distances(own, self.descriptors)
+        alike = tanimoto(molecules.bits, self.bits) if self.shape[:, 0].any() else np.zeros(1)
         folds = [_kernel(alike, apart, *shape) @ dual for shape, dual in zip(self.shape, self.dual, strict=True)]
         return np.stack(folds) + self.base[:, None]
 

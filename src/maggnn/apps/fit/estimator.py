@@ -54,7 +54,7 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting, a random forest and a Gaussian process, all of which are weighted by their out-of-fold predictions.
+            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
             1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
             many times. The networks of folds keep their last weights; a single one keeps the best of its validation
             part, from which its intervals come too, so that these are a little too narrow.
@@ -165,7 +165,7 @@ class MagRegressor(RegressorMixin, MagEstimator):
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting, a random forest and a Gaussian process, all of which are weighted by their out-of-fold predictions.
+            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
             1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
             many times. The networks of folds keep their last weights; a single one keeps the best of its validation
             part, from which its intervals come too, so that these are a little too narrow.

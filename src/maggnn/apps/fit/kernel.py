@@ -163,8 +163,9 @@ def _chosen(
 ) -> tuple[tuple[float, float], float]:
     """a and w, and the noise, of the largest marginal likelihood of some rows, in the mean over targets."""
     some = np.sort(random.permutation(places)[:ROWS_TO_CHOOSE_BY])
-    y = targets[some]
-    y = np.nan_to_num(y - np.nanmean(y, axis=0))
+    known = ~np.isnan(targets[some])
+    y = np.where(known, targets[some], 0.0)
+    y = np.where(known, y - y.sum(axis=0) / np.maximum(known.sum(axis=0), 1), 0.0)
     y = y / np.where(y.std(axis=0) > 0, y.std(axis=0), 1.0)
     near, far = alike[np.ix_(some, some)], apart[np.ix_(some, some)]
     usual = float(np.median(far[~np.eye(len(some), dtype=bool)])) or 1.0
@@ -208,7 +209,7 @@ def _share(values: np.ndarray) -> np.ndarray:
     """Numbers around 0 and 1 as probabilities: themselves, but with exponential tails from `EDGE` on."""
 
     def above_zero(share: np.ndarray) -> np.ndarray:
-        return np.where(share < EDGE, EDGE * np.exp(np.clip(share / EDGE - 1.0, -100.0, 0.0)), share)
+        return np.where(share < EDGE, EDGE * np.exp(np.clip(share / EDGE - 1.0, -25.0, 0.0)), share)
 
     return np.where(values < 0.5, above_zero(values), 1.0 - above_zero(1.0 - values))
 

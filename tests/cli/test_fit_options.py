@@ -90,7 +90,8 @@ def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
     (tmp_path / "bare.csv").write_text("smiles\nCCO\n")
     ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
     assert ended.code == 2 and "no column 'dose'" in ended.err
-    assert "Columns read by gradient boosting beside descriptors: dose" in (tmp_path / "m" / "README.md").read_text()
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "Columns read by gradient boosting and the Gaussian process beside descriptors: dose" in card
 
 
 MISTAKES = {

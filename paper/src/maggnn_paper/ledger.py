@@ -97,6 +97,7 @@ PEOPLE_METHODS = (
     "fingerprint-forest",
     "descriptor-boosting",
     "part-forest",
+    "part-kernel",
     "part-boosting",
     "part-networks",
     "mag-gnn-blend",

@@ -48,7 +48,7 @@ def test_the_finest_state_on_the_way_is_kept():
     """A predictor that knows the graph where colours are finest, and nowhere else, is right as soon as they were."""
     dataset = load("sr25")
     model = MagGNN(15, agent=AgentConfig(num_tuples=1, tuple_order=2, num_moves=4)).eval()
-    graphs = model.prepared(dataset.graphs)
+    graphs = model.precomputed(dataset.graphs)
     table = ValueTable.of(graphs[torch.arange(15)], 2).finest()  # [15, 25, 25]
 
     def answer(batch, tuples):

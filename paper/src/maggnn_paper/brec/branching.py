@@ -63,7 +63,8 @@ def invariant_search(
                 for own, whose, hashes, colours in zip(candidates, owner, *refined, strict=True)
             ]
         )
-    every, eligible = (torch.cat([one[part] for one in found], dim=1) for part in range(2))
+    every = torch.cat([candidates for candidates, _, _ in found], dim=1)
+    eligible = torch.cat([allowed for _, allowed, _ in found], dim=1)
     hashes, colours = (torch.cat(values, dim=1) for values in zip(*(refined for *_, refined in found), strict=True))
     chosen = [first_in_order(*one, num_tuples) for one in zip(every, hashes, colours, eligible, strict=True)]
     return torch.stack(chosen)

@@ -55,8 +55,10 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         num_moves: t, moves of the marks; None leaves it to `own_config`.
         agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
-            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
+            1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
+            many times. The networks of folds keep their last weights; a single one keeps the best of its validation
+            part, from which its intervals come too, so that these are a little too narrow.
         device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 
@@ -165,8 +167,10 @@ class MagRegressor(RegressorMixin, MagEstimator):
         num_moves: t, moves of the marks; None leaves it to `own_config`.
         agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
-            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
+            1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
+            many times. The networks of folds keep their last weights; a single one keeps the best of its validation
+            part, from which its intervals come too, so that these are a little too narrow.
         device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 

@@ -27,9 +27,10 @@ from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.categories import all_seen, as_seen
-from maggnn.apps.fit.cheap_baselines import table, tree_answers
+from maggnn.apps.fit.cheap_baselines import part_answers
 from maggnn.apps.fit.descriptors import Descriptors
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
+from maggnn.apps.fit.kernel import Kernels
 from maggnn.apps.fit.trees import Trees
 from maggnn.apps.fit.trees_file import TREES, check_file, load_trees, save_trees
 from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
@@ -143,7 +144,7 @@ class FittedModel:
     config: Config
     facts: Facts
     others: tuple[MagGNN, ...] = field(default=(), repr=False)
-    trees: dict[str, Trees] = field(default_factory=dict, repr=False)
+    trees: dict[str, Trees | Kernels] = field(default_factory=dict, repr=False)
     known: np.ndarray | None = field(default=None, repr=False)
     device: str = field(default="auto", repr=False)
 
@@ -234,7 +235,7 @@ class FittedModel:
             if molecules is None:
                 raise InputError("a part of the model reads descriptors of molecules: give `molecules` too")
             folds = self.facts.blend.folds
-            answers[part] = tree_answers(part, self.trees[part], table(part, molecules), folds, self.facts.task)
+            answers[part] = part_answers(part, self.trees[part], molecules, folds, self.facts.task)
         return {part: self.facts.blend.heated(said, part, self.facts.task) for part, said in answers.items()}
 
     def _networks(

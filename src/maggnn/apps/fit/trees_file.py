@@ -1,4 +1,4 @@
-"""`trees.safetensors`: the trees of a fitted model, and the fingerprints of its training molecules."""
+"""`trees.safetensors`: trees and Gaussian processes of a fitted model, and fingerprints of its training molecules."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.blend import NETWORK
-from maggnn.apps.fit.cheap_baselines import BOOSTING, COLUMNS
+from maggnn.apps.fit.cheap_baselines import COLUMNS, FOREST
 from maggnn.apps.fit.descriptors import BITS
+from maggnn.apps.fit.kernel import KERNEL, Kernels
 from maggnn.apps.fit.trees import Trees
 from maggnn.errors import InputError
 from maggnn.model.weights_file import checksum_of, load, save
@@ -27,7 +28,7 @@ MOST_KNOWN = 10_000
 """Fingerprints of training that a folder keeps."""
 
 
-def save_trees(folder: Path, trees: Mapping[str, Trees], known: np.ndarray | None) -> bool:
+def save_trees(folder: Path, trees: Mapping[str, Trees | Kernels], known: np.ndarray | None) -> bool:
     """Write the file where there is something to write; whether there was."""
     tensors = {f"{part}.{name}": array for part, own in trees.items() for name, array in own.arrays().items()}
     tensors |= {} if known is None else {KNOWN: known}
@@ -37,7 +38,7 @@ def save_trees(folder: Path, trees: Mapping[str, Trees], known: np.ndarray | Non
     return bool(tensors)
 
 
-def load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Trees], np.ndarray | None]:
+def load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Trees | Kernels], np.ndarray | None]:
     """The trees and the known fingerprints of a folder, checked."""
     parts = [name for name in facts.blend.weights if name != NETWORK]
     path = folder / TREES
@@ -49,13 +50,16 @@ def load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Tree
     check_file(path, facts)
     try:
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        trees = {}
+        trees: dict[str, Trees | Kernels] = {}
         for part in parts:
             own = {
                 name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
             }
-            columns = COLUMNS[part] + (len(facts.number_columns) if part == BOOSTING else 0)
-            trees[part] = Trees.checked(own, columns, facts.blend.folds * outputs)
+            columns = COLUMNS[part] + (0 if part == FOREST else len(facts.number_columns))
+            if part == KERNEL:
+                trees[part] = Kernels.checked(own, columns, facts.blend.folds, outputs)
+            else:
+                trees[part] = Trees.checked(own, columns, facts.blend.folds * outputs)
         known = arrays.get(KNOWN)
         if known is not None and not _are_fingerprints(known):
             raise InputError("fingerprints are damaged")

@@ -149,6 +149,7 @@ def fit(
     ensemble: Annotated[int, typer.Option(help="folds whose models are blended; 1 is one network", min=1, max=100)] = 5,
     unit: Annotated[list[str], typer.Option(help="of a target of numbers, for tables and axes; once a target")] = [],  # noqa: B006
     workers: Workers = 2,
+    devices: Annotated[int, typer.Option(help="GPUs, or processes on a CPU, that train each network", min=1)] = 1,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -158,6 +159,7 @@ def fit(
     result = fit_table(
         table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit,
         Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start, feature,
+        devices,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result))
@@ -268,6 +270,9 @@ def tune(
     seed: Annotated[int | None, typer.Option(help="seed of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,
+    ray: Annotated[
+        str | None, typer.Option(help="run trials side by side on Ray: its address, or none for a local one")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search m, k, t, the width and a few more settings on the validation split; the test split is not used."""
@@ -283,7 +288,7 @@ def tune(
         raise InputError(f"{source}: --set is for a config, not for a table")
     else:
         problem = tuning.table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
-    result = tuning.tune(problem, out, trials, minutes, tell)
+    result = tuning.tune(problem, out, trials, minutes, tell, ray)
     if as_json:
         print(json.dumps(result))
         return
@@ -357,6 +362,19 @@ def data_pack(
     if result["first_shared"]:
         print(f"in more than one of train, val and test, such as {result['first_shared']}")
     print(out)
+
+
+@data_app.command("map")
+def data_map(
+    files: Annotated[list[Path], typer.Argument(help="packed files (.npz) with the same columns")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the set, a folder called something.graphs")],
+    as_json: AsJson = False,
+) -> None:
+    """Join packed files to a set that is mapped into memory instead of read: for graphs that exceed memory."""
+    from maggnn.data.mapped import write_mapped
+
+    found = write_mapped(files, out)
+    print(json.dumps(found) if as_json else "\n".join(f"{name:7}{count}" for name, count in found.items()))
 
 
 @data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

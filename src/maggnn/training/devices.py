@@ -123,9 +123,7 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
             MASTER_PORT and NODE_RANK, say which one this is.
         device: as `runtime.device`.
     """
-    require("lightning_fabric")
-    kind = pick_device(device).type
-    _check(devices, nodes, kind)
+    kind = check_devices(devices, nodes, device)
     from lightning_fabric import Fabric
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
@@ -144,12 +142,17 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
         raise InputError(mistakes.get()) from None
 
 
-def _check(devices: int, nodes: int, kind: str) -> None:
+def check_devices(devices: int, nodes: int, device: str) -> str:
+    """Refuse more devices than there are, before long work; whether they are "cuda" or "cpu"."""
+    kind = pick_device(device).type
+    if devices * nodes > 1:
+        require("lightning_fabric")
     there = torch.cuda.device_count() if kind == "cuda" else (os.cpu_count() or 1)
     if devices > there:
         raise InputError(f"--devices {devices}: this machine has {there} {'GPUs' if kind == 'cuda' else 'CPU cores'}")
     if nodes > 1 and not any(name in os.environ for name in ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")):
         raise InputError(f"--nodes {nodes}: set MASTER_ADDR, MASTER_PORT and NODE_RANK on each node, or use SLURM")
+    return kind
 
 
 def _silence() -> None:

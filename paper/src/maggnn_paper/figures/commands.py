@@ -19,21 +19,25 @@ from maggnn_paper import ledger
 from maggnn_paper.figures.curves import plot_accuracy_against_moves, plot_reward, reward_curve
 from maggnn_paper.figures.passes import draw_passes
 from maggnn_paper.figures.scores import plot_sorted_scores, sorted_scores
+from maggnn_paper.figures.screening import draw_screening
 
 MAX_MOVES = 8
 TESTS = 20
 
 
 def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) -> None:
-    """Draw figure `what` of the run in folder `run` (of the ledger `run` for passes) to `path`."""
+    """Draw figure `what` of the run in folder `run` (of the ledger `run` for passes and screening) to `path`."""
     if what == "reward":
         draw_reward(run, path)
         return
     if what == "passes":
         draw_passes(ledger.read(run), path)
         return
+    if what == "screening":
+        print("\n".join(draw_screening(ledger.read(run), path)))
+        return
     if what not in FIGURES:
-        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', 'passes'])}")
+        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', 'passes', 'screening'])}")
     model, config = load_model(run / "model.safetensors")
     if model.q_network is None and what != "scores":
         raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")
@@ -86,4 +90,4 @@ METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "Area under the ROC curve", "ma
 
 Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
 FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}
-"""By the name that `maggnn-paper figure` uses; `reward` needs only the log, `passes` the ledger."""
+"""By the name that `maggnn-paper figure` uses; `reward` needs only the log, `passes` and `screening` the ledger."""

@@ -30,6 +30,9 @@ STEPS, WARM_UP, TURNS = 60, 10, 3
 OWN_MB = 650
 """What a process takes that trains: Python, torch, the model, and the sizes and targets of the set's graphs."""
 
+RUNS = Path("runs")
+"""Where the set lies meanwhile: on a disk, which /tmp need not be."""
+
 GROUPS = Path("/sys/fs/cgroup/memory")
 SETTINGS = Config().replaced(
     encoder={"conv": "gine", "num_layers": 4, "hidden": 64},
@@ -47,7 +50,8 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         tell: is given a line.
     """
     copies = limit or COPIES
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:  # on a disk: /tmp may be memory
+    RUNS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=RUNS) as name:
         single, many = data_root() / "zinc_full.npz", Path(name) / "many.graphs"
         size = write_mapped([single] * copies, many)
         bound = OWN_MB * 10**6 + size["bytes"] // 3

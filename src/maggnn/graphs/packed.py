@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import Self
 
 import numpy as np
@@ -370,7 +370,7 @@ class PackedGraphs:
 
     def expect(self, ids: Tensor) -> None:
         """Begin to read graphs `ids` [B] of a mapped set from disk, in a thread: they are gathered soon."""
-        _reader().submit(self.gather, ids, self.size_of(ids))
+        Thread(target=self.gather, args=(ids, self.size_of(ids)), daemon=True).start()
 
     def room(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Zeros for what is worked out of a whole set: in memory, or of a mapped set in a file without a name."""
@@ -384,11 +384,6 @@ class PackedGraphs:
         each = f"{least} a graph" if least == most else f"{least} to {most} a graph"
         size = [f"graphs={len(self)}", f"nodes={len(self.in_degree)} ({each})"]
         return f"PackedGraphs({', '.join([*size, *shapes_of(self)])})"
-
-
-@cache
-def _reader() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "reads graphs")
 
 
 def _wide(values: Tensor) -> Tensor:

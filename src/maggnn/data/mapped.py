@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from maggnn.data.files import locked, whole_file
-from maggnn.data.sources import read_packed
+from maggnn.data.sources import read_packed, widened
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
@@ -43,7 +43,7 @@ def read_mapped(folder: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
     try:
         facts = json.loads((folder / FACTS).read_text())
         arrays = {name: _mapped(folder / f"{name}.bin", *facts["arrays"][name]) for name in facts["arrays"]}
-        read = {name: np.array(arrays.pop(name)) for name in READ if name in arrays}
+        read = {name: widened(np.array(arrays.pop(name))) for name in READ if name in arrays}
         graphs = {name: torch.from_numpy(array) for name, array in arrays.items()}
         graphs["edge_index"] = graphs["edge_index"].T
         offsets = [torch.from_numpy(_offsets(read.pop(name))) for name in ("num_nodes", "num_edges")]

@@ -62,6 +62,14 @@ def test_graphs_and_splits_are_those_of_the_files(tmp_path):
         first += len(ids)
 
 
+def test_classes_are_whole_numbers_of_the_usual_type(tmp_path):
+    file = packed_file(tmp_path / "one.npz", 30, 5, y=np.arange(30) % 3)
+    write_mapped([file, file], tmp_path / "two.graphs")
+    dataset = registry.load(str(tmp_path / "two.graphs"))
+    assert (dataset.task, dataset.num_outputs) == ("classification", 3)
+    assert torch.equal(dataset.graphs[torch.tensor([1, 31])].y, torch.tensor([1, 1]))
+
+
 def test_what_is_worked_out_of_a_set_is_the_same(tmp_path):
     file = packed_file(tmp_path / "one.npz", 50, 1)
     write_mapped([file], tmp_path / "one.graphs")

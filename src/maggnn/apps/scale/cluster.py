@@ -117,7 +117,7 @@ def while_it_fits(
         if what == "row":
             yield value
         elif what == "error":
-            raise value
+            raise _told(value)
         else:
             return
 
@@ -129,6 +129,18 @@ def _put_each(rows: Iterable[Any], found: queue.Queue[tuple[str, Any]]) -> None:
         found.put(("end", None))
     except Exception as error:
         found.put(("error", error))
+
+
+def _told(error: Exception) -> Exception:
+    """What Ray lost for good (an object, an actor that was killed) in one line; mistakes of our own as they are."""
+    from ray.exceptions import RayError, RayTaskError
+
+    if not isinstance(error, RayError) or isinstance(error, RayTaskError):
+        return error
+    return InputError(
+        f"Ray lost what it cannot make again ({_first_line(error)}); what is finished is kept, and the same command "
+        "goes on"
+    )
 
 
 def _check_reached(address: str) -> None:

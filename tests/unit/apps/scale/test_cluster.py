@@ -40,10 +40,16 @@ def test_a_cluster_that_is_large_enough_again_goes_on():
     assert len(looks) >= 30
 
 
-def test_errors_of_the_rows_are_raised_here():
-    def broken() -> Iterator[int]:
-        yield 1
-        raise ValueError("of a stage")
+def test_errors_of_the_rows_are_raised_here_and_losses_of_ray_in_one_line():
+    ray = pytest.importorskip("ray", reason="needs Ray: pip install 'maggnn[ray]'")
 
-    with pytest.raises(ValueError, match="of a stage"):
-        list(while_it_fits(broken(), Resources(1, 0), lambda: Resources(1, 0)))
+    def broken(error: Exception) -> Iterator[int]:
+        yield 1
+        raise error
+
+    for error, kind, words in (
+        (ValueError("of a stage"), ValueError, "of a stage"),
+        (ray.exceptions.RaySystemError("gone\nat line 1"), InputError, r"Ray lost .*gone\); what is finished is kept"),
+    ):
+        with pytest.raises(kind, match=words):
+            list(while_it_fits(broken(error), Resources(1, 0), lambda: Resources(1, 0)))

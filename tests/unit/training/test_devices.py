@@ -84,6 +84,12 @@ def test_adam_enlarges_rounding_before_whitening(data_root, monkeypatch):
     assert apart[0] < 1e-9 and apart[1] > 1e-7
 
 
+@pytest.mark.slow
+def test_a_large_result_comes_back():
+    """Larger than a pipe: the first process must not wait for a reader that waits for it."""
+    assert launched(on_devices.many_numbers, 2, 1, "cpu", 300_000).sum() == 300_000
+
+
 def test_parts_of_a_batch_are_the_batch():
     ids = torch.arange(17)
     whole = Epochs(ids, 6, seed=3)

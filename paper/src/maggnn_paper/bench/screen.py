@@ -62,6 +62,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         plain = [run_command(folder, [f"{size}.smi", "-o", f"{size}.parquet"]) for size in sizes]
         ray = [run_command(folder, [f"{size}.smi", "-o", f"{size}", "--ray"]) for size in sizes]
         _check_equal(folder, sizes)
+    load = f"load average {os.getloadavg()[0]:.1f}, the command's own included"
     apart = sizes[1] - sizes[0]
     rates = [apart / (runs[1].seconds - runs[0].seconds) for runs in (plain, ray)]
     looks = ray[1].looks
@@ -69,7 +70,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     first, last = max(looks[:quarter]), max(looks[-quarter:])
     note = (
         f"{rates[1]:.0f} molecules a second, {rates[1] / rates[0]:.2f} of plain predict; the same values; the largest "
-        f"worker held {first:.0f} MB in the first quarter of the run and {last:.0f} MB in the last"
+        f"worker held {first:.0f} MB in the first quarter of the run and {last:.0f} MB in the last; {load}"
     )
     rows = [
         _row(f"screen{count}-plain", plain[1], f"{rates[0]:.0f} molecules a second"),

@@ -217,6 +217,7 @@ def test_a_shard_that_cannot_be_written_ends_in_one_line(folder, cluster, expect
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_node_that_goes_takes_nothing_with_it(folder, expected, run_command, tmp_path):
     """In a process of its own, which simulates a cluster of two nodes and takes one away while shards are answered."""
     done = run_command("python", "-c", NODE_REMOVED, str(folder), str(tmp_path / "out"), "1", cwd=tmp_path)
@@ -225,6 +226,7 @@ def test_a_node_that_goes_takes_nothing_with_it(folder, expected, run_command, t
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_cluster_that_loses_most_of_its_nodes_ends_in_one_line(folder, expected, run_command, cluster, tmp_path):
     """Three of four nodes go: no wait without end, exit code 2, and the finished shards are used by the next run."""
     done = run_command("python", "-c", NODE_REMOVED, str(folder), str(tmp_path / "out"), "3", cwd=tmp_path)
@@ -268,6 +270,7 @@ finally:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_study_on_ray_goes_on_and_leaves_what_a_plain_one_does(folder, cluster, tmp_path):
     """Two trials, then two more: the first is the config to start from, and the best is of a whole trial."""
     from maggnn.apps.tune.study import table_problem, tune
@@ -286,6 +289,7 @@ def test_a_study_on_ray_goes_on_and_leaves_what_a_plain_one_does(folder, cluster
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_jobs_of_a_reproduction_run_on_ray_and_are_kept(cluster, tmp_path, monkeypatch):
     from maggnn_paper.jobs.job import Job, run_jobs
     from maggnn_paper.jobs.side_by_side import on_ray

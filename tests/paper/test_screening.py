@@ -34,6 +34,8 @@ def test_rates_and_bottlenecks():
 def test_the_plot_and_the_table(tmp_path):
     lines = draw_screening(rows(), tmp_path / "screening.png")
     assert (tmp_path / "screening.png").stat().st_size > 10_000
-    assert lines[0].startswith("| 1 | 28,800 | 9.6 | 7 | cores")
-    with pytest.raises(InputError, match="no row screen-driver"):
-        draw_screening(rows()[:-1], tmp_path / "none.png")
+    assert lines[0].startswith("| 1 | 28,800 | 9.6 | 6.9 | cores (driver busy 0.9 %)")
+    bounds = draw_screening(rows()[: len(READS + ANSWERS)], tmp_path / "bounds.png")  # of what was measured in part
+    assert bounds[0] == "| 1 | 32,000 | 8.7 | 6.2 | cores |"
+    with pytest.raises(InputError, match="no row predict-reading"):
+        draw_screening(rows()[1:], tmp_path / "none.png")

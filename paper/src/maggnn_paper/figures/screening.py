@@ -8,7 +8,8 @@ Shapes of the model, with seconds of a core for a molecule from `maggnn-paper be
     nodes      n nodes have W = C = 16 n; one driver takes in a shard of 32,768 rows after the other
 
 Nothing else grows with the rows: shards are independent, and their files lie side by side. `share` is the measured rate
-with two workers divided by the model's, and stands for all that the model leaves out.
+with two workers divided by the model's, and stands for all that the model leaves out; 1 where it was not measured
+(`maggnn-paper bench workers`), and then the model's rates are upper bounds.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ class Model:
 
     Attributes:
         reads, answers: seconds of a core for a molecule.
-        driver: seconds of the driver's core for a shard.
-        cores: of the machine whose rates were measured.
-        measured: molecules a second with so many workers there.
+        driver: seconds of the driver's core for a shard; 0 where it was not measured.
+        cores: of the machine that costs were measured on.
+        measured: molecules a second with so many workers there; may be empty.
     """
 
     reads: float
@@ -58,12 +59,13 @@ class Model:
     @property
     def share(self) -> float:
         """Of the model's rate, what was measured with two workers."""
-        return self.measured[2] / self.rate(2, self.cores)
+        return self.measured[2] / self.rate(2, self.cores) if self.measured else 1.0
 
     def screen(self, nodes: int) -> dict[str, Any]:
         """Hours, dollars and the bottleneck of `ROWS` rows."""
         cores = CORES_A_NODE * nodes
-        by_cores, by_driver = self.share * self.rate(cores, cores), ROWS_A_SHARD / self.driver
+        by_cores = self.share * self.rate(cores, cores)
+        by_driver = ROWS_A_SHARD / self.driver if self.driver else math.inf
         hours = ROWS / min(by_cores, by_driver) / 3600
         return {
             "nodes": nodes,
@@ -81,11 +83,13 @@ def model_of(rows: Sequence[LedgerRow]) -> Model:
     means = {name: row.mean for name, row in found.items() if row.mean is not None}
     try:
         reads, answers = (sum(1e-6 * means[f"predict-{stage}"] for stage in stages) for stages in (READS, ANSWERS))
-        measured = {workers: 1e6 / means[f"screen-workers{workers}"] for workers in (1, 2, 4)}
-        driver, hardware = 1e-3 * means["screen-driver"], found["screen-driver"].hardware
     except KeyError as error:
-        raise InputError(f"the ledger has no row {error.args[0]}: run `maggnn-paper bench predict|workers`") from None
-    return Model(reads, answers, driver, int(hardware.split(",")[1].split()[0]), measured)
+        raise InputError(f"the ledger has no row {error.args[0]}: run `maggnn-paper bench predict`") from None
+    names = {workers: f"screen-workers{workers}" for workers in (1, 2, 4)}
+    known = all(name in means for name in (*names.values(), "screen-driver"))
+    measured = {workers: 1e6 / means[name] for workers, name in names.items()} if known else {}
+    cores = int(found["predict-parsing"].hardware.split(",")[1].split()[0])
+    return Model(reads, answers, 1e-3 * means["screen-driver"] if known else 0.0, cores, measured)
 
 
 def exponent(points: dict[int, float]) -> float:
@@ -101,11 +105,12 @@ def draw_screening(rows: Sequence[LedgerRow], path: Path) -> list[str]:
     model = model_of(rows)
     figure = new_figure(height=3.4, width=9.0)
     left, right = figure.subplots(1, 2)
-    workers = sorted(model.measured)
+    workers = [1, 2, 4]
     expected = {count: model.rate(count, model.cores) for count in workers}
-    for points, style, name, colour in (
-        (model.measured, "o-", "measured", COLOURS[0]), (expected, "--", "model", COLOURS[1]),
-    ):  # fmt: skip
+    lines = [(expected, "--", "model", COLOURS[1])]
+    if model.measured:
+        lines.append((model.measured, "o-", "measured", COLOURS[0]))
+    for points, style, name, colour in lines:
         label = f"{name}, exponent {exponent({count: points[count] for count in workers}):.2f}"
         left.loglog(workers, [points[count] for count in workers], style, color=colour, label=label)
     left.set_xticks(workers, [str(count) for count in workers])
@@ -128,7 +133,8 @@ def draw_screening(rows: Sequence[LedgerRow], path: Path) -> list[str]:
 
 
 def _line(row: dict[str, Any]) -> str:
+    driver = f" (driver busy {100 * row['driver']:.1f} %)" if row["driver"] else ""
     return (
-        f"| {row['nodes']} | {row['molecules a second']:,.0f} | {row['hours']:.2g} | {row['dollars']:.0f} | "
-        f"{row['bottleneck']} (driver busy {100 * row['driver']:.1f} %) |"
+        f"| {row['nodes']} | {row['molecules a second']:,.0f} | {row['hours']:.2g} | {row['dollars']:.1f} | "
+        f"{row['bottleneck']}{driver} |"
     )

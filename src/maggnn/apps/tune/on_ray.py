@@ -8,11 +8,14 @@ study.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maggnn.apps.scale.cluster import connected
@@ -61,20 +64,21 @@ def run_on_ray(
             trainable,
             tune_config=tune.TuneConfig(
                 metric=OBJECTIVE, mode="max" if problem.maximises else "min", num_samples=count,
-                search_alg=_search(problem, study),
+                search_alg=_search(problem, study, done),
                 scheduler=ASHAScheduler(
                     time_attr=STEP, max_t=steps + 1, grace_period=max(1, steps // 4), reduction_factor=REDUCTION
                 ),
                 time_budget_s=None if minutes is None else 60 * minutes,
             ),
-            run_config=tune.RunConfig(storage_path=folder, verbose=0, callbacks=[_told(done)]),
+            run_config=tune.RunConfig(storage_path=folder, verbose=0),
         )  # fmt: skip
-        results = tuner.fit()
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints a table of its own settings
+            results = tuner.fit()
     if results.errors and len(results.errors) == len(results):
         raise InputError(str(results.errors[0]).strip().splitlines()[-1])
 
 
-def _search(problem: Problem, study: Study) -> Any:
+def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
     """Optuna's search by Ray Tune, in a study that is there."""
     import optuna
     from ray.tune.search.optuna import OptunaSearch
@@ -85,6 +89,10 @@ def _search(problem: Problem, study: Study) -> Any:
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
             whole = result is not None and result.get(WHOLE)
             super().on_trial_complete(trial_id, result if whole else None, error)
+            done()
+
+        def save(self, checkpoint_path: str) -> None:
+            Path(checkpoint_path).touch()  # the study itself is kept, and a later command goes on from it
 
     base, own_table = problem.base, problem.own_table
 
@@ -95,16 +103,6 @@ def _search(problem: Problem, study: Study) -> Any:
         space, OBJECTIVE, "max" if problem.maximises else "min", study_name=study.study_name, storage=study._storage,
         sampler=optuna.samplers.TPESampler(seed=problem.base.runtime.seed, constant_liar=True),
     )  # fmt: skip
-
-
-def _told(done: Callable[[], None]) -> Any:
-    from ray import tune
-
-    class Told(tune.Callback):
-        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
-            done()
-
-    return Told()
 
 
 class _Reporting:

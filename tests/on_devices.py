@@ -11,7 +11,7 @@ from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.model.normalise import Norm, Whitening, synchronise
-from maggnn.training.devices import Devices
+from maggnn.training.devices import ONE, Devices
 from maggnn.training.environment import mean_loss
 from maggnn.training.paradigms import Ord
 from maggnn.training.run import train
@@ -32,14 +32,29 @@ CASES = {
         training={"batch_size": 16, "agent_steps": 0},
     ),
 }
+CASES["zinc_whitened"] = CASES["zinc"].replaced(predictor={"whiten": True})
+"""Learned by plain gradient descent: see `test_two_processes_are_one_with_the_doubled_batch`."""
 
 
-def learned(devices: Devices, case: str, batch_size: int, steps: int) -> Found:
-    """Losses of some steps of the predictor on given tuples, the last gradients, and the weights and statistics."""
+def learned(
+    devices: Devices, case: str, batch_size: int, steps: int, adam: bool | None = None, rounding: float = 0.0
+) -> Found:
+    """Losses of some steps of the predictor on given tuples, the last gradients, and the weights and statistics.
+
+    Args:
+        adam: whether Adam learns or plain gradient descent; None for what the case asks for.
+        rounding: the weights are changed by so much first.
+    """
     torch.set_default_dtype(torch.float64)
     config = CASES[case].replaced(training={"batch_size": batch_size})
-    dataset = registry.load(case)
+    dataset = registry.load(config.data.name)
     paradigm = Ord(config, dataset, dataset.split(0, 0), torch.device("cpu"), devices)
+    network = paradigm.predictor
+    if not (not config.predictor.whiten if adam is None else adam):
+        paradigm.predictor_optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
+    with torch.no_grad():
+        for values in network.parameters():
+            values += rounding * torch.randn(values.shape, generator=torch.Generator())
     agent, packed = config.agent, paradigm.packed
     drawn = torch.randint(2**30, (len(packed), agent.num_tuples, agent.tuple_order), generator=torch.Generator())
     tuples = drawn % packed.num_nodes[:, None, None]
@@ -47,9 +62,16 @@ def learned(devices: Devices, case: str, batch_size: int, steps: int) -> Found:
     for step in range(steps):
         ids = paradigm.epochs.batch(step)
         losses.append(paradigm.train_predictor(packed.gather(ids, packed.room_for(ids)), tuples[ids], 1))
-    network = paradigm.predictor
     gradients = {f"gradient {name}": value.grad for name, value in network.named_parameters() if value.grad is not None}
     return {"losses": torch.stack(losses), **gradients, **network.state_dict()}
+
+
+def apart_after_rounding(case: str, batch_size: int, steps: int, adam: bool) -> float:
+    """How far gradients of one process are from those with weights changed by 1e-15, of the largest gradient."""
+    found, other = (learned(ONE, case, batch_size, steps, adam, rounding) for rounding in (0.0, 1e-15))
+    names = [name for name in found if name.startswith("gradient")]
+    largest = max(float(found[name].abs().max()) for name in names)
+    return max(float((found[name] - other[name]).abs().max()) for name in names) / largest
 
 
 def normalised(devices: Devices, kind: str, rows: Tensor, lengths: list[int], padding: int) -> Found:
@@ -99,6 +121,10 @@ def weights_of_all(devices: Devices, config: Config, folder: Path) -> list[np.nd
     trained = train(config, folder, quiet=True, devices=devices)
     weights = torch.cat([value.reshape(-1).double() for value in trained.model.state_dict().values()])
     return [part["weights"].numpy() for part in devices.gathered({"weights": weights})]
+
+
+def many_numbers(devices: Devices, count: int) -> np.ndarray:
+    return np.ones(count)
 
 
 def mistaken(devices: Devices) -> None:

@@ -3,7 +3,9 @@
 import json
 import os
 import random
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -37,7 +39,7 @@ LONGEST_S = 150.0
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
     """A Ray of two CPUs in this process, with little memory and no dashboard; its address."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_AUTO_CONNECT": "0"}
     ray.init(
         address="local", num_cpus=2, include_dashboard=False, object_store_memory=150_000_000, log_to_driver=False,
         logging_level="ERROR",
@@ -215,35 +217,93 @@ def test_a_shard_that_cannot_be_written_ends_in_one_line(folder, cluster, expect
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_node_that_goes_takes_nothing_with_it(folder, expected, run_command, tmp_path):
     """In a process of its own, which simulates a cluster of two nodes and takes one away while shards are answered."""
-    done = run_command("python", "-c", NODE_REMOVED, str(folder), str(tmp_path / "out"), cwd=tmp_path)
+    done = run_command("python", "-c", NODE_REMOVED, str(folder), str(tmp_path / "out"), "1", cwd=tmp_path)
     assert done.code == 0, done.err
     assert without_name(shards(tmp_path / "out")) == expected
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_cluster_that_loses_most_of_its_nodes_ends_in_one_line(folder, expected, run_command, cluster, tmp_path):
+    """Three of four nodes go: no wait without end, exit code 2, and the finished shards are used by the next run."""
+    done = run_command("python", "-c", NODE_REMOVED, str(folder), str(tmp_path / "out"), "3", cwd=tmp_path)
+    assert done.code == 2 and "the cluster has lost nodes: 1 CPUs" in done.err, done.err
+    result = screen(folder / "model", str(folder / "tables"), str(tmp_path / "out"), cluster, workers=1)
+    assert result["found"] >= 1 and without_name(shards(tmp_path / "out")) == expected
+
+
 NODE_REMOVED = """
-import sys, threading, time
+import os, sys, threading, time
+os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"
 from pathlib import Path
 from ray.cluster_utils import Cluster
+from maggnn.apps.scale import cluster as clusters
 from maggnn.apps.scale.screening import screen
+from maggnn.errors import InputError
 
-folder, out = map(Path, sys.argv[1:])
+folder, out, gone = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+clusters.while_it_fits.__defaults__ = (None, 5.0, 0.5)  # not a minute
 limits = {"num_cpus": 1, "object_store_memory": 100_000_000}
 cluster = Cluster(initialize_head=True, head_node_args={**limits, "include_dashboard": False})
-other = cluster.add_node(**limits)
+others = [cluster.add_node(**limits) for _ in range(gone)]
 cluster.wait_for_nodes()
 
 def remove():
     while len(list((out / "shards").glob("*.parquet"))) < 2:
         time.sleep(0.01)
-    cluster.remove_node(other, allow_graceful=False)
+    for other in others:
+        cluster.remove_node(other, allow_graceful=False)
 
 threading.Thread(target=remove, daemon=True).start()
-result = screen(folder / "model", str(folder / "tables"), str(out), cluster.address)
-assert result["shards"] == 8
-cluster.shutdown()
+try:
+    result = screen(folder / "model", str(folder / "tables"), str(out), cluster.address)
+    assert result["shards"] == 8
+except InputError as error:
+    print(error, file=sys.stderr)
+    sys.exit(2)
+finally:
+    cluster.shutdown()
 """
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_study_on_ray_goes_on_and_leaves_what_a_plain_one_does(folder, cluster, tmp_path):
+    """Two trials, then two more: the first is the config to start from, and the best is of a whole trial."""
+    from maggnn.apps.tune.study import table_problem, tune
+
+    problem = table_problem(folder / "mine.csv", "smiles", ["y"], "regression", "random", 0, 16, 1)
+    said: list[str] = []
+    assert sum(tune(problem, tmp_path / "study", 2, tell=said.append, ray=cluster)["trials"].values()) == 2
+    result = tune(problem, tmp_path / "study", 4, tell=said.append, ray=cluster)
+    assert sum(result["trials"].values()) == 4 and result["trials"]["complete"] >= 1 and not result["trials"]["fail"]
+    assert result["start"] is not None and result["best"] <= result["start"]
+    assert configs.load(tmp_path / "study" / "best.toml").training.predictor_steps == 16
+    assert len((tmp_path / "study" / "trials.csv").read_text().splitlines()) == 5
+    assert sum("mae" in line or "pruned" in line for line in said) == 4
+    plain = tune(problem, tmp_path / "study", 5)  # a plain study goes on with the same trials
+    assert sum(plain["trials"].values()) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_jobs_of_a_reproduction_run_on_ray_and_are_kept(cluster, tmp_path, monkeypatch):
+    from maggnn_paper.jobs.job import Job, run_jobs
+    from maggnn_paper.jobs.side_by_side import on_ray
+
+    monkeypatch.setenv("MAGGNN_COMMIT", "1234567")
+    config = SMALL.replaced(
+        data={"name": "csl8"}, encoder={"conv": "gin"}, agent={"start": "random"}, runtime={"device": "cpu"}
+    )
+    jobs = [Job("csl8", config.replaced(runtime={"seed": seed}), max_moves=1, tests=2) for seed in range(3)]
+    with on_ray(cluster):
+        found = run_jobs(jobs, tmp_path / "ray", workers=1)
+    expected = run_jobs(jobs, tmp_path / "plain", workers=1)
+    assert [result["scores"] for result in found] == [result["scores"] for result in expected]
+    assert sorted(path.name for path in (tmp_path / "ray").glob("*.json")) == sorted(f"{job.name}.json" for job in jobs)
 
 
 MISTAKES = {
@@ -307,11 +367,20 @@ def test_models_and_folders_that_cannot_be_used(folder, cluster, call_command, t
     assert "is a file" in call("predict", folder / "model", table, "-o", "file", "--ray").mistake()
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
-def test_a_model_without_permission(folder, cluster, call_command, tmp_path):
-    import shutil
-
-    shutil.copytree(folder / "model", tmp_path / "model")
-    (tmp_path / "model" / "model.safetensors").chmod(0)
-    command = ["predict", "model", folder / "tables", "-o", "out", "--ray"]
-    assert "model.safetensors" in call_command("maggnn", *command, cwd=tmp_path).mistake()
+@pytest.mark.skipif(os.name != "posix", reason="needs the permissions of a Unix system")
+@pytest.mark.parametrize("closed", ["model.safetensors", "."])
+def test_a_model_without_permission(folder, call_command, closed):
+    """A weights file or a folder that may not be read; root, who may read everything, asks as nobody."""
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        shutil.copytree(folder / "model", Path(name) / "model")
+        Path(name).chmod(0o777)
+        (Path(name) / "model" / closed).chmod(0)
+        try:
+            os.seteuid(user or 65534)
+            command = ["predict", "model", "tables.csv", "-o", "out", "--ray"]
+            said = call_command("maggnn", *command, cwd=Path(name)).mistake()
+        finally:
+            os.seteuid(user)
+        (Path(name) / "model" / closed).chmod(0o755)
+        assert "model" in said and "ermission" in said and not (Path(name) / "out").exists()

@@ -6,6 +6,7 @@ Torch is imported only inside commands, so that `maggnn-paper --help` answers at
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +34,9 @@ def reproduce(
         int | None, typer.Option(help="independent trainings, if not the table's own number", min=1)
     ] = None,
     workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    ray: Annotated[
+        str | None, typer.Option(help="run jobs side by side on this Ray: HOST:PORT, auto, or local to start one")
+    ] = None,
     folder: Annotated[Path, typer.Option(help="results of single jobs; what is there is not run again")] = Path(
         "runs/reproduce"
     ),
@@ -41,9 +45,11 @@ def reproduce(
 ) -> None:
     """Run a table or figure of the paper. Its rows go to the ledger."""
     from maggnn_paper import ledger as ledgers
+    from maggnn_paper.jobs.side_by_side import on_ray
     from maggnn_paper.tables.registry import reproduce_table
 
-    rows = reproduce_table(table, folder, runs, workers, row, methods)
+    with nullcontext() if ray is None else on_ray(ray):
+        rows = reproduce_table(table, folder, runs, workers, row, methods)
     ledgers.append(rows, ledger)
     _print_rows([json.loads(entry.to_json()) for entry in rows], as_json)
 
@@ -81,8 +87,10 @@ def bench(
 
 @app.command()
 def figure(
-    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory, passes or learners")],
-    run: Annotated[Path, typer.Argument(help="run folder of a trained model; for passes and learners the ledger")],
+    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory, passes, learners or screening")],
+    run: Annotated[
+        Path, typer.Argument(help="run folder of a trained model; for passes, learners and screening the ledger")
+    ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
     graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
     seed: Annotated[int, typer.Option(help="seed of the starting tuples", min=0, max=MOST_SEED)] = 0,

@@ -160,6 +160,7 @@ def fit(
         list[str], typer.Option(help="unit of a numeric target, for tables and axes; one for each target")
     ] = [],  # noqa: B006
     workers: Workers = 2,
+    devices: Annotated[int, typer.Option(help="GPUs, or processes on a CPU, that train each network", min=1)] = 1,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -173,6 +174,7 @@ def fit(
     result = fit_table(
         table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit,
         Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start, feature,
+        devices,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result))
@@ -288,6 +290,9 @@ def tune(
     seed: Annotated[int | None, typer.Option(help="seed of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,
+    ray: Annotated[
+        str | None, typer.Option(help="run trials side by side on Ray: its address, or none for a local one")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Search m, k, t, width and more on the validation split. The test split is not used."""
@@ -303,7 +308,7 @@ def tune(
         raise InputError(f"{source}: --set is for a config, not for a table")
     else:
         problem = tuning.table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
-    result = tuning.tune(problem, out, trials, minutes, tell)
+    result = tuning.tune(problem, out, trials, minutes, tell, ray)
     if as_json:
         print(json.dumps(result))
         return

@@ -79,6 +79,19 @@ def data_pack(
     print(out)
 
 
+@data_app.command("map")
+def data_map(
+    files: Annotated[list[Path], typer.Argument(help="packed files (.npz) with the same columns")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the set, a folder called something.graphs")],
+    as_json: AsJson = False,
+) -> None:
+    """Join packed files to a set that is mapped into memory instead of read: for graphs that exceed memory."""
+    from maggnn.data.mapped import write_mapped
+
+    found = write_mapped(files, out)
+    print(json.dumps(found) if as_json else "\n".join(f"{name:7}{count}" for name, count in found.items()))
+
+
 @data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def data_get() -> None:
     """Say where this command is now: the sets whose official files it reads are those of the paper's tables."""

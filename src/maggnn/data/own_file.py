@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from maggnn.data.dataset import Dataset, Metric
+from maggnn.data.mapped import ENDING, read_mapped
 from maggnn.data.sources import read_packed
 from maggnn.data.splits import PARTS, Split
 from maggnn.errors import InputError
@@ -24,12 +25,13 @@ def load_own(path: Path) -> Dataset:
     """Read a packed file of your own as a data set.
 
     Args:
-        path: an .npz file with `y`, `train`, `val` and `test`; float targets are numbers, integers are classes.
+        path: an .npz file, or a folder of `maggnn data map`, with `y`, `train`, `val` and `test`; float targets are
+            numbers, integers are classes.
 
     Returns:
         The data set with its split.
     """
-    graphs, extra = read_packed(path)
+    graphs, extra = read_mapped(path) if path.suffix == ENDING else read_packed(path)
     if graphs.y is None:
         raise InputError(f"{path}: has no array y: there is nothing to learn")
     missing = [part for part in PARTS if part not in extra]

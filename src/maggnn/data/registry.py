@@ -3,7 +3,7 @@
 `DATASETS` has the sets that come with this package, `all_datasets` those of other distributions too; `load` reads a
 set, `check` compares it with what is known about it. Any `supergraph<n>` can be loaded; the table shows the sizes of
 common use. A name that ends in `.npz` is a packed file of your own (`maggnn data pack` makes one from a table of
-SMILES).
+SMILES), one that ends in `.graphs` a folder that `maggnn data map` makes of such files where they exceed memory.
 
 A distribution adds sets of its own through the entry points `maggnn.datasets`: each names a dictionary from names to
 `DatasetEntry`. They are imported when a name is asked for that the package does not know, or when all sets are listed.
@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from maggnn.data.dataset import Dataset, DatasetEntry, Fact
+from maggnn.data.mapped import ENDING
 from maggnn.data.own_file import load_own
 from maggnn.data.synthetic import sets
 from maggnn.errors import InputError, did_you_mean
@@ -80,7 +81,7 @@ def known_entry(name: str) -> DatasetEntry | None:
     """The row of `name`, None where nobody knows it; the paper's sets are an error where they are not installed."""
     if name in DATASETS:
         return DATASETS[name]
-    if name.endswith(".npz"):
+    if name.endswith((".npz", ENDING)):
         return DatasetEntry("a packed file", 0, "data root", lambda: load_own(Path(name)))
     if super_graph_size := re.fullmatch(r"supergraph([1-9]\d?)", name):
         return sets.super_graph_entry(int(super_graph_size[1]))

@@ -59,7 +59,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         )
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {key: _widened(archive[key]) for key in archive.files}
+            return {key: widened(archive[key]) for key in archive.files}
     except Exception as error:  # of a damaged file numpy and zipfile raise whatever they stumble over
         # Their own words for these ("pickled data", "magic number") would not help anyone.
         raise InputError(
@@ -67,7 +67,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def _widened(array: np.ndarray) -> np.ndarray:
+def widened(array: np.ndarray) -> np.ndarray:
     """Small integers as int64: files store the smallest type that fits, and sums would overflow it."""
     return array.astype(np.int64) if array.dtype.kind in "iub" else array
 

@@ -65,7 +65,7 @@ def with_distances(packed: PackedGraphs) -> PackedGraphs:
         return packed
     first = offsets_of(squares)[:-1]
     table = torch.empty(int(squares.sum()), dtype=torch.uint8, device=packed.device)
-    for chunk in like_sized(packed.num_nodes, lambda size: size**2, packed.device):
+    for chunk in like_sized(packed, packed.num_nodes, lambda size: size**2):
         _store(table, first[chunk].to(packed.device), packed[chunk])
     return replace(packed, pairs=PairTable(table, first.to(packed.device)))
 

@@ -6,10 +6,14 @@ Shapes: G graphs in the whole set; B graphs, N nodes and E directed edges of a b
 from __future__ import annotations
 
 import math
+import tempfile
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from threading import Thread
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +34,10 @@ ROUNDING = 16
 
 MOST_FUSED = 8192
 """Graphs that one program on a GPU finds the places of; larger batches are rare and can wait for plain torch."""
+
+
+TOGETHER = 1 << 16
+"""Graphs of a mapped set that are worked on at a time: they lie side by side on disk."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class PackedGraphs:
         pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
         finest: the tuples with the finest colouring (see `maggnn.model.refined.finest`), [G, m, k].
         level: whether there is one target for each graph or for each node.
+        folder: where the arrays lie that are mapped into memory, in small types (`maggnn.data.mapped`); else None.
     """
 
     node_offsets: Tensor
@@ -73,6 +82,7 @@ class PackedGraphs:
     pairs: PairTable | None = None
     finest: Tensor | None = None
     level: Level = "graph"
+    folder: Path | None = None
 
     @classmethod
     def of_batch(cls, batch: GraphBatch) -> Self:
@@ -171,10 +181,15 @@ class PackedGraphs:
     @cached_property
     def symmetric(self) -> bool:
         """Whether every edge is there in both directions: then by source is by target, turned round."""
-        num_edges = self.num_edges.to(self.device)
-        first_edge = torch.repeat_interleave(num_edges.cumsum(0) - num_edges, num_edges)
-        by_source = self.by_source + first_edge
-        return torch.equal(self.edge_index.index_select(1, by_source).flip(0), self.edge_index)
+        for begin in range(0, len(self), TOGETHER):
+            num_edges = self.num_edges[begin : begin + TOGETHER].to(self.device)
+            first, last = (int(self.edge_offsets[at]) for at in (begin, min(begin + TOGETHER, len(self))))
+            edge_index = self.edge_index[:, first:last]
+            first_edge = torch.repeat_interleave(num_edges.cumsum(0) - num_edges, num_edges)
+            by_source = self.by_source[first:last] + first_edge
+            if not torch.equal(edge_index.index_select(1, by_source).flip(0), edge_index):
+                return False
+        return True
 
     @cached_property
     def device_offsets(self) -> tuple[Tensor, Tensor]:
@@ -237,7 +252,7 @@ class PackedGraphs:
         # `index_select` takes a quarter of the time of brackets on a CPU.
         edge_index = self.edge_index.index_select(1, edges) + first_node.index_select(0, edge_graph)
         by_source = self.by_source.index_select(0, edges) + first_edge.index_select(0, edge_graph)
-        in_degree, out_degree = self.in_degree.index_select(0, nodes), self.out_degree.index_select(0, nodes)
+        in_degree, out_degree = (degree.index_select(0, nodes).long() for degree in (self.in_degree, self.out_degree))
         if size.padding:
             is_node = torch.arange(size.nodes, device=self.device) < num_nodes.sum()
             edge = torch.arange(size.edges, device=self.device)
@@ -284,11 +299,11 @@ class PackedGraphs:
             max_num_nodes=size.max_num_nodes,
             total_nodes=size.nodes,
             padding=size.padding,
-            x=None if self.x is None else self.x.index_select(0, nodes),
-            edge_attr=None if self.edge_attr is None else self.edge_attr.index_select(0, edges),
+            x=None if self.x is None else _wide(self.x.index_select(0, nodes)),
+            edge_attr=None if self.edge_attr is None else _wide(self.edge_attr.index_select(0, edges)),
             y=None if self.y is None else self.y[nodes if self.level == "node" else ids],
             structure=None if self.structure is None else self.structure.index_select(0, nodes),
-            rings=None if self.rings is None else self.rings.index_select(0, edges),
+            rings=None if self.rings is None else _wide(self.rings.index_select(0, edges)),
             roots=None if self.roots is None else self.roots[ids],
             pairs=None if self.pairs is None else PairTable(self.pairs.table, self.pairs.first[ids]),
             finest=None if self.finest is None else self.finest[ids],
@@ -348,15 +363,35 @@ class PackedGraphs:
         Returns:
             A copy.
         """
+        if self.folder is not None and torch.device(device).type == "cpu":
+            return self
         moved = tensors_on(self, device)
+        if self.folder is not None:
+            moved = {name: _wide(value) if isinstance(value, Tensor) else value for name, value in moved.items()}
         moved |= {"node_offsets": self.node_offsets, "edge_offsets": self.edge_offsets}
-        return replace(self, **moved)
+        return replace(self, **moved, folder=None)
+
+    def expect(self, ids: Tensor) -> None:
+        """Begin to read graphs `ids` [B] of a mapped set from disk, in a thread: they are gathered soon."""
+        Thread(target=self.gather, args=(ids, self.size_of(ids)), daemon=True).start()
+
+    def room(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Zeros for what is worked out of a whole set: in memory, or of a mapped set in a file without a name."""
+        if self.folder is None or not math.prod(shape):
+            return torch.zeros(shape, dtype=dtype, device=self.device)
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            return torch.from_numpy(np.memmap(file, torch.empty(0, dtype=dtype).numpy().dtype, "w+", shape=shape))
 
     def __repr__(self) -> str:
         least, most = (int(self.num_nodes.min()), self.largest_graph) if len(self) else (0, 0)
         each = f"{least} a graph" if least == most else f"{least} to {most} a graph"
         size = [f"graphs={len(self)}", f"nodes={len(self.in_degree)} ({each})"]
         return f"PackedGraphs({', '.join([*size, *shapes_of(self)])})"
+
+
+def _wide(values: Tensor) -> Tensor:
+    """Whole numbers of a small type as int64, which embeddings and sums need."""
+    return values if values.is_floating_point() else values.long()
 
 
 def common(count: int) -> int:

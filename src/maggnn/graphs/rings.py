@@ -38,15 +38,16 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     """The same set with the rings of every edge worked out, [total edges]."""
     if packed.rings is not None:
         return packed
-    rings = torch.zeros(len(packed.by_source), dtype=torch.long, device=packed.device)
+    small = torch.long if packed.folder is None else torch.uint8  # on disk bytes do
+    rings = packed.room((len(packed.by_source),), small)
     count = packed.num_edges // 2 if packed.symmetric else packed.num_edges  # searched from
-    for chunk in like_sized(
-        torch.maximum(packed.num_nodes, count), lambda size: size**2, packed.device, CELLS_IN_CACHE
-    ):
+    sizes = torch.maximum(packed.num_nodes, count)
+    for chunk in like_sized(packed, sizes, lambda size: size**2, CELLS_IN_CACHE):
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
         graph, place = _places(batch)
-        rings[starts[graph] + place] = _search_one_way(batch) if packed.symmetric else _search(batch)
+        found = _search_one_way(batch) if packed.symmetric else _search(batch)
+        rings[starts[graph] + place] = found.to(small)
     return replace(packed, rings=rings)
 
 

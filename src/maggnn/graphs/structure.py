@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, sum_rows, values_known
-from maggnn.graphs.packed import PackedGraphs
+from maggnn.graphs.packed import TOGETHER, PackedGraphs
 
 CENTRALITY_TERMS = 12
 """Terms of exp(A)_vv = sum of (A^s)_vv / s!: molecules have degrees up to 4, whose 12th term is below a thousandth."""
@@ -86,8 +86,8 @@ def with_structure(packed: PackedGraphs, steps: int, distances: bool = True) -> 
         counted = not len(packed.structure) or not bool(packed.structure[0, 1].isnan())
         if counted or not distances:
             return packed
-    structure = torch.empty(len(packed.in_degree), WALKS + steps, device=packed.device)
-    for chunk in like_sized(packed.num_nodes, lambda size: size**2, packed.device):
+    structure = packed.room((len(packed.in_degree), WALKS + steps), torch.get_default_dtype())
+    for chunk in like_sized(packed, packed.num_nodes, lambda size: size**2):
         batch = packed[chunk]
         row = packed.device_offsets[0][chunk.to(packed.device)][batch.node_graph] + batch.local_id
         structure[row] = _from_powers(batch, steps, distances)
@@ -174,23 +174,27 @@ def _squarings(size: int) -> int:
 
 
 def like_sized(
-    sizes: Tensor, cells: Callable[[int], int], device: torch.device, in_cache: int = CELLS_IN_CACHE
+    packed: PackedGraphs, sizes: Tensor, cells: Callable[[int], int], in_cache: int = CELLS_IN_CACHE
 ) -> Iterator[Tensor]:
     """All graphs of a set in chunks of like size, which need little padding: ids, the largest graphs first.
 
+    Those of a mapped set come in blocks of neighbours, so that its pages are read once.
+
     Args:
+        packed: the set; where it is bounds how many entries a chunk may have.
         sizes: of each graph, [G].
         cells: the entries that dense matrices have for a graph, by the size of the largest graph of a chunk.
-        device: where the matrices are made, which bounds how many entries a chunk may have.
-        in_cache: how many entries that is on a CPU.
+        in_cache: how many entries a chunk may have on a CPU.
     """
-    most = min(CELLS_A_CHUNK, in_cache) if device.type == "cpu" else CELLS_A_CHUNK
-    by_size = sizes.argsort(descending=True)
-    first = 0
-    while first < len(by_size):
-        count = max(1, most // max(1, cells(int(sizes[by_size[first]]))))
-        yield by_size[first : first + count]
-        first += count
+    most = min(CELLS_A_CHUNK, in_cache) if packed.device.type == "cpu" else CELLS_A_CHUNK
+    block = max(1, len(sizes) if packed.folder is None else TOGETHER)
+    for begin in range(0, len(sizes), block):
+        by_size = begin + sizes[begin : begin + block].argsort(descending=True)
+        first = 0
+        while first < len(by_size):
+            count = max(1, most // max(1, cells(int(sizes[by_size[first]]))))
+            yield by_size[first : first + count]
+            first += count
 
 
 def balls(edges: Tensor) -> Iterator[Tensor]:

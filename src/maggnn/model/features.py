@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MOST_COMBINATIONS = 4096
 """Of categories: beyond that there is no table of them."""
 
+ROWS_AT_ONCE = 1 << 22
+"""Rows of features that are looked at together."""
+
 
 @dataclass(frozen=True)
 class FeatureSpec:
@@ -52,9 +55,11 @@ class FeatureSpec:
             raise InputError(f"features have shape {tuple(values.shape)}, expected [rows, columns]")
         if values.is_floating_point():
             return cls(width=values.shape[1])
-        if int(values.long().min()) < 0:
+        parts = values.split(ROWS_AT_ONCE)  # of a mapped set, a copy of all rows might not fit into memory
+        if min(int(part.long().min()) for part in parts) < 0:
             raise InputError("integer features must be categories from 0 up; use floats for other numbers")
-        return cls(categories=tuple(int(top) + 1 for top in values.long().amax(dim=0)))
+        most = torch.stack([part.long().amax(dim=0) for part in parts]).amax(dim=0)
+        return cls(categories=tuple(int(top) + 1 for top in most))
 
     @property
     def empty(self) -> bool:

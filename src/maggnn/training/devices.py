@@ -20,11 +20,12 @@ import logging
 import os
 import pickle
 import signal
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing import get_context
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -123,33 +124,41 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
             MASTER_PORT and NODE_RANK, say which one this is.
         device: as `runtime.device`.
     """
-    require("lightning_fabric")
-    kind = pick_device(device).type
-    _check(devices, nodes, kind)
+    kind = check_devices(devices, nodes, device)
     from lightning_fabric import Fabric
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
-    mistakes = get_context("spawn").SimpleQueue()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Fabric, about what it guessed of the machine
         fabric = Fabric(accelerator=kind, devices=devices, num_nodes=nodes, strategy="ddp_spawn")
-    try:
-        _silence()
-        # In a pickle of our own, since Fabric looks for modules in what it is given, and frozen dataclasses stop it.
-        call = pickle.dumps((work, arguments))
-        return fabric.launch(_in_process, _Quiet(), mistakes, call)  # pyright: ignore[reportArgumentType]
-    except (ProcessExitedException, ProcessRaisedException):
-        if mistakes.empty():
-            raise
-        raise InputError(mistakes.get()) from None
+    # What a process says goes through a file: Fabric's own pipe is read when all processes have ended, and a process
+    # whose result is larger than a pipe would wait for its reader forever.
+    with tempfile.TemporaryDirectory() as name:
+        said = Path(name) / "said"
+        try:
+            _silence()
+            # In a pickle of our own: Fabric looks for modules in what it is given, and frozen dataclasses stop it.
+            call = pickle.dumps((work, arguments))
+            fabric.launch(_in_process, _Quiet(), said, call)  # pyright: ignore[reportArgumentType]
+        except (ProcessExitedException, ProcessRaisedException):
+            mistake = said.with_suffix(".mistake")
+            if not mistake.exists():
+                raise
+            raise InputError(mistake.read_text()) from None
+        return pickle.loads(said.read_bytes()) if said.exists() else cast(T, None)  # other nodes than the first
 
 
-def _check(devices: int, nodes: int, kind: str) -> None:
+def check_devices(devices: int, nodes: int, device: str) -> str:
+    """Refuse more devices than there are, before long work; whether they are "cuda" or "cpu"."""
+    kind = pick_device(device).type
+    if devices * nodes > 1:
+        require("lightning_fabric")
     there = torch.cuda.device_count() if kind == "cuda" else (os.cpu_count() or 1)
     if devices > there:
         raise InputError(f"--devices {devices}: this machine has {there} {'GPUs' if kind == 'cuda' else 'CPU cores'}")
     if nodes > 1 and not any(name in os.environ for name in ("NODE_RANK", "GROUP_RANK", "SLURM_NODEID")):
         raise InputError(f"--nodes {nodes}: set MASTER_ADDR, MASTER_PORT and NODE_RANK on each node, or use SLURM")
+    return kind
 
 
 def _silence() -> None:
@@ -167,16 +176,20 @@ class _Quiet:
         return _silence, ()
 
 
-def _in_process(fabric: Any, quiet: None, mistakes: Any, call: bytes) -> Any:
-    """In each process: a user's mistake goes to the process that started it, as one line."""
+def _in_process(fabric: Any, quiet: None, said: Path, call: bytes) -> None:
+    """In each process: the result of the first, or a user's mistake as one line, goes to who started it."""
     leave_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the process that started this one
     torch.set_num_threads(max(1, torch.get_num_threads() // max(1, fabric.world_size)))
     work, arguments = pickle.loads(call)
     try:
-        return work(Devices(fabric.global_rank, fabric.world_size, fabric), *arguments)
+        result = work(Devices(fabric.global_rank, fabric.world_size, fabric), *arguments)
+        if fabric.global_rank == 0:
+            said.write_bytes(pickle.dumps(result))
     except InputError as error:
-        mistakes.put(str(error))
+        own = said.with_suffix(f".{fabric.global_rank}")
+        own.write_text(str(error))
+        own.replace(said.with_suffix(".mistake"))
         raise
     finally:  # threads of the group that still run when the interpreter ends would abort the process
         if torch.distributed.is_initialized():

@@ -166,6 +166,8 @@ class Paradigm(ABC):
         ids = self.epochs.batch(step)
         fixed = step >= (1 - training.fixed_norms) * training.predictor_steps
         shape = self.packed.room_for(ids), fixed
+        if self.packed.folder is not None:
+            self.packed.expect(self.epochs.batch(step + 1))
         loss = self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))
         if self._predictor_used_after(step) and not fixed:
             self.settle_whitening()

@@ -53,18 +53,41 @@ def calls(cases: list[str], double: bool) -> list[tuple[str, tuple[Any, ...]]]:
 
 @pytest.mark.usefixtures("double_precision")
 def test_two_processes_are_one_with_the_doubled_batch(data_root, monkeypatch):
-    """Gradients to 1e-6 and losses on SR25 and ZINC; norms of unequal shares with padding; means over nodes."""
+    """Gradients to 1e-6 and losses on SR25 and ZINC; norms of unequal shares with padding; means over nodes.
+
+    With whitening, plain gradient descent: Adam divides gradients by their size, also those that are nothing but
+    rounding, and whitening makes many of them so (it undoes what the weights before it do to scales and shifts). There
+    two processes drift apart from one as fast as one process does from itself with weights changed by 1e-15
+    (`test_adam_enlarges_rounding_before_whitening`).
+    """
     monkeypatch.setenv("MAGGNN_DATA", str(data_root))
-    cases = ["sr25", "zinc"]
+    cases = ["sr25", "zinc", "zinc_whitened"]
     together = launched(on_devices.all_of, 2, 1, "cpu", calls(cases, double=False))
     alone = on_devices.all_of(ONE, calls(cases, double=True))
     for number, (found, expected) in enumerate(zip(together, alone, strict=True)):
         assert found.keys() == expected.keys() and (number or any("gradient" in name for name in found))
         for name, values in expected.items():
             # Adam enlarges the rounding of gradients that are zero but for it, such as those of a shift before a norm.
-            adam = number < len(cases) and not name.startswith(("losses", "gradient"))
+            adam = number < cases.index("zinc_whitened") and not name.startswith(("losses", "gradient"))
             np.testing.assert_allclose(found[name], values, err_msg=name, **(ADAM if adam else CLOSE))
-    assert all(found["losses"][0] != found["losses"][-1] for found in together[:2])  # something was learned
+    assert all(found["losses"][0] != found["losses"][-1] for found in together[:3])  # something was learned
+
+
+@pytest.mark.usefixtures("double_precision")
+def test_adam_enlarges_rounding_before_whitening(data_root, monkeypatch):
+    """In one process: weights that differ by 1e-15 give gradients that differ by much more after a few steps of Adam.
+
+    Plain gradient descent keeps them together, so this is no error of the sums over processes.
+    """
+    monkeypatch.setenv("MAGGNN_DATA", str(data_root))
+    apart = [on_devices.apart_after_rounding("zinc_whitened", 32, STEPS, adam) for adam in (False, True)]
+    assert apart[0] < 1e-9 and apart[1] > 1e-7
+
+
+@pytest.mark.slow
+def test_a_large_result_comes_back():
+    """Larger than a pipe: the first process must not wait for a reader that waits for it."""
+    assert launched(on_devices.many_numbers, 2, 1, "cpu", 300_000).sum() == 300_000
 
 
 def test_parts_of_a_batch_are_the_batch():
@@ -106,6 +129,20 @@ def test_mistakes_before_anything_starts(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="--nodes 2: set MASTER_ADDR"):
         train_on(1, 2, RUN, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_a_model_is_fitted_on_two_devices(call_command, tmp_path):
+    """`maggnn fit --devices 2`: networks of both processes' rows; other numbers of devices are refused or resume."""
+    rows = [f"{'C' * (1 + n % 7)}{'O' * (n % 3)}C,{n % 3}.5" for n in range(60)]
+    (tmp_path / "mine.csv").write_text("\n".join(["smiles,y", *rows]) + "\n")
+    command = ["fit", "mine.csv", "--target", "y", "-o", "model", "--steps", "12", "--ensemble", "1", "--device", "cpu"]
+    assert (
+        "--devices 4096: this machine" in call_command("maggnn", *command, "--devices", "4096", cwd=tmp_path).mistake()
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.csv"]
+    ended = call_command("maggnn", *command, "--devices", "2", cwd=tmp_path)
+    assert ended.code == 0 and (tmp_path / "model" / "model.safetensors").exists(), ended.err
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 from maggnn.errors import require
 from maggnn_paper.bench.people import smiles_of
@@ -28,10 +29,17 @@ LOOK_EVERY_S = 0.5
 
 @dataclass
 class Run:
-    """A command that has ended: its seconds, and the most memory of a single worker process at each look, in MB."""
+    """A command that has ended.
+
+    Attributes:
+        seconds: that it took.
+        looks: the most memory of a single worker process at each look, in MB.
+        driver_s: seconds of the processor that the command's own process took.
+    """
 
     seconds: float
     looks: list[float] = field(default_factory=list)
+    driver_s: float = 0.0
 
 
 def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list[LedgerRow]:
@@ -51,9 +59,10 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         for size in sizes:
             lines = islice(cycle(molecules), size)
             (folder / f"{size}.smi").write_text("".join(f"{smiles}\n" for smiles in lines))
-        plain = [_run(folder, [f"{size}.smi", "-o", f"{size}.parquet"]) for size in sizes]
-        ray = [_run(folder, [f"{size}.smi", "-o", f"{size}", "--ray"]) for size in sizes]
+        plain = [run_command(folder, [f"{size}.smi", "-o", f"{size}.parquet"]) for size in sizes]
+        ray = [run_command(folder, [f"{size}.smi", "-o", f"{size}", "--ray"]) for size in sizes]
         _check_equal(folder, sizes)
+    load = f"load average {os.getloadavg()[0]:.1f}, the command's own included"
     apart = sizes[1] - sizes[0]
     rates = [apart / (runs[1].seconds - runs[0].seconds) for runs in (plain, ray)]
     looks = ray[1].looks
@@ -61,7 +70,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     first, last = max(looks[:quarter]), max(looks[-quarter:])
     note = (
         f"{rates[1]:.0f} molecules a second, {rates[1] / rates[0]:.2f} of plain predict; the same values; the largest "
-        f"worker held {first:.0f} MB in the first quarter of the run and {last:.0f} MB in the last"
+        f"worker held {first:.0f} MB in the first quarter of the run and {last:.0f} MB in the last; {load}"
     )
     rows = [
         _row(f"screen{count}-plain", plain[1], f"{rates[0]:.0f} molecules a second"),
@@ -72,7 +81,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     return rows
 
 
-def _run(folder: Path, arguments: Sequence[str]) -> Run:
+def run_command(folder: Path, arguments: Sequence[str]) -> Run:
     """Run `maggnn predict`, and look at the memory of its workers."""
     import psutil
 
@@ -90,11 +99,22 @@ def _run(folder: Path, arguments: Sequence[str]) -> Run:
                 except psutil.Error:
                     continue
             run.looks.append(max(sizes))
+            run.driver_s = _processor_s(watched) or run.driver_s
             time.sleep(LOOK_EVERY_S)
     if process.returncode:
         raise RuntimeError(f"maggnn predict {' '.join(arguments)} ended with exit code {process.returncode}")
     run.seconds = time.monotonic() - began
     return run
+
+
+def _processor_s(process: Any) -> float:
+    """Seconds of the processor that a process has taken; 0 where it has just ended."""
+    import psutil
+
+    try:
+        return sum(process.cpu_times()[:2])
+    except psutil.Error:
+        return 0.0
 
 
 def _check_equal(folder: Path, sizes: Sequence[int]) -> None:

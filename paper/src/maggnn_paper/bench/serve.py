@@ -9,6 +9,7 @@ so the model has the default settings and has learned for one step.
 from __future__ import annotations
 
 import io
+import os
 import statistics
 import subprocess
 import sys
@@ -49,9 +50,12 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         with _serving(folder / "model") as address:
             seconds = _batches(address, smiles)
             times = _singles(address, smiles)
+    load = f"load average {os.getloadavg()[0]:.1f}, the server's own included"
     p50, p99 = statistics.median(times), sorted(times)[-(-len(times) * 99 // 100) - 1]
-    batches = f"for 1,000 molecules; {count / seconds:.0f} a second in streams of {A_BATCH}, {CLIENTS} clients"
-    single = f"p99 of {len(times)} questions of one molecule, {A_SECOND} a second; p50 {1e3 * p50:.1f} ms; none lost"
+    batches = f"for 1,000 molecules; {count / seconds:.0f} a second in streams of {A_BATCH}, {CLIENTS} clients; {load}"
+    single = (
+        f"p99 of {len(times)} questions of one molecule, {A_SECOND} a second; p50 {1e3 * p50:.1f} ms; none lost; {load}"
+    )
     rows = [_row("serve-batches", 1e6 * seconds / count, batches), _row("serve-single", 1e3 * p99, single)]
     for row in rows:
         tell(f"{row.dataset:16} {row.mean or 0.0:8.1f} ms  {row.note}")

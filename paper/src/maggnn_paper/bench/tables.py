@@ -9,8 +9,10 @@ from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
 from maggnn_paper.bench import (
     chemist,
+    faults,
     floor,
     inference,
+    mapped,
     motifs,
     people,
     predict,
@@ -19,10 +21,15 @@ from maggnn_paper.bench import (
     screen,
     serve,
     train,
+    workers,
 )
 from maggnn_paper.ledger import LedgerRow
 
-ROWS_CHOSEN = {"people": people, "predict": predict, "motifs": motifs, "screen": screen, "serve": serve}
+ROWS_CHOSEN = {
+    "people": people, "predict": predict, "motifs": motifs, "screen": screen, "serve": serve, "faults": faults,
+    "workers": workers,
+    "mapped": mapped,
+}  # fmt: skip
 """Benches that take a number of rows and nothing else."""
 
 BENCHES = ("inference", "floor", "train", "scaling", *ROWS_CHOSEN, "chemist", *right_answers.PARTS)

@@ -20,6 +20,7 @@ from maggnn_paper.figures.curves import plot_accuracy_against_moves, plot_reward
 from maggnn_paper.figures.learners import draw_learners
 from maggnn_paper.figures.passes import draw_passes
 from maggnn_paper.figures.scores import plot_sorted_scores, sorted_scores
+from maggnn_paper.figures.screening import draw_screening
 
 MAX_MOVES = 8
 TESTS = 20
@@ -33,8 +34,11 @@ def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) 
     if what in FROM_LEDGER:
         FROM_LEDGER[what](ledger.read(run), path)
         return
+    if what == "screening":
+        print("\n".join(draw_screening(ledger.read(run), path)))
+        return
     if what not in FIGURES:
-        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, *FROM_LEDGER, 'reward'])}")
+        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, *FROM_LEDGER, 'reward', 'screening'])}")
     model, config = load_model(run / "model.safetensors")
     if model.q_network is None and what != "scores":
         raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")

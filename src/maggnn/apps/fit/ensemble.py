@@ -69,6 +69,7 @@ def fit_blend(
     quiet: bool = True,
     starts: Sequence[Start] | None = None,
     more: np.ndarray | None = None,
+    devices: int = 1,
 ) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
     """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
 
@@ -78,6 +79,7 @@ def fit_blend(
         folder: keep checkpoints there, and go on from those that are there.
         starts: weights that the network of each fold begins with; None for fresh ones.
         more: columns of numbers that boosting reads beside descriptors, [G, columns].
+        devices: that learn each network together.
 
     Returns:
         The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
@@ -89,7 +91,7 @@ def fit_blend(
     seeds = [config.runtime.seed + number for number in range(folds.count)]
     looks = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
     configs = [config.replaced(training=looks, runtime={"seed": seed}) for seed in seeds]
-    networks = train_members(sets, configs, folder, workers, quiet, starts)
+    networks = train_members(sets, configs, folder, workers, quiet, starts, devices)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]

@@ -29,6 +29,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import using_threads
 from maggnn.model.saving import load_model
 from maggnn.training.callbacks import Callback
+from maggnn.training.devices import ONE, Devices, launched
 from maggnn.training.progress import Progress
 from maggnn.training.run import train
 
@@ -55,6 +56,7 @@ def train_members(
     workers: int,
     quiet: bool,
     starts: Sequence[Start] | None = None,
+    devices: int = 1,
 ) -> list[MagGNN]:
     """Train a model on each data set, whose validation split is the member's fold.
 
@@ -62,8 +64,11 @@ def train_members(
         folder: in which each member has one of its own; None keeps nothing and trains in this process.
         workers: processes; on a GPU the members share it in turn.
         starts: weights that each member begins with; None for fresh ones.
+        devices: that learn one member together, one member after the other (`maggnn.training.devices`).
     """
     starts = [None] * len(datasets) if starts is None else starts
+    if devices > 1:
+        return _on_devices(datasets, configs, folder, devices, quiet, starts)
     if len(datasets) == 1:
         return [_member(datasets[0], configs[0], folder and member_folder(folder, 1), quiet, (), starts[0])]
     numbers = [place for place in range(len(datasets)) if folder is None or not _is_done(folder, place)]
@@ -79,6 +84,28 @@ def train_members(
     return [trained[n] if n in trained else _loaded(folder, n) for n in range(len(datasets))]
 
 
+def _on_devices(
+    datasets: Sequence[Dataset],
+    configs: Sequence[Config],
+    folder: Path | None,
+    devices: int,
+    quiet: bool,
+    starts: Sequence[Start],
+) -> list[MagGNN]:
+    """Train one member after the other, each on all devices."""
+    assert folder is not None
+    for place, (dataset, config, start) in enumerate(zip(datasets, configs, starts, strict=True)):
+        if not _is_done(folder, place):
+            own = member_folder(folder, place + 1)
+            launched(_share, devices, 1, config.runtime.device, dataset, config, own, quiet, start)
+    return [_loaded(folder, place) for place in range(len(datasets))]
+
+
+def _share(devices: Devices, dataset: Dataset, config: Config, folder: Path, quiet: bool, start: Start) -> None:
+    """What one of several devices does for a member; the first writes its model."""
+    _member(dataset, config, folder, quiet or not devices.first, (), start, devices)
+
+
 def _is_done(folder: Path, place: int) -> bool:
     return (member_folder(folder, place + 1) / MODEL).exists()  # written at the end, all or nothing
 
@@ -89,13 +116,19 @@ def _loaded(folder: Path | None, place: int) -> MagGNN:
 
 
 def _member(
-    dataset: Dataset, config: Config, folder: Path | None, quiet: bool, callbacks: Sequence[Callback], start: Start
+    dataset: Dataset,
+    config: Config,
+    folder: Path | None,
+    quiet: bool,
+    callbacks: Sequence[Callback],
+    start: Start,
+    devices: Devices = ONE,
 ) -> MagGNN:
     with warnings.catch_warnings():
         # Which agent moves the marks is our choice, so how it learned is no news for whoever fits.
         warnings.filterwarnings("ignore", message="agent .* learned with")
         # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
-        trained = train(config, folder, quiet=quiet, dataset=dataset, callbacks=callbacks, start=start)
+        trained = train(config, folder, quiet=quiet, dataset=dataset, callbacks=callbacks, start=start, devices=devices)
         return trained.model.eval().cpu()
 
 

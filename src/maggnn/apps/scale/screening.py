@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.packing import shown
@@ -34,7 +34,7 @@ from maggnn.apps.fit.predicting import (
     read_by,
 )
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
-from maggnn.apps.scale.cluster import LOCAL, Resources, connected
+from maggnn.apps.scale.cluster import LOCAL, Resources, connected, while_it_fits
 from maggnn.apps.scale.selection import PLACE, SHARD, Selection, unpacked
 from maggnn.apps.scale.shards import CHUNKS, ENDINGS, Columns, Plan, plan_table
 from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards
@@ -127,25 +127,33 @@ def _check_folder(folder: Place, run: dict[str, Any], overwrite: bool) -> bool:
     return False
 
 
-def _actors(resources: Resources, workers: int | None, gpus: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How many actors the two stages have, and what each takes of the cluster."""
+class Actors(NamedTuple):
+    """How many actors the two stages have and what each takes of the cluster, as Ray Data's arguments; all claims."""
+
+    readers: dict[str, Any]
+    answerers: dict[str, Any]
+    claimed: Resources
+
+
+def _actors(resources: Resources, workers: int | None, gpus: int | None) -> Actors:
     from ray.data import ActorPoolStrategy
 
-    if gpus is not None and gpus > resources.gpus:
-        raise InputError(f"--gpus {gpus}: the cluster has {resources.gpus}")
-    if not resources.cpus:
+    cpus, there = int(resources.cpus), int(resources.gpus)
+    if gpus is not None and gpus > there:
+        raise InputError(f"--gpus {gpus}: the cluster has {there}")
+    if not cpus:
         raise InputError("the cluster has no CPUs")
-    gpus = resources.gpus if gpus is None else gpus
-    readers = workers or max(1, resources.cpus - gpus)
+    gpus = there if gpus is None else gpus
+    most = max(1, cpus - gpus)
+    readers = min(workers or most, most if gpus else cpus)
+    pool = {"compute": ActorPoolStrategy(size=readers)}
     if gpus:
-        return (
-            {"num_cpus": 1, "compute": ActorPoolStrategy(size=min(readers, max(1, resources.cpus - gpus)))},
-            {"num_cpus": 0, "num_gpus": 1, "compute": ActorPoolStrategy(size=gpus)},
-        )
+        answerers = {"num_cpus": 0, "num_gpus": 1, "compute": ActorPoolStrategy(size=gpus)}
+        return Actors({"num_cpus": 1, **pool}, answerers, Resources(readers, gpus))
     # On CPUs alone both stages share them: whichever falls behind gets the time of the other, which waits. They claim
     # half of the CPUs in all: where half of the nodes are lost, their actors still find a place on the others.
-    share = {"num_cpus": 0.25, "compute": ActorPoolStrategy(size=min(readers, resources.cpus))}
-    return share, dict(share)
+    share = {"num_cpus": 0.25, **pool}
+    return Actors(share, dict(share), Resources(0.5 * readers, 0))
 
 
 def _plans(tables: Sequence[Place], smiles: str, chunks: int, added: Sequence[str]) -> list[Plan]:
@@ -217,7 +225,7 @@ def _answered(
     jobs: Sequence[Job],
     coverage: float,
     selection: Selection,
-    actors: tuple[dict[str, Any], dict[str, Any]],
+    actors: Actors,
 ) -> tuple[Counts, bytes | None]:
     """Run the stages; the counts of all shards, and the best rows where they are asked for."""
     import ray.data
@@ -225,10 +233,10 @@ def _answered(
     each: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
     rows = ray.data.from_items([{"job": pickle.dumps(job)} for job in jobs], override_num_blocks=len(jobs))
     rows = rows.map_batches(
-        Reader, fn_constructor_args=(columns, read_by(fitted)), **each, **actors[0]
+        Reader, fn_constructor_args=(columns, read_by(fitted)), **each, **actors.readers
     )  # fmt: skip
     rows = rows.map_batches(
-        Answerer, fn_constructor_args=(fitted, columns, coverage, selection, 1), **each, **actors[1]
+        Answerer, fn_constructor_args=(fitted, columns, coverage, selection, 1), **each, **actors.answerers
     )  # fmt: skip
     if selection.top is not None:
         rows = rows.map_batches(
@@ -239,7 +247,7 @@ def _answered(
         )
     counts, best = Counts(), None
     with shown(sum(job.shard.rows for job in jobs)) as on_row:
-        for row in rows.iter_rows():
+        for row in while_it_fits(rows.iter_rows(), actors.claimed):
             if row["error"]:
                 raise InputError(f"{row['error'].decode()}; what is finished is kept, and the same command goes on")
             counts += Counts(**json.loads(row["counts"]))

@@ -1,18 +1,24 @@
 """Dynamic batching: requests that arrive while a batch is being answered make up the next one.
 
 A request that comes alone is answered at once; under load batches grow by themselves up to a limit. Worker processes
-parse the SMILES of one batch while a thread of this process answers the one before. Written by hand because the
-batching of serving frameworks waits for a fixed time, which every single request would pay for.
+parse the SMILES of one batch while a thread of this process answers the one before. A few molecules are parsed by that
+thread itself, so nothing is gained by giving them to it while it is busy: they wait, and those that arrive meanwhile
+join them. Written by hand because the batching of serving frameworks waits for a fixed time, which every single
+request would pay for.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
@@ -26,6 +32,9 @@ FEW = 32
 
 UNDER_WAY = 2
 """Batches at once: one is parsed while another is answered."""
+
+SWITCH_S = 0.001
+"""How long Python lets the thread that answers go on while the one that talks to clients waits."""
 
 Columns = list[list[Any]]
 """The added columns of `maggnn predict`, one entry a molecule each."""
@@ -78,11 +87,15 @@ class Batcher:
 
     async def __aenter__(self) -> Batcher:
         self._waiting: deque[_Request] = deque()
-        self._arrived = asyncio.Event()
+        self._arrived, self._changed = asyncio.Event(), asyncio.Event()
         self._places = asyncio.Semaphore(UNDER_WAY)
         self._parsers = worker_pool(self.workers)
-        self._thread = ThreadPoolExecutor(1, "answers")
+        # Threads of torch beside the parsers: what waits for a core on shared ones halves the rate.
+        threads = max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) - self.workers))
+        self._thread = ThreadPoolExecutor(1, "answers", torch.set_num_threads, (threads,))
         self._running: set[asyncio.Task[None]] = set()
+        self._switched = sys.getswitchinterval()
+        sys.setswitchinterval(SWITCH_S)
         await self._warm_up()
         self._collector = asyncio.create_task(self._collect())
         return self
@@ -93,6 +106,7 @@ class Batcher:
         self._collector.cancel()
         self._parsers.shutdown(cancel_futures=True)
         self._thread.shutdown()
+        sys.setswitchinterval(self._switched)
 
     async def answer(self, smiles: list[str]) -> Columns:
         """The added columns for some molecules, once a batch with them has been answered."""
@@ -102,6 +116,7 @@ class Batcher:
         self._waiting.append(request)
         self.seen.waiting += len(smiles)
         self._arrived.set()
+        self._changed.set()
         return await request.answer
 
     async def _warm_up(self) -> None:
@@ -115,13 +130,20 @@ class Batcher:
         while True:
             await self._arrived.wait()
             await self._places.acquire()  # what arrives until then joins the batch
+            while self._running and sum(len(request.smiles) for request in self._waiting) <= FEW:
+                self._changed.clear()
+                await self._changed.wait()
             batch = self._next()
             if batch:
                 task = asyncio.create_task(self._run(batch))
                 self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                task.add_done_callback(self._ended)
             else:
                 self._places.release()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._changed.set()
 
     def _next(self) -> list[_Request]:
         """The requests of the next batch."""

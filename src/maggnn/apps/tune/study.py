@@ -166,12 +166,18 @@ def _any_agent() -> Iterator[None]:
 
 
 def tune(
-    problem: Problem, folder: Path, trials: int = 20, minutes: float | None = None, tell: Callable[[str], None] = print
+    problem: Problem,
+    folder: Path,
+    trials: int = 20,
+    minutes: float | None = None,
+    tell: Callable[[str], None] = print,
+    ray: str | None = None,
 ) -> dict[str, Any]:
     """Run trials until `trials` have finished (or the time is over), write the folder, return what there is to say.
 
     Args:
         trials: whole and pruned ones, those of earlier runs of the study included.
+        ray: the address of a Ray on which trials run side by side; None runs them here, one after the other.
     """
     if trials < 1:
         raise InputError(f"--trials is {trials}: give at least 1")
@@ -183,7 +189,9 @@ def tune(
             tell(problem.note)
         began = time.monotonic()
         until = None if minutes is None else began + 60 * minutes
-        while _num_finished(study) < trials and (until is None or time.monotonic() < until):
+        if ray is not None:
+            _run_on_ray(study, problem, folder, trials, minutes, ray, tell)
+        while ray is None and _num_finished(study) < trials and (until is None or time.monotonic() < until):
             _run_trial(study, problem, until)
             _write(study, problem, folder)
             tell(_progress(study, problem, trials))
@@ -192,6 +200,29 @@ def tune(
             raise InputError(f"{folder}: no trial has finished; {tuning_folder.last_reason(study)}")
         tuning_folder.draw(folder, study, problem.objective)
     return _result(study, problem, folder, time.monotonic() - began)
+
+
+def _run_on_ray(
+    study: Study,
+    problem: Problem,
+    folder: Path,
+    trials: int,
+    minutes: float | None,
+    address: str,
+    tell: Callable[[str], None],
+) -> None:
+    from maggnn.apps.tune.on_ray import run_on_ray
+
+    for cut in [trial for trial in _cut_short(study).get(None, []) if trial.params]:  # see `_study`
+        if not any(other.params == cut.params and other.number > cut.number for other in study.trials):
+            study.enqueue_trial(cut.params)
+
+    def done() -> None:
+        _write(study, problem, folder)
+        tell(_progress(study, problem, trials))
+
+    if _num_finished(study) < trials:
+        run_on_ray(problem, study, trials - _num_finished(study), address, minutes, done)
 
 
 def _write(study: Study, problem: Problem, folder: Path) -> None:
@@ -264,7 +295,7 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
     began = time.monotonic()
     try:
         config = suggested(trial, problem.base, problem.own_table)
-        value, state = _judged(trial, config, problem, until), TrialState.COMPLETE
+        value, state = judged(trial, config, problem, until), TrialState.COMPLETE
     except optuna.TrialPruned:
         value, state = None, TrialState.PRUNED
     except TimeUpError:
@@ -283,7 +314,7 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
     study.tell(trial, value, state)
 
 
-def _judged(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
+def judged(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
     """Train as the trial says; the metric on the validation split after t moves, with the best weights."""
     import optuna
 

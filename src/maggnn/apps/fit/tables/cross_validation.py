@@ -123,6 +123,7 @@ def cross_validated(
     workers: int,
     judge: Judge,
     starts: Sequence[Start] | None = None,
+    devices: int = 1,
 ) -> CrossValidated:
     """Fit and test on every fold of every repeat; what was done before, by files in `folder`, is not done again.
 
@@ -130,6 +131,7 @@ def cross_validated(
         ensemble: folds within the rows that a model is fitted to, as in the fit itself.
         folder: of checkpoints and scores.
         starts: weights that networks begin with.
+        devices: that learn each network together.
     """
     scores: dict[str, list[float]] = {}
     shares = []
@@ -138,7 +140,9 @@ def cross_validated(
         path = folder / f"{name}.json"
         if not path.exists():
             tell(f"{own.dataset.name}: cross-validation, {name}")
-            found = _fold_scores(own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts)
+            found = _fold_scores(
+                own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts, devices
+            )
             with whole_file(path) as waiting:
                 waiting.write_text(json.dumps(found), encoding="utf-8")
         for method, value in json.loads(path.read_text(encoding="utf-8")).items():
@@ -174,6 +178,7 @@ def _fold_scores(
     workers: int,
     judge: Judge,
     starts: Sequence[Start] | None,
+    devices: int,
 ) -> dict[str, float | None]:
     inner = _inner_folds(own, rest, ensemble, seed)
     parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
@@ -181,7 +186,7 @@ def _fold_scores(
     config = config.replaced(runtime={"seed": seed})
     more = stacked(own.table.numbers, facts.number_columns)
     fit: tuple[Any, ...] = fit_blend(
-        dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts, more=more
+        dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts, more=more, devices=devices
     )
     return {name: value if math.isfinite(value) else None for name, value in judge(*fit, dataset).items()}
 

@@ -452,6 +452,8 @@ def serve(
     most_atoms: Annotated[int, typer.Option(help="atoms of a molecule", min=1, max=1000)] = 200,
 ) -> None:
     """Answer questions over HTTP: POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
+    import prometheus_client  # noqa: F401 (first, since the extra that brings it brings all that a server needs)
+
     from maggnn.apps.serve.server import serve as serve_model
 
     serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))

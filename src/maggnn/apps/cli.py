@@ -332,6 +332,8 @@ def serve(
     most_atoms: Annotated[int, typer.Option(help="most atoms in one molecule", min=1, max=1000)] = 200,
 ) -> None:
     """Serve predictions over HTTP. POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
+    import prometheus_client  # noqa: F401 (first, since the extra that brings it brings all that a server needs)
+
     from maggnn.apps.serve.server import serve as serve_model
 
     serve_model(model, host, port, workers, most_rows, most_atoms, tuple(name))

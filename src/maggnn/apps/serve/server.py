@@ -28,7 +28,7 @@ from maggnn.apps.serve.messages import ARROW, JSON, read_request, write_answer
 from maggnn.apps.serve.metrics import Metrics
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.web import address_of, as_one_line, listening
-from maggnn.errors import InputError, require
+from maggnn.errors import InputError
 
 BYTES_A_ROW = 512
 """Of a request's body, on average: far more than a SMILES of a drug-like molecule with its quotes."""
@@ -126,7 +126,6 @@ def serve(
     model: Path, host: str, port: int, workers: int, most_rows: int, most_atoms: int, names: tuple[str, ...] = ()
 ) -> None:
     """Serve until interrupted."""
-    require("prometheus_client")
     with listening(host, port) as listener:
         app = make_app(load_for_smiles(model), host, workers, most_rows, most_atoms, names)
         print(f"{address_of(host, listener)} answers for {model}; Ctrl-C ends it", flush=True)

@@ -30,14 +30,12 @@ def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) 
     if what == "reward":
         draw_reward(run, path)
         return
-    if what == "passes":
-        draw_passes(ledger.read(run), path)
-        return
-    if what == "screening":
-        print("\n".join(draw_screening(ledger.read(run), path)))
+    if what in OF_LEDGER:
+        for line in OF_LEDGER[what](ledger.read(run), path) or ():
+            print(line)
         return
     if what not in FIGURES:
-        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', 'passes', 'screening'])}")
+        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', *OF_LEDGER])}")
     model, config = load_model(run / "model.safetensors")
     if model.q_network is None and what != "scores":
         raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")
@@ -90,4 +88,10 @@ METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "Area under the ROC curve", "ma
 
 Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
 FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}
-"""By the name that `maggnn-paper figure` uses; `reward` needs only the log, `passes` and `screening` the ledger."""
+"""By the name that `maggnn-paper figure` uses; `reward` needs only the log."""
+
+OF_LEDGER: dict[str, Callable[[list[ledger.LedgerRow], Path], list[str] | None]] = {
+    "passes": draw_passes,
+    "screening": draw_screening,
+}
+"""Those that are drawn from the ledger; lines that one returns are printed."""

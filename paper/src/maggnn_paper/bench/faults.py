@@ -203,8 +203,8 @@ def _killed_actor(rng: random.Random) -> bool:
     names = (name for name, actor in actors.items() if "MapWorker" in actor["ActorClassName"])
     found = sorted(name for name in names if actors[name]["State"] == "ALIVE")
     if found:
-        core: Any = worker.global_worker.core_worker
-        core.kill_actor(ray.ActorID.from_hex(rng.choice(found)), True)
+        connected: Any = worker.global_worker
+        connected.core_worker.kill_actor(ray.ActorID.from_hex(rng.choice(found)), True)
     return bool(found)
 
 

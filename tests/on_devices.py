@@ -51,7 +51,7 @@ def learned(
     paradigm = Ord(config, dataset, dataset.split(0, 0), torch.device("cpu"), devices)
     network = paradigm.predictor
     if not (not config.predictor.whiten if adam is None else adam):
-        paradigm.predictor_optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
+        paradigm.predictor_optimiser = torch.optim.SGD(network.parameters(), lr=0.01)  # pyright: ignore[reportAttributeAccessIssue]
     with torch.no_grad():
         for values in network.parameters():
             values += rounding * torch.randn(values.shape, generator=torch.Generator())

@@ -67,7 +67,8 @@ def test_classes_are_whole_numbers_of_the_usual_type(tmp_path):
     write_mapped([file, file], tmp_path / "two.graphs")
     dataset = registry.load(str(tmp_path / "two.graphs"))
     assert (dataset.task, dataset.num_outputs) == ("classification", 3)
-    assert torch.equal(dataset.graphs[torch.tensor([1, 31])].y, torch.tensor([1, 1]))
+    y = dataset.graphs[torch.tensor([1, 31])].y
+    assert y is not None and torch.equal(y, torch.tensor([1, 1]))
 
 
 def test_what_is_worked_out_of_a_set_is_the_same(tmp_path):

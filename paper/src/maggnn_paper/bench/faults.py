@@ -14,6 +14,7 @@ and whenever the command has ended without being finished, it is started again, 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import signal
@@ -41,7 +42,7 @@ LEAST_S, MOST_S = 1.0, 12.0
 
 DISK_MB = 400
 LONGEST_S = 1500.0
-NODE = {"num_cpus": 1, "object_store_memory": 200_000_000}
+NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 200_000_000}
 
 
 def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list[LedgerRow]:
@@ -107,7 +108,7 @@ def _cluster() -> Iterator[Any]:
         for _ in range(2):
             cluster.add_node(**NODE)
         cluster.wait_for_nodes()
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="CRITICAL")
+        ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.CRITICAL)
         yield cluster
     finally:
         ray.shutdown()
@@ -185,7 +186,8 @@ class _Screening:
 def _killed_worker(rng: random.Random) -> bool:
     import psutil
 
-    found = [process.pid for process in psutil.process_iter() if _title(process).startswith("ray::MapWorker")]
+    own = psutil.Process().children(recursive=True)  # the nodes of the cluster are children of this process
+    found = [process.pid for process in own if _title(process).startswith("ray::MapWorker")]
     if found:
         os.kill(rng.choice(found), signal.SIGKILL)
     return bool(found)
@@ -194,14 +196,15 @@ def _killed_worker(rng: random.Random) -> bool:
 def _killed_actor(rng: random.Random) -> bool:
     """What `ray.kill` does to an actor of another driver, for which this process has no handle."""
     import ray
+    from ray._private import worker
     from ray._private.state import state
 
     actors: dict[str, dict[str, Any]] = state.actor_table(None)
     names = (name for name, actor in actors.items() if "MapWorker" in actor["ActorClassName"])
     found = sorted(name for name in names if actors[name]["State"] == "ALIVE")
     if found:
-        core = ray._private.worker.global_worker.core_worker
-        core.kill_actor(ray.ActorID.from_hex(rng.choice(found)), True)
+        connected: Any = worker.global_worker
+        connected.core_worker.kill_actor(ray.ActorID.from_hex(rng.choice(found)), True)
     return bool(found)
 
 

@@ -55,8 +55,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
             if workers == WORKERS[0]:
                 driver = 1e3 * (runs[1].driver_s - runs[0].driver_s) / max(1, apart / (CHUNKS * ROWS))
                 note = f"of the driver's processor for a shard of {CHUNKS * ROWS} rows, {TABLES} shards"
-                driver_row = _row("screen-driver", driver, note)
-    rows.append(driver_row)
+                rows.append(_row("screen-driver", driver, note))
     for row in rows:
         tell(f"{row.dataset:24} {row.mean or 0.0:10.1f} ms  {row.note}")
     return rows

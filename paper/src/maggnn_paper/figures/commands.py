@@ -32,13 +32,11 @@ def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) 
         draw_reward(run, path)
         return
     if what in FROM_LEDGER:
-        FROM_LEDGER[what](ledger.read(run), path)
-        return
-    if what == "screening":
-        print("\n".join(draw_screening(ledger.read(run), path)))
+        for line in FROM_LEDGER[what](ledger.read(run), path) or ():
+            print(line)
         return
     if what not in FIGURES:
-        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, *FROM_LEDGER, 'reward', 'screening'])}")
+        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', *FROM_LEDGER])}")
     model, config = load_model(run / "model.safetensors")
     if model.q_network is None and what != "scores":
         raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")
@@ -93,5 +91,9 @@ Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
 FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}
 """By the name that `maggnn-paper figure` uses; `reward` needs only the log."""
 
-FROM_LEDGER = {"passes": draw_passes, "learners": draw_learners}
-"""Figures that need no run, only the ledger's rows."""
+FROM_LEDGER: dict[str, Callable[[list[ledger.LedgerRow], Path], list[str] | None]] = {
+    "passes": draw_passes,
+    "learners": draw_learners,
+    "screening": draw_screening,
+}
+"""Those that are drawn from the ledger; lines that one returns are printed."""

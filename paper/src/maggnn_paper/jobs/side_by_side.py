@@ -109,6 +109,7 @@ def _on_cluster(
 ) -> Iterator[tuple[SomeJob, Result]]:
     """Jobs with their results, as they come; what was lost with a node runs again."""
     import ray
+    from ray.exceptions import RayTaskError
 
     task = ray.remote(num_cpus=1, num_gpus=1 if cluster.gpus else 0, max_calls=1, max_retries=3)(_measured)
     running = {task.remote(run, job, folder): job for job in jobs}
@@ -117,7 +118,7 @@ def _on_cluster(
         job = running.pop(done[0])
         try:
             yield job, ray.get(done[0])
-        except ray.exceptions.RayTaskError as error:
+        except RayTaskError as error:
             raise error.as_instanceof_cause() from None
 
 

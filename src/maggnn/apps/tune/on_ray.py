@@ -83,11 +83,18 @@ def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
+    from maggnn.apps.tune.study import SECONDS
+
     class Search(OptunaSearch):
         """Tells a whole trial from one that was halted, which Ray's own search takes for whole too."""
 
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
             whole = result is not None and result.get(WHOLE)
+            trial = self._ot_trials[trial_id]
+            if result is not None:
+                trial.set_user_attr(SECONDS, result.get("time_total_s", 0.0))
+                if not whole:
+                    trial.set_user_attr("reason", f"pruned after {result.get(STEP, 0)} steps")
             super().on_trial_complete(trial_id, result if whole else None, error)
             done()
 

@@ -26,7 +26,7 @@ demo: $(VENV)/.installed ## train MAG-GNN on embedded data, under three minutes 
 	$(BIN)/maggnn demo
 
 test: check ## the checks, then the tests: offline, on the CPU, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: $(VENV)/.installed-dev ## formatting, lint, types
 	$(BIN)/ruff format --check .

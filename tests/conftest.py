@@ -1,10 +1,12 @@
 """Threads, data and commands: what all tests share."""
 
 import importlib.util
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -24,7 +26,21 @@ if not torch.cuda.is_available():
 sys.path.append(str(Path(__file__).parent))  # so that tests can import `builders`
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+LONGEST = (
+    "cli/test_ray.py", "cli/test_killed.py", "cli/test_interrupted.py", "docs/test_tutorials.py",
+    "unit/test_examples.py", "fuzz/test_tables.py", "paper/bench/test_bench.py", "learning/test_one_answer.py",
+    "cli/test_export.py", "unit/apps/fit/test_several_targets.py", "learning/test_demo_learns.py",
+    "cli/test_tables.py", "unit/training/test_devices.py", "cli/test_fit_predict.py", "learning/test_resume.py",
+)  # fmt: skip
+"""Files that take longest: two processes share the files, and one that is begun last would leave the other waiting."""
+
 COMMAND_LINES = {"maggnn": "maggnn.apps.cli", "maggnn-paper": "maggnn_paper.cli"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, all others in their order; `--no-loadscope-reorder` keeps it."""
+    order = {REPOSITORY / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path, len(order)))
 
 
 class Ended(NamedTuple):
@@ -83,14 +99,14 @@ def run_command(start_command: StartsCommands) -> RunsCommands:
     return run
 
 
-@pytest.fixture
-def call_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunsCommands:
+@pytest.fixture(scope="session")
+def call_command() -> RunsCommands:
     """A command in this process, where torch is loaded already: a process of its own takes seconds to start."""
 
     def call(program: str, *arguments: Any, cwd: Path, **environment: str) -> Ended:
         main, code = import_module(COMMAND_LINES[program]).main, 0
-        capsys.readouterr()
-        with monkeypatch.context() as patch:
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="", write_through=True) for _ in range(2))
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.setattr(sys, "argv", [program, *map(str, arguments)])
             patch.chdir(cwd)
             for name, value in environment.items():
@@ -99,7 +115,7 @@ def call_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
                 main()
             except SystemExit as end:
                 code = end.code if isinstance(end.code, int) else 1
-        return Ended(code, *capsys.readouterr())
+        return Ended(code, *(printed.buffer.getvalue().decode() for printed in (out, err)))
 
     return call
 

@@ -1,4 +1,4 @@
-"""Commands that die at any moment: started from a process in which everything is loaded, killed, started again.
+"""Commands in processes of their own that start at once, to be stopped or killed at any moment and started again.
 
 A command that starts anew takes seconds to import torch, and most kills would come before it has done anything. Here
 a server of `multiprocessing` has imported it all and forks a process for each command, which works in a fraction of a
@@ -7,6 +7,8 @@ second; it is a process of its own and dies of `kill -9` as any other.
 
 import os
 import random
+import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +17,8 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
+
+from maggnn.config import Config
 
 PRELOADED = [
     "maggnn.apps.cli", "maggnn.apps.export", "maggnn.apps.fit.fitting", "maggnn.apps.fit.predicting",
@@ -27,25 +31,49 @@ MOST_IN_A_ROW = 3
 LONGEST_S = 120.0
 
 
-def run_main(arguments: list[str], folder: Path) -> None:
-    """In the process that may be killed: the command line, with what it prints in files."""
+def run_main(arguments: list[str], folder: Path, printed: Path, largest_file: int) -> None:
+    """In the process that may be killed: the command line as at a terminal, with what it prints in files."""
     from maggnn.apps.cli import main
 
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where tests run in the background
     os.chdir(folder)
     for number, name in ((1, "out.txt"), (2, "err.txt")):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+        os.dup2(os.open(printed / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     sys.argv = ["maggnn", *arguments]
     main()
     sys.stdout.flush()
 
 
-def started(arguments: list[str], folder: Path) -> BaseProcess:
-    """The command in a process of its own."""
+def started(
+    arguments: list[str], folder: Path, printed: Path | None = None, largest_file: int = resource.RLIM_INFINITY
+) -> BaseProcess:
+    """The command in a process and a group of processes of its own.
+
+    Args:
+        folder: where it works.
+        printed: the folder of `out.txt` and `err.txt`, which hold what it prints; by default where it works.
+        largest_file: files that grow past so many bytes fail with an OSError, as on a disk without room.
+    """
+    return forked(run_main, arguments, folder, printed or folder, largest_file)
+
+
+def forked(work: Callable[..., None], *arguments: Any) -> BaseProcess:
+    """A function of a module in a process in which torch is loaded already."""
     context = get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=run_main, args=(arguments, folder))
+    process = context.Process(target=work, args=arguments)
     process.start()
     return process
+
+
+def train_in(config: Config, folder: Path, seconds_between_checkpoints: float) -> None:
+    """In the process that may be killed: a training."""
+    from maggnn.training import run
+
+    run.SECONDS_BETWEEN_CHECKPOINTS = seconds_between_checkpoints
+    run.train(config, folder, quiet=True)
 
 
 def ended(process: BaseProcess, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The `maggnn` command as people run it: real processes, what they print, what they write, how they fail."""
+"""The `maggnn` command as people run it: what it prints, what it writes, how it fails; training in a real process."""
 
 import json
 from pathlib import Path
@@ -37,21 +37,21 @@ tests = 2
 
 
 @pytest.fixture(scope="module")
-def stdout_of(run_command):
-    """What a command prints, in a process of its own."""
+def stdout_of(call_command):
+    """What a command prints."""
 
     def stdout_of(*arguments: str | Path, cwd: Path) -> str:
-        return run_command("maggnn", *arguments, cwd=cwd).output()
+        return call_command("maggnn", *arguments, cwd=cwd).output()
 
     return stdout_of
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory, stdout_of) -> tuple[Path, str]:
-    """A folder with a tiny config and its finished run, and what the training printed."""
+def trained(tmp_path_factory: pytest.TempPathFactory, run_command) -> tuple[Path, str]:
+    """A folder with a tiny config and its finished run, and what the training printed, in a process of its own."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "tiny.toml").write_text(TINY)
-    return folder, stdout_of("train", "tiny.toml", "--set", "runtime.seed=3", cwd=folder)
+    return folder, run_command("maggnn", "train", "tiny.toml", "--set", "runtime.seed=3", cwd=folder).output()
 
 
 def test_help_names_the_commands(tmp_path, stdout_of):

@@ -53,12 +53,12 @@ def test_pack_says_what_it_kept_and_what_it_left_out(folder, run_command):
         ]
 
 
-def test_pack_as_json_with_other_features_and_a_random_split(folder, run_command):
+def test_pack_as_json_with_other_features_and_a_random_split(folder, call_command):
     (folder / "my.errors.csv").write_text("of an earlier attempt")
     (folder / "fine.csv").write_text("s,a,b\n" + "".join(f"{'C' * n},{n},{n % 2}\n" for n in range(1, 11)))
     columns = ("--smiles", "s", "--target", "a", "--target", "b")
     options = ("--task", "regression", "--features", "qm9", "--seed", "3", "-o", "my.npz", "--json")
-    printed = run_command("maggnn", "data", "pack", "fine.csv", *columns, *options, cwd=folder).output()
+    printed = call_command("maggnn", "data", "pack", "fine.csv", *columns, *options, cwd=folder).output()
     result = json.loads(printed.splitlines()[-1])
     assert result["first_errors"] == [] and result["first_shared"] is None
     assert [result[name] for name in ("file", "rows", "kept", "train", "val", "test", "errors", "shared")] == [
@@ -78,7 +78,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("arguments", "expected"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_get_one_line(folder, run_command, arguments, expected):
-    line = run_command("maggnn", *arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty")).mistake()
+def test_mistakes_get_one_line(folder, call_command, arguments, expected):
+    line = call_command("maggnn", *arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty")).mistake()
     assert all(part in line for part in expected), line
     assert not list(folder.glob("*.npz")) and not (folder / "empty").exists()

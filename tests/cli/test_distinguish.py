@@ -74,7 +74,7 @@ def test_what_two_marks_tell_and_one_cannot(maggnn):
     assert "order 1: no tuples of 1 mark can distinguish them (equal multisets of 16 marked copies)" in out
     assert "order 2: they differ; marks on nodes (0, 1) of the first graph" in out and "75.0%" in out
     _, out, _ = maggnn("shrikhande_rook", "--order", "1")
-    assert out.splitlines()[-1] == "not told apart by up to 1 mark; a larger --order may"
+    assert out.splitlines()[-1] == "not distinguished by up to 1 mark; a larger --order may"
 
 
 def test_isomorphic_graphs(maggnn):
@@ -153,7 +153,7 @@ BAD_FILES = {
         ("empty.edges", "has no nodes"),
         ("text.npz", "cannot be read"),
         ("text.pt", "cannot be read safely"),
-        ("graph.xyz", "told by its ending"),
+        ("graph.xyz", "the ending of the name"),
         ("missing.g6", "no file missing.g6"),
         ("sr52", "did you mean"),
     ],
@@ -213,7 +213,7 @@ def test_proofs_without_marks_and_of_isomorphism(maggnn):
 
 def test_no_proof_is_undecided(maggnn):
     code, out, _ = maggnn("shrikhande_rook", "--agent", "greedy", "--order", "1")
-    assert code == 0 and out.startswith("not told apart by up to 1 mark; a larger --order may")
+    assert code == 0 and out.startswith("not distinguished by up to 1 mark; a larger --order may")
     assert facts(maggnn, "shrikhande_rook", "--agent", "greedy", "--order", "1")["verdict"] == "undecided"
 
 

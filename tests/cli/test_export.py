@@ -26,8 +26,9 @@ from maggnn.apps import export as exporting
 from maggnn.apps.export import export_model
 from maggnn.apps.fit.ensemble import fit_blend
 from maggnn.apps.fit.estimator import MagClassifier, MagRegressor
-from maggnn.apps.fit.fitted import Facts, FittedModel, own_config
+from maggnn.apps.fit.fitted import Facts, FittedModel
 from maggnn.apps.fit.folds import single_fold
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs

@@ -40,7 +40,7 @@ def test_cross_validation_stands_on_the_card(maggnn, tmp_path):
     assert found["low"] < found["mean"] < found["high"] and found["std"] > 0
     assert set(fitted["cross_validation"]) == set(fitted["test_scores"])
     card = (tmp_path / "m" / "README.md").read_text()
-    assert "## Cross-validation" in card and "2 folds, dealt 1 times" in card
+    assert "## Cross-validation" in card and "2 folds, drawn 1 times" in card
     assert not list((tmp_path / "m").glob("training-*"))
 
 
@@ -90,13 +90,14 @@ def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
     (tmp_path / "bare.csv").write_text("smiles\nCCO\n")
     ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
     assert ended.code == 2 and "no column 'dose'" in ended.err
-    assert "Columns read by gradient boosting beside descriptors: dose" in (tmp_path / "m" / "README.md").read_text()
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "Columns read by gradient boosting and the Gaussian process beside descriptors: dose" in card
 
 
 MISTAKES = {
     "a feature for one network": (("--feature", "year"), "--feature is read by boosting"),
     "a feature that is the target": (("--feature", "y", "--ensemble", "2"), "'y' is a target"),
-    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds deals the rows anew"),
+    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds splits the rows anew"),
     "one fold": (("--folds", "1"), "--folds is 1"),
     "repeats of nothing": (("--repeats", "3"), "give --folds too"),
     "balanced numbers": (("--balance-classes",), "--balance-classes is for classes"),

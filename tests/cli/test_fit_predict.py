@@ -24,11 +24,11 @@ FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1
 
 
 @pytest.fixture(scope="module")
-def run(run_command):
-    """What a command prints, in a process of its own."""
+def run(call_command):
+    """What a command prints."""
 
     def run(*arguments: str | Path, cwd: Path) -> str:
-        return run_command("maggnn", *arguments, cwd=cwd).output()
+        return call_command("maggnn", *arguments, cwd=cwd).output()
 
     return run
 
@@ -160,7 +160,7 @@ def test_the_card_and_its_file_have_all_metrics_with_units(folder):
     assert "# y (mg/L) of molecules" in card and "| RMSE (mg/L) |" in card and "| Spearman's ρ |" in card
     found = json.loads((folder / "numbers" / "metrics.json").read_text())["targets"]["y"]
     facts = json.loads((folder / "numbers" / "fitted.json").read_text())
-    assert found["rows"] == facts["rows"]["test"] and len(found["methods"]) == 4
+    assert found["rows"] == facts["rows"]["test"] and len(found["methods"]) == 5
     assert len(found["methods"]["this model"]) == 4
     assert found["methods"]["this model"]["mae"]["value"] == pytest.approx(facts["scores"]["test"], rel=1e-5)
     classes = json.loads((folder / "words" / "metrics.json").read_text())["targets"]["kind"]["classes"]

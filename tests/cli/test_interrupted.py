@@ -5,63 +5,56 @@ What becomes of commands that are killed is tested in test_killed.py.
 
 import json
 import os
-import resource
 import signal
-import subprocess
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import killing
+
 TABLE = ("--smiles", "smiles", "--target", "y", "--workers", "1")
+FIT = ("fit", "mine.csv", *TABLE, "--ensemble", "1")
 CHAINS = [("C" * (1 + number % 9) + "O" * (number % 3), number % 3) for number in range(60)]
 
 
-@pytest.fixture(scope="module")
-def started(start_command):
-    """A command as at a terminal, whose files may have a limit.
-
-    Ctrl-C arrives even where tests run in the background, whose shell has it ignored. A file that grows past the limit
-    fails with an OSError, as on a disk without room.
-    """
-
-    def started(*arguments: str, cwd: Path, largest_file: int | None = None) -> subprocess.Popen[str]:
-        def as_at_a_terminal() -> None:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            if largest_file is not None:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-
-        return start_command("maggnn", *arguments, cwd=cwd, preexec_fn=as_at_a_terminal, start_new_session=True)
-
-    return started
+def started(*arguments: str, cwd: Path, **options: Any) -> BaseProcess:
+    return killing.started(list(arguments), cwd, **options)
 
 
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, err = process.communicate(timeout=200)
-    return process.returncode, err
+def ended(process: BaseProcess, printed: Path) -> tuple[int | None, str]:
+    """Its exit code and what it said, once it has ended."""
+    process.join(killing.LONGEST_S)
+    return process.exitcode, (printed / "err.txt").read_text()
+
+
+def ran(*arguments: str, cwd: Path, **options: Any) -> tuple[int | None, str]:
+    return ended(started(*arguments, cwd=cwd, **options), cwd)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, started) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("interrupted")
     (folder / "mine.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS))
     (folder / "long.csv").write_text("smiles,y\n" + "".join(f"{smiles},{y}.5\n" for smiles, y in CHAINS * 40))
-    code, err = ended(started("fit", "mine.csv", *TABLE, "--steps", "30", "-o", "whole", cwd=folder))
+    code, err = ran(*FIT, "--steps", "30", "-o", "whole", cwd=folder)
     assert code == 0, err
     return folder
 
 
-def test_a_fit_whose_card_could_not_be_written_goes_on(folder, started):
+def test_a_fit_whose_card_could_not_be_written_goes_on(folder):
     """The model is saved, and the same command does the rest; killed there, it does too."""
-    command = ("fit", "mine.csv", *TABLE, "--steps", "30", "-o", "half")
+    command = (*FIT, "--steps", "30", "-o", "half")
     (folder / "half" / "README.md").mkdir(parents=True)
-    code, err = ended(started(*command, cwd=folder))
+    code, err = ran(*command, cwd=folder)
     assert code == 2 and "half/README.md: cannot be written" in err.strip().splitlines()[-1]
     assert list((folder / "half").glob("training-*")) and (folder / "half" / "fitted.json").exists()
-    code, err = ended(started(*command[:-3], "31", *command[-2:], cwd=folder))
+    code, err = ran(*command[:-3], "31", *command[-2:], cwd=folder)
     assert code == 2 and "holds a model already" in err  # other settings are another model
     (folder / "half" / "README.md").rmdir()
-    code, err = ended(started(*command, cwd=folder))
+    code, err = ran(*command, cwd=folder)
     assert code == 0, err
     names = [sorted(path.name for path in (folder / name).iterdir()) for name in ("whole", "half")]
     assert names[0] == names[1] and "README.md" in names[0]
@@ -69,54 +62,80 @@ def test_a_fit_whose_card_could_not_be_written_goes_on(folder, started):
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize("command", ["fit", "predict"])
-def test_ctrl_c_is_no_success(folder, started, command):
-    rest = {
-        "fit": ("mine.csv", *TABLE, "--steps", "20000", "-o", "stopped"),
-        "predict": ("whole", "long.csv", "-o", "stopped.csv", "--workers", "1"),
-    }[command]
-    process = started(command, *rest, cwd=folder)
-    time.sleep(4 if command == "fit" else 1.5)
-    process.send_signal(signal.SIGINT)
-    code, err = ended(process)
+def waited_for(path: Path, process: BaseProcess) -> None:
+    """Until the path, the name of which may be a pattern, exists."""
+    while not list(path.parent.glob(path.name)):
+        assert process.exitcode is None, "it ended before"
+        time.sleep(0.02)
+
+
+def is_stopped(code: int | None, err: str, folder: Path) -> None:
     assert code == 130, err
     assert err.strip().splitlines()[-1].startswith("maggnn: stopped") and "Traceback" not in err
     assert not (folder / "stopped" / "fitted.json").exists() and not (folder / "stopped.csv").exists()
 
 
-def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder, started):
+STOPPED_FIT = ("fit", "mine.csv", *TABLE, "--steps", "20000", "-o", "stopped")
+STOPPED_PREDICT = ("predict", "whole", "long.csv", "-o", "stopped.csv", "--workers", "1")
+
+
+@pytest.mark.parametrize(
+    ("command", "begun"), [(STOPPED_FIT, "stopped/training-*"), (STOPPED_PREDICT, ".stopped.csv.lock")]
+)
+def test_ctrl_c_is_no_success(folder, command, begun):
+    process = started(*command, cwd=folder)
+    waited_for(folder / begun, process)
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGINT)
+    is_stopped(*ended(process, folder), folder)
+
+
+def test_ctrl_c_while_a_command_starts_is_no_success(folder, start_command):
+    """While it imports what it needs."""
+
+    def as_at_a_terminal() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    with start_command("maggnn", *STOPPED_PREDICT, cwd=folder, preexec_fn=as_at_a_terminal) as process:
+        time.sleep(1.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=200)
+    is_stopped(process.returncode, err, folder)
+
+
+def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder):
     before = {path.name: path.read_bytes() for path in (folder / "whole").iterdir()}
-    command = ("fit", "mine.csv", *TABLE, "--steps", "3", "-o", "whole", "--overwrite")
-    code, err = ended(started(*command, cwd=folder, largest_file=20_000))
+    command = (*FIT, "--steps", "3", "-o", "whole", "--overwrite")
+    code, err = ran(*command, cwd=folder, largest_file=20_000)
     assert code == 2 and "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("maggnn: whole")
     after = {path.name: path.read_bytes() for path in (folder / "whole").iterdir() if path.is_file()}
     assert {name: after[name] for name in before} == before
 
 
-def test_predictions_without_room_leave_the_old_file_alone(folder, started):
+def test_predictions_without_room_leave_the_old_file_alone(folder):
     (folder / "out.csv").write_text("what was there\n")
     command = ("predict", "whole", "long.csv", "-o", "out.csv", "--overwrite", "--workers", "1")
-    code, err = ended(started(*command, cwd=folder, largest_file=4_000))
+    code, err = ran(*command, cwd=folder, largest_file=4_000)
     assert code == 2 and "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("maggnn: out.csv")
     assert (folder / "out.csv").read_text() == "what was there\n"
-    code, err = ended(started(*command, cwd=folder))
+    code, err = ran(*command, cwd=folder)
     assert code == 0, err
     assert len((folder / "out.csv").read_text().splitlines()) == 1 + 40 * len(CHAINS)
 
 
-def test_training_without_room_says_so(folder, started):
+def test_training_without_room_says_so(folder):
     (folder / "tiny.toml").write_text(
         '[data]\nname = "shrikhande_rook"\n[training]\npredictor_steps = 4\nagent_steps = 4\n'
         "batch_size = 2\n[runtime]\nlog_every = 2\ncheckpoint_every = 2\ntests = 1\n"
     )
-    code, err = ended(started("train", "tiny.toml", "-o", "run", cwd=folder, largest_file=10_000))
+    code, err = ran("train", "tiny.toml", "-o", "run", cwd=folder, largest_file=10_000)
     assert code == 2 and "Traceback" not in err
     assert err.strip().splitlines()[-1].startswith("maggnn: run/")
 
 
-def test_a_log_without_room_says_so_and_the_run_goes_on_later(folder, started):
+def test_a_log_without_room_says_so_and_the_run_goes_on_later(folder):
     """The disk is full between two checkpoints."""
     (folder / "logged.toml").write_text(
         '[data]\nname = "shrikhande_rook"\n[encoder]\nnum_layers = 1\nhidden = 4\n[agent]\ntuple_order = 0\n'
@@ -124,23 +143,17 @@ def test_a_log_without_room_says_so_and_the_run_goes_on_later(folder, started):
         "[runtime]\nlog_every = 1\ncheckpoint_every = 100\ntests = 1\n"
     )
     command = ("train", "logged.toml", "-o", "logged")
-    code, err = ended(started(*command, cwd=folder, largest_file=30_000))
+    code, err = ran(*command, cwd=folder, largest_file=30_000)
     assert code == 2 and "Traceback" not in err, err
     assert err.strip().splitlines()[-1].startswith("maggnn: logged/metrics.jsonl: cannot be written")
-    code, err = ended(started(*command, cwd=folder))
+    code, err = ran(*command, cwd=folder)
     assert code == 0, err
     steps = [json.loads(line)["step"] for line in (folder / "logged" / "metrics.jsonl").read_text().splitlines()]
     assert steps == list(range(700))
 
 
-def waited_for(path: Path, process: subprocess.Popen[str]) -> None:
-    while not path.exists():
-        assert process.poll() is None, "it ended before"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("command", ["fit", "train", "tune", "predict"])
-def test_two_at_one_place(folder, started, command):
+def test_two_at_one_place(folder, tmp_path, command):
     """The second ends with one line that names the first, which goes on; killed, the first blocks nobody."""
     (folder / "slow.toml").write_text(
         '[data]\nname = "shrikhande_rook"\n[training]\npredictor_steps = 900000\nagent_steps = 0\nbatch_size = 2\n'
@@ -151,17 +164,17 @@ def test_two_at_one_place(folder, started, command):
         "tune": (("mine.csv", *TABLE, "--steps", "900000", "-o", "two_studies"), "two_studies/study.lock"),
         "predict": (("whole", "long.csv", "-o", "two.csv", "--workers", "1"), ".two.csv.lock"),
     }[command]
-    first = started(command, *rest, cwd=folder)
+    first = started(command, *rest, cwd=folder, printed=tmp_path)
+    assert first.pid is not None
     waited_for(folder / lock, first)
     time.sleep(0.1)
-    first.send_signal(signal.SIGSTOP)  # predictions may be quick
+    os.kill(first.pid, signal.SIGSTOP)  # predictions may be quick
     try:
-        second = started(command, *rest, cwd=folder)
-        code, err = ended(second)
+        code, err = ran(command, *rest, cwd=folder)
     finally:
         os.killpg(first.pid, signal.SIGKILL)
-        first.communicate()
+        first.join()
     assert code == 2 and f"(process {first.pid})" in err.strip().splitlines()[-1] and "Traceback" not in err
     if command == "predict":
-        code, err = ended(started(command, *rest, cwd=folder))
+        code, err = ran(command, *rest, cwd=folder)
         assert code == 0 and not (folder / lock).exists(), err

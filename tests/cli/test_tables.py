@@ -15,7 +15,7 @@ from maggnn.errors import InputError
 RINGS = ["C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1"]
 COLUMNS = ("--smiles", "smiles", "--target", "y", "--workers", "1")
 COMMANDS = {
-    "fit": ("fit", "t.csv", *COLUMNS, "--steps", "2", "-o", "new"),
+    "fit": ("fit", "t.csv", *COLUMNS, "--steps", "2", "--ensemble", "2", "-o", "new"),
     "tune": ("tune", "t.csv", *COLUMNS, "--steps", "2", "--trials", "1", "-o", "new"),
     "pack": ("data", "pack", "t.csv", *COLUMNS, "-o", "new.npz"),
     "predict": ("predict", "model", "t.csv", "-o", "new.csv", "--workers", "1"),
@@ -37,11 +37,12 @@ def called(call_command):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, run_command) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory, call_command) -> Path:
     """A model of numbers."""
     folder = tmp_path_factory.mktemp("tables")
     (folder / "good.csv").write_text(table(rows()))
-    run_command("maggnn", "fit", "good.csv", *COLUMNS, "--steps", "2", "-o", "model", cwd=folder).output()
+    fit = ("fit", "good.csv", *COLUMNS, "--steps", "2", "--ensemble", "2", "-o", "model")
+    call_command("maggnn", *fit, cwd=folder).output()
     return folder
 
 
@@ -197,7 +198,7 @@ def test_large_targets_with_small_differences_are_learned(called, tmp_path):
     """Rings differ by 2 from chains around 1e9, where float32 has steps of 64."""
     lines = [f"{'C' * (1 + n % 12)}{'c1ccccc1' if n % 2 else ''},{1_000_000_000 + 2 * (n % 2)}.5" for n in range(80)]
     (tmp_path / "t.csv").write_text(table(lines))
-    fit = ("fit", "t.csv", *COLUMNS, "--steps", "60", "-o", "model", "--json")
+    fit = ("fit", "t.csv", *COLUMNS, "--steps", "60", "--ensemble", "2", "-o", "model", "--json")
     result = json.loads(called(*fit, cwd=tmp_path).output().splitlines()[-1])
     assert next(iter(result["test_scores"].values()))["value"] < 1
     called(*COMMANDS["predict"], cwd=tmp_path).output()

@@ -198,7 +198,7 @@ def test_evaluate(kept, place, alone, examples):
 def check_learned(kept, place: Path, command: str, table: Table) -> None:
     (place / "t.csv").write_bytes(table.content)
     shutil.rmtree(place / "new", ignore_errors=True)
-    options = ("--steps", "2", "-o", "new", "--json", *(("--trials", "1") if command == "tune" else ()))
+    options = ("--steps", "2", "-o", "new", "--json", *{"fit": ("--ensemble", "2"), "tune": ("--trials", "1")}[command])
     ended = kept(command, "t.csv", *COLUMNS, *options, cwd=place)
     assert (ended.code == 2) == bool(table.fault or table.has_commas), (table.fault, ended)
     if ended.code == 2 or command == "tune":

@@ -46,11 +46,11 @@ device = "cpu"
 
 
 @pytest.fixture
-def maggnn(run_command, tmp_path):
+def maggnn(call_command, tmp_path):
     """What a command says in a folder of its own, as one object."""
 
     def run(*arguments):
-        return json.loads(run_command("maggnn", *arguments, "--json", cwd=tmp_path).output().splitlines()[-1])
+        return json.loads(call_command("maggnn", *arguments, "--json", cwd=tmp_path).output().splitlines()[-1])
 
     return run
 

@@ -4,17 +4,15 @@ Kills at random moments are in cli/test_killed.py.
 """
 
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import torch
 
-from maggnn import config as configs
+from killing import forked, train_in
 from maggnn.config import Config
 from maggnn.errors import InputError
-from maggnn.model import saving as checkpoint
+from maggnn.model import weights_file
 from maggnn.training.progress import read_log
 from maggnn.training.run import train
 
@@ -36,37 +34,27 @@ CONFIG = Config().replaced(
     },
     runtime={"checkpoint_every": 25, "log_every": 5, "device": "cpu"},
 )
-PROGRAM = """
-import json, sys
-from pathlib import Path
-from maggnn.config import from_dict
-from maggnn.training import run
-from maggnn.training.run import train
-run.SECONDS_BETWEEN_CHECKPOINTS = float(sys.argv[3])
-train(from_dict(json.loads(sys.argv[1]), "test"), Path(sys.argv[2]), quiet=True)
-"""
 
 
 def start(folder, config=CONFIG, seconds=30.0):
-    command = [sys.executable, "-c", PROGRAM, configs.to_json(config), str(folder), str(seconds)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return forked(train_in, config, folder, seconds)
 
 
 def position(folder):
     path = folder / "checkpoint.safetensors"
-    return tuple(checkpoint.load(path)[1]["position"]) if path.exists() else (0, 0)
+    return tuple(weights_file.load(path)[1]["position"]) if path.exists() else (0, 0)
 
 
 def kill_after(folder, phase, **options):
     """Run until a checkpoint lies well inside `phase`, then kill without warning."""
     process, deadline = start(folder, **options), time.monotonic() + 60
     while position(folder) < (phase, 75):
-        assert process.poll() is None, process.communicate()[1]
+        assert process.exitcode is None
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert (phase, 75) <= position(folder) < (phase, STEPS)
 
 
@@ -97,8 +85,8 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
 
 
 def same_models(first, second):
-    expected, facts = checkpoint.load(first / "model.safetensors")
-    weights, other_facts = checkpoint.load(second / "model.safetensors")
+    expected, facts = weights_file.load(first / "model.safetensors")
+    weights, other_facts = weights_file.load(second / "model.safetensors")
     same = weights.keys() == expected.keys() and facts == other_facts
     return same and all(torch.equal(value, expected[name]) for name, value in weights.items())
 
@@ -118,7 +106,7 @@ def test_a_truncated_checkpoint_falls_back_to_the_one_before(tmp_path, capsys):
     train(CONFIG, straight, quiet=True)
     kill_after(broken, phase=0)
     newest, previous = (broken / name for name in ("checkpoint.safetensors", "checkpoint.previous.safetensors"))
-    older = checkpoint.load(previous)[1]["position"]
+    older = weights_file.load(previous)[1]["position"]
     assert tuple(older) < position(broken)
     newest.write_bytes(newest.read_bytes()[:-100])
     train(CONFIG, broken, quiet=True)
@@ -133,13 +121,13 @@ def test_a_second_run_in_the_folder_is_told_of_the_first(tmp_path):
     config = CONFIG.replaced(training={"predictor_steps": 100_000})
     process, deadline = start(tmp_path, config), time.monotonic() + 60
     while not (tmp_path / "checkpoint.safetensors").exists():
-        assert process.poll() is None and time.monotonic() < deadline
+        assert process.exitcode is None and time.monotonic() < deadline
         time.sleep(0.01)
     with pytest.raises(InputError, match=rf"another run is at work there \(process {process.pid}\)"):
         train(config, tmp_path, quiet=True)
-    assert process.poll() is None
+    assert process.exitcode is None
     process.kill()  # its lock goes with it
-    process.communicate()
+    process.join()
     short = CONFIG.replaced(training={"predictor_steps": 100_001})
     with pytest.raises(InputError, match="other settings"):
         train(short, tmp_path, quiet=True)

@@ -1,7 +1,9 @@
 """The examples run as printed and say what their descriptions promise."""
 
+import contextlib
+import io
 import re
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -10,11 +12,17 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def output_of(name: str) -> str:
-    command = [sys.executable, EXAMPLES / name]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def output_of(monkeypatch):
+    """What an example prints, as a program, but in this process, where torch is loaded already."""
+
+    def run(name: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name])
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return out.getvalue()
+
+    return run
 
 
 def accuracies(text: str) -> dict[str, list[float]]:
@@ -33,34 +41,34 @@ def test_every_example_is_tested():
     }
 
 
-def test_ten_lines():
+def test_ten_lines(output_of):
     code = (EXAMPLES / "ten_lines.py").read_text().partition('"""\n\n')[2]
     assert len([line for line in code.splitlines() if line]) <= 10
     assert re.fullmatch(r"\(2, 2\) scores, classes \[[01], [01]\]\n", output_of("ten_lines.py"))
 
 
-def test_new_dataset():
+def test_new_dataset(output_of):
     found = accuracies(output_of("new_dataset.py"))
     assert found["agent"][0] == pytest.approx(found["random moves"][0])  # the same starts
     assert found["agent"][-1] > 90
     assert found["random moves"][-1] < 80
 
 
-def test_new_base_gnn():
+def test_new_base_gnn(output_of):
     found = accuracies(output_of("new_base_gnn.py"))
     assert set(found) == {"GATConv", "GCNConv"}
     for after in found.values():
         assert after[-1] >= 90 and after[-1] > after[0]
 
 
-def test_own_molecules():
+def test_own_molecules(output_of):
     text = output_of("own_molecules.py")
     assert "301 rows, left out: [(302, " in text
     error, guess = map(float, re.findall(r"error ([\d.]+), of always saying the mean ([\d.]+)", text)[0])
     assert error < 0.5 * guess
 
 
-def test_mag_gnn_in_one_file():
+def test_mag_gnn_in_one_file(output_of):
     """That it equals the package is in `test_one_file_example.py`."""
     text = output_of("mag_gnn_in_one_file.py")
     lines = re.findall(r"^(GIN|random marks|random moves|agent)\D* ([\d. ]+)$", text, re.MULTILINE)

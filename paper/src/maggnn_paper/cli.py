@@ -39,7 +39,7 @@ def reproduce(
     ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
     as_json: AsJson = False,
 ) -> None:
-    """Run a table or figure of the paper and write its rows to the ledger."""
+    """Run a table or figure of the paper. Its rows go to the ledger."""
     from maggnn_paper import ledger as ledgers
     from maggnn_paper.tables.registry import reproduce_table
 
@@ -81,13 +81,13 @@ def bench(
 
 @app.command()
 def figure(
-    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory or passes")],
-    run: Annotated[Path, typer.Argument(help="run folder of a trained model; for passes the ledger")],
+    what: Annotated[str, typer.Argument(help="scores, moves, reward, trajectory, passes or learners")],
+    run: Annotated[Path, typer.Argument(help="run folder of a trained model; for passes and learners the ledger")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="the picture, a .png")] = None,
     graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
     seed: Annotated[int, typer.Option(help="seed of the starting tuples", min=0, max=MOST_SEED)] = 0,
 ) -> None:
-    """Draw a figure of the paper from a run folder, or that of costs from the ledger."""
+    """Draw a figure of the paper. It is made from a run folder, or from the ledger where it compares runs."""
     from maggnn_paper.figures.commands import draw
 
     path = out or (run if run.is_dir() else run.parent) / f"{what}.png"
@@ -100,7 +100,9 @@ def get(
     name: Annotated[str, typer.Argument(help="zinc, zinc_full, qm9 or molhiv")],
     raw: Annotated[Path | None, typer.Option(help="folder of the official files, as PyG or OGB lay it out")] = None,
 ) -> None:
-    """Turn official files into a packed file under the data root; ZINC and QM9 are downloaded where absent.
+    """Convert official files of a data set into a packed file.
+
+    It is written under the data root; ZINC and QM9 are downloaded where absent.
 
     PyG reads the bonds of QM9 as they are written: its aromatic and hybridisation columns come out as zeros.
     """
@@ -111,7 +113,7 @@ def get(
 
 @app.command()
 def report() -> None:
-    """Render the pages of docs/results and the README's table from results/ledger.jsonl."""
+    """Render the pages of results from the ledger. Writes docs/results and the table of the README."""
     from maggnn_paper.report import check_checkout, write_report
 
     check_checkout(Path.cwd())
@@ -128,7 +130,7 @@ def player(
         "runs/player"
     ),
 ) -> None:
-    """Train the two models of the site's interactive player and record their answers, in about two minutes."""
+    """Record the site's interactive player. Trains its two models, in about two minutes."""
     from maggnn_paper.site.player import record_player, to_json
 
     out.write_text(to_json(record_player(folder)), encoding="utf-8")
@@ -140,7 +142,7 @@ def screenshots(
     folder: Annotated[Path, typer.Option(help="the models of `maggnn-paper player`")] = Path("runs/player"),
     out: Annotated[Path, typer.Option("-o", "--out", help="the folder of the pictures")] = Path("docs/pictures"),
 ) -> None:
-    """Take the screenshots of the documentation: the page of `maggnn show` in Chromium, wide and on a phone."""
+    """Take the screenshots of the documentation. Shows the page of `maggnn show` in Chromium, wide and on a phone."""
     from maggnn_paper.site.screenshots import take_screenshots
 
     print("\n".join(map(str, take_screenshots(folder, out))))

@@ -140,7 +140,7 @@ def fit(
         bool, typer.Option("--balance-classes", help="weight classes equally in training, however rare")
     ] = False,
     feature: Annotated[
-        list[str], typer.Option(help="a numeric column that boosting reads too; may be repeated", metavar="COL")
+        list[str], typer.Option(help="a numeric column to read beside molecules; may be repeated", metavar="COL")
     ] = [],  # noqa: B006
     salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
     duplicates: Annotated[
@@ -165,8 +165,8 @@ def fit(
 ) -> None:
     """Fit an ensemble to a table of molecules and test it.
 
-    Networks, gradient boosting and random forests are blended; the folder's model card has the test scores of the
-    blend and of each member.
+    Networks, gradient boosting, random forests and Gaussian processes are blended; the folder's model card has the
+    test scores of the blend and of each member.
     """
     from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
 

@@ -131,7 +131,7 @@ def _verdict(found: Comparison) -> str:
     if found.isomorphic:
         return "they are isomorphic: no number of marks distinguishes them"
     if not found.differ:
-        return f"not told apart by up to {_marks(found.order)}; a larger --order may"
+        return f"not distinguished by up to {_marks(found.order)}; a larger --order may"
     if found.order == 0:
         return "order 0: they differ; message passing distinguishes them without marks"
     if found.witness is None:
@@ -156,7 +156,7 @@ def _draw(pair: Pair, found: Comparison, path: Path, source: str) -> None:
         marks[own] = found.witness
         marks[other], rounds = nearest_tuple(pair[own], pair[other], found.witness)
         notes[own] = "a copy that the other graph never has"
-        notes[other] = f"the most similar copy: told apart in round {rounds + 1}"
+        notes[other] = f"the most similar copy: distinguished in round {rounds + 1}"
     first, second = (MarkedGraph(*side) for side in zip(pair, marks, titles, notes, strict=True))
     draw_pair(first, second, path, layout_of(source))
 
@@ -166,7 +166,7 @@ def _in_short(found: Comparison) -> str:
     if found.isomorphic:
         return "isomorphic"
     if not found.differ:
-        return "not told apart"
+        return "not distinguished"
     return "no single tuple is informative" if found.order else "distinguished without marks"
 
 
@@ -174,7 +174,7 @@ def _in_short(found: Comparison) -> str:
 
 
 def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str]) -> Report:
-    """The first pairs one by one, or, where they come in categories, how many of each are told apart."""
+    """The first pairs one by one, or, where they come in categories, how many of each are distinguished."""
     found, progress = [], Progress()
     progress.begin("pairs", len(pairs), 0)
     try:
@@ -255,7 +255,7 @@ def _proved(found: Proof, order: int) -> list[str]:
         return [f"they are isomorphic: a correspondence of all nodes was checked edge by edge ({tried})"]
     if found.verdict == "undecided":
         why = "; the search was stopped, as too many candidates looked alike" if found.exhausted else ""
-        return [f"not told apart by up to {_marks(order)}{why}; a larger --order may ({tried})"]
+        return [f"not distinguished by up to {_marks(order)}{why}; a larger --order may ({tried})"]
     if found.order == 0:
         return ["order 0: they differ; message passing distinguishes them without marks"]
     one, another = ("first", "second") if found.witness_graph == 0 else ("second", "first")

@@ -34,7 +34,7 @@ class DataConfig:
 
     name: str = option("sr25", "data set, a name from `maggnn data list`")
     fold: int = option(0, "which split of the set's protocol (CSL, EXP: one of ten folds)", at_least=0)
-    split_seed: int = option(0, "seed that deals the graphs into folds", at_least=0, at_most=2**62)
+    split_seed: int = option(0, "seed that assigns the graphs to folds", at_least=0, at_most=2**62)
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class TrainingConfig:
     gamma: float = option(0.0, "discount of future reward", at_least=0, at_most=1)
     returns: int = option(
         1,
-        "dqn, double_dqn: rewards of so many moves of a walk are added up before Q' is asked (n-step returns)",
+        "dqn, double_dqn: number of moves whose rewards are summed before Q' is evaluated (n-step returns)",
         at_least=1,
         experimental=True,
     )

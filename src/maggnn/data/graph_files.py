@@ -36,7 +36,7 @@ def read_graphs(source: str) -> PackedGraphs:
     if not path.suffix:
         return load(source).graphs
     if path.suffix not in READERS:
-        raise InputError(f"{source}: what it holds is told by its ending, which may be {', '.join(READERS)}")
+        raise InputError(f"{source}: the ending of the name says what it holds; it may be {', '.join(READERS)}")
     if not path.is_file():
         raise InputError(f"no file {source}")
     try:

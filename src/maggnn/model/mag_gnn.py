@@ -48,11 +48,12 @@ class MagGNN(nn.Module):
         edge_features: what `edge_attr` holds.
         encoder: settings of both encoders, g_p and g_rl.
         predictor: settings of the readout.
-        agent: m, k and t, and how moves are made.
+        agent: m, k and t, and how moves are made; with `pretrained`, such as "any", the agent is that one.
         task: the agent's keep rule `confident` needs a classifier.
         level: one answer a graph or one a node.
         num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
-        pretrained: of an agent that was trained on other data (PRE); it sees the edges and the marks, no features.
+        pretrained: the shape of an agent from other data (PRE) whose weights are loaded later, as from a model's file;
+            like a pretrained one it sees the edges and the marks, no features.
         g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
         without_edges: allow `edge_features` that the layers do not read, for a control that leaves them out.
         base: the convolution of every layer in place of the one that `encoder.conv` names: a PyG module, of which each
@@ -117,6 +118,12 @@ class MagGNN(nn.Module):
         self.q_network = None
         if order and pretrained is not None:
             self.q_network = pretrained.build(order)
+        elif order and agent.pretrained:
+            from maggnn.model.pretrained import pretrained_agent  # read only where an agent is named
+
+            known = pretrained_agent(agent.pretrained)
+            known.check(agent)
+            self.pretrained, self.q_network = known.shape, known.q_network()
         elif order:
             own = agent.encoder == "own"
             g_rl = Encoder(encoder, order, node_features, edge_features, base) if own else None

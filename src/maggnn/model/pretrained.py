@@ -10,18 +10,20 @@ import hashlib
 import warnings
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.config import AgentConfig, Config, check_section
 from maggnn.errors import InputError, did_you_mean
-from maggnn.model import saving as checkpoint
+from maggnn.model import weights_file
 from maggnn.model.features import FeatureSpec
-from maggnn.model.file_checks import section, whole
-from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.q_network import AgentShape, QNetwork
+from maggnn.model.weights_file import agent_shape, section, whole
+
+if TYPE_CHECKING:
+    from maggnn.model.mag_gnn import MagGNN
 
 AGENT_FOLDER = Path(__file__).parent / "agents"
 """Where the agents that come with the package lie."""
@@ -90,22 +92,22 @@ def pretrained_agent(name: str) -> PretrainedAgent:
         The agent.
     """
     path = _path(name)
-    tensors, facts, plan = checkpoint.load_planned(path, lambda facts: _plan(facts, path))
-    shape = checkpoint.agent_shape(facts["agent"])
+    tensors, facts, plan = weights_file.load_planned(path, lambda facts: _plan(facts, path))
+    shape = agent_shape(facts["agent"])
     assert shape is not None
     return PretrainedAgent(name, shape, facts["tuple_order"], tensors, plan.config, facts["ledger"])
 
 
-def _plan(facts: dict[str, Any], path: Path) -> checkpoint.Plan:
+def _plan(facts: dict[str, Any], path: Path) -> weights_file.Plan:
     if "agent" not in facts:
         raise InputError(f"{path}: holds no agent; `save_agent` writes one from a trained model")
-    shape = checkpoint.agent_shape(section(facts, "agent"))
+    shape = agent_shape(section(facts, "agent"))
     assert shape is not None
     config = configs.from_dict(section(facts, "config"), origin=str(path))
     order = whole(facts, "tuple_order", 1)
     section(facts, "ledger")
     check_section(replace(config.agent, tuple_order=order), str(path))
-    return checkpoint.Plan(lambda: shape.build(order), (shape.encoder,), (FeatureSpec(),), config)
+    return weights_file.Plan(lambda: shape.build(order), (shape.encoder,), (FeatureSpec(),), config)
 
 
 def agent_digest(name: str) -> str:
@@ -135,7 +137,7 @@ def save_agent(path: Path, model: MagGNN, config: Config, ledger: dict[str, Any]
         "config": configs.to_dict(config),
         "ledger": ledger,
     }
-    checkpoint.save(path, model.q_network.state_dict(), facts, with_checksum=True)
+    weights_file.save(path, model.q_network.state_dict(), facts, with_checksum=True)
 
 
 def _path(name: str) -> Path:

@@ -51,7 +51,7 @@ def too_many_tuples(graphs: PackedGraphs, max_order: int) -> str | None:
         return None
     return (
         f"{size:,} nodes have {size**max_order:,} tuples of order {max_order}: trying all of them takes hours; "
-        "--agent greedy looks for a proof that two graphs differ with few of them"
+        "--agent greedy (or --agent any) looks for a proof that two graphs differ with few of them"
     )
 
 
@@ -255,7 +255,8 @@ def _search(share: float, order: int) -> tuple[int, int, str]:
     if needed <= MOST_RANDOM:
         miss = (1 - share) ** needed
         return needed, 0, f"{tuples}: so many random ones all miss in {miss:.1%} of cases"
-    return 1, order, f"{tuples}: they are rare and have to be found, and {moves} every tuple"
+    found = "; agent.pretrained = any looks for them without training an agent" if order == 2 else ""
+    return 1, order, f"{tuples}: they are rare and have to be found, and {moves} every tuple{found}"
 
 
 def _why_no_marks(levels: tuple[Level, ...], found: Partitions) -> str:

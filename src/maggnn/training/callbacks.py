@@ -1,4 +1,4 @@
-"""What is told of a run while it trains: override the methods that are wanted.
+"""Callbacks of a run while it trains: override the methods that you need.
 
 Example:
     class Stop(Callback):
@@ -17,11 +17,19 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from maggnn.model.mag_gnn import MagGNN
     from maggnn.training.run import Trained
 
 
 class Callback:
     """Does nothing by default. An exception of a method ends the run; a checkpoint that was written before stays."""
+
+    def on_begin(self, model: MagGNN) -> None:
+        """Called before the first step.
+
+        Args:
+            model: the model that is trained, which may be tested after any step, but not changed.
+        """
 
     def on_step(self, phase: str, step: int, scalars: Mapping[str, Tensor | float]) -> None:
         """Called after each step of training.

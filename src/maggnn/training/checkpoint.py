@@ -17,7 +17,8 @@ from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.data.files import locked
 from maggnn.errors import DamagedError, InputError
-from maggnn.model import saving
+from maggnn.model import weights_file
+from maggnn.model.saving import check_finite
 from maggnn.training.paradigms import Paradigm
 from maggnn.training.progress import Averages
 from maggnn.training.validation import Validation
@@ -55,7 +56,7 @@ def save_run(
         seconds: wall time of each phase so far.
     """
     path = folder / FILE
-    saving.check_finite(paradigm.model.state_dict(), f"step {position[1]}, so {path} is not written")
+    check_finite(paradigm.model.state_dict(), f"step {position[1]}, so {path} is not written")
     facts = {
         "config": configs.to_dict(config),
         "position": position,
@@ -72,7 +73,7 @@ def save_run(
             tensors |= {f"rank{rank}/{name}": value for name, value in own.items()}
     if not paradigm.devices.first:
         return
-    saving.save(path, tensors, facts, before_rename=lambda: _keep_previous(folder))
+    weights_file.save(path, tensors, facts, before_rename=lambda: _keep_previous(folder))
 
 
 def _keep_previous(folder: Path) -> None:
@@ -126,12 +127,12 @@ def _newest(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
         return None
     try:
         if path.exists():
-            return saving.load(path)
+            return weights_file.load(path)
     except DamagedError as error:
         if not previous.exists():
             raise
         print(f"{error}: going on from the one before", file=sys.stderr)
-    found = saving.load(previous)
+    found = weights_file.load(previous)
     try:
         previous.replace(path)  # the damaged one must not take its place when the next is written
     except OSError as error:

@@ -1,6 +1,6 @@
 """Losses for a training loop of one's own: what `maggnn.train` does in a step, as functions of a model and a batch.
 
-    SIMUL (Algorithm 3)   loss, parts = training_loss(model, batch, y)
+    SIMUL (Algorithm 3)   loss, terms = training_loss(model, batch, y)
     ORD (Algorithm 2)     loss = predictor_loss(model, batch, y)    until the predictor is trained, then
                           loss = agent_loss(model, batch, y)        with the predictor as it is
 
@@ -70,7 +70,7 @@ def training_loss(
         The loss to differentiate, and its terms `predictor` and `agent` without gradients.
 
     Example:
-        >>> loss, parts = maggnn.training_loss(model, batch, batch.y)
+        >>> loss, terms = maggnn.training_loss(model, batch, batch.y)
         >>> loss.backward()
     """
     graphs = _learnable(model, batch, y, mask)
@@ -92,7 +92,7 @@ def predictor_loss(
     starts: int = 1,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The loss of the predictor on marks that nobody has moved: the first phase of ORD (Algorithm 2, lines 2 to 4).
+    """The loss of the predictor on marks that have not been moved: the first phase of ORD (Algorithm 2, lines 2 to 4).
 
     Args:
         model: in training mode.

@@ -24,7 +24,6 @@ from maggnn.model.features import DataShape
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, fix_statistics
-from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.runtime import Randomness, make_generator
 from maggnn.training.devices import APART, ONE, Devices
 from maggnn.training.environment import Environment, individual_loss, mean_loss
@@ -47,6 +46,9 @@ SETTLING = 4
 """Batches of training in the one from which whitening takes its covariance in the end. Without gradients it needs less
 memory than a step, which keeps several tensors of every layer."""
 
+SEARCHED_AT_ONCE = 256
+"""Graphs of which a fixed agent moves the marks before training."""
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -65,17 +67,10 @@ class Phase:
 
 def make_model(config: Config, dataset: Dataset) -> MagGNN:
     """A fresh model for a data set; its weights depend on the seed alone, those of a pretrained agent on its file."""
-    agent = pretrained_agent(config.agent.pretrained) if config.agent.pretrained else None
-    if agent is not None:
-        agent.check(config.agent)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
         shape = DataShape.of(dataset.graphs, dataset.num_outputs, dataset.task)
-        model = MagGNN.from_config(config, shape, None if agent is None else agent.shape)
-    if agent is not None:
-        assert model.q_network is not None
-        model.q_network.load_state_dict(agent.weights)
-    return model
+        return MagGNN.from_config(config, shape)
 
 
 def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
@@ -190,11 +185,16 @@ class Paradigm(ABC):
         size, self.norms_fixed = shape
         graphs = self.packed.gather(ids, size)
         weights = None if self.weights is None else self.weights[ids]
-        return self.train_predictor(graphs, *self.sets_to_learn(graphs), weights)
+        return self.train_predictor(graphs, *self.sets_to_learn(graphs, ids), weights)
 
     @abstractmethod
-    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
-        """The sets U that f_p learns from, side by side, [B, starts * m, k], and how many there are of each graph."""
+    def sets_to_learn(self, graphs: GraphBatch, ids: Tensor) -> tuple[Tensor, int]:
+        """The sets U that f_p learns from, side by side, [B, starts * m, k], and how many there are of each graph.
+
+        Args:
+            graphs: the batch.
+            ids: which graphs of the set these are, [B], on the set's device.
+        """
 
     @torch.no_grad()
     def settle_whitening(self) -> None:
@@ -203,9 +203,10 @@ class Paradigm(ABC):
         if not isinstance(whitening, Whitening):
             return
         ids = torch.cat([self.epochs.batch(number) for number in range(SETTLING)])
-        graphs = self.packed.gather(ids.to(self.packed.device), self.packed.room_for(ids))
+        size, ids = self.packed.room_for(ids), ids.to(self.packed.device)
+        graphs = self.packed.gather(ids, size)
         with whitening.settling():  # the rest of the predictor is in evaluation mode
-            self.predictor(graphs, *self.sets_to_learn(graphs))
+            self.predictor(graphs, *self.sets_to_learn(graphs, ids))
 
     def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int, weights: Tensor | None = None) -> Tensor:
         """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss.
@@ -330,7 +331,7 @@ class Ord(Paradigm):
         self.predictor.load_state_dict(weights)
         self.phases[0] = replace(self.phases[0], num_steps=0)
 
-    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
+    def sets_to_learn(self, graphs: GraphBatch, ids: Tensor) -> tuple[Tensor, int]:
         """Lines 2-4: random tuples (or whatever a search starts from)."""
         starts = self.config.training.starts_per_graph
         return self.model.starts(graphs, self.random.device, starts), starts
@@ -375,7 +376,7 @@ class Simul(Paradigm):
         scalars = self.predictor_step(step)
         return scalars if step % self.every else scalars | self.agent_step(step // self.every)
 
-    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
+    def sets_to_learn(self, graphs: GraphBatch, ids: Tensor) -> tuple[Tensor, int]:
         """Lines 4-7: random tuples moved t times by the agent."""
         return self.moved_sets(graphs, self.model)
 
@@ -394,10 +395,24 @@ class Pre(Paradigm):
         self.searcher = frozen(self.model)  # the agent stays as it is, so its norms can be folded into its weights
         steps, moves = config.training.predictor_steps, config.agent.num_moves
         self.phases = [Phase("pre", steps, lambda: None, self.predictor_step, judged_after=moves)]
+        whole_epoch = steps * config.training.batch_size >= len(self.train_ids)
+        self.found = self._search_once() if config.agent.start != "random" and whole_epoch else None
+        """Where the search of each graph ends, [G, m, k], if nothing of it is drawn; None: batches are searched."""
 
-    def sets_to_learn(self, graphs: GraphBatch) -> tuple[Tensor, int]:
+    @torch.no_grad()
+    def _search_once(self) -> Tensor:
+        """A fixed agent that starts from fixed tuples finds the same ones in every epoch."""
+        agent = self.config.agent
+        found = torch.zeros(len(self.packed), agent.num_tuples, agent.tuple_order, dtype=torch.long)
+        found = found.to(self.packed.device)
+        for ids in self.train_ids.split(SEARCHED_AT_ONCE):
+            graphs = self.packed.gather(ids.to(self.packed.device), self.packed.room_for(ids))
+            found[ids.to(self.packed.device)] = self.moved_sets(graphs, self.searcher)[0]
+        return found
+
+    def sets_to_learn(self, graphs: GraphBatch, ids: Tensor) -> tuple[Tensor, int]:
         """Lines 2-5: random tuples moved t times by the agent."""
-        return self.moved_sets(graphs, self.searcher)
+        return self.moved_sets(graphs, self.searcher) if self.found is None else (self.found[ids], 1)
 
 
 PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul, "pre": Pre}

@@ -108,6 +108,8 @@ def train(
     if start is not None:
         begin_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)
+    for callback in callbacks:
+        callback.on_begin(paradigm.model)
     with using_threads(_threads(config, dataset, device)), _held(folder if devices.first else None):
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)

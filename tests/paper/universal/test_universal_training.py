@@ -7,7 +7,7 @@ import torch
 
 from maggnn import AgentConfig, EncoderConfig, MagGNN
 from maggnn.errors import InputError
-from maggnn.model import saving
+from maggnn.model import weights_file
 from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.state import State
 from maggnn_paper.universal import training
@@ -89,7 +89,7 @@ def test_a_stopped_training_goes_on(tmp_path, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt, match="step 3, "):
         train(settings, told=stop, checkpoint=path)
-    _, facts = saving.load(path)
+    _, facts = weights_file.load(path)
     assert facts["position"]["step"] == 2, "the third step was told of before it was written"
     said = []
     train(settings, told=said.append, checkpoint=path)

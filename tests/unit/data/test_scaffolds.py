@@ -5,9 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from maggnn.data.molecules.scaffolds import scaffold, scaffold_parts
+from maggnn.data.molecules.scaffolds import group_parts, scaffold
 
 RINGS = ["C1CC1", "C1CCC1", "C1CCCC1", "C1CCCCC1", "c1ccccc1", "c1ccncc1", "c1ccoc1", "c1ccsc1", "C1CCOC1", "C1CCNC1"]
+
+
+def scaffold_parts(smiles: list[str], classes: np.ndarray | None = None, seed: int = 0) -> list[str]:
+    return group_parts([scaffold(each) for each in smiles], classes, seed)
 
 
 def molecules() -> list[str]:

@@ -11,6 +11,7 @@ from maggnn.config import Config
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model import saving as checkpoint
+from maggnn.model import weights_file
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 
@@ -31,63 +32,63 @@ def files(folder):
 
 def test_round_trip(tmp_path):
     path = tmp_path / "new folder" / "run.safetensors"
-    checkpoint.save(path, TENSORS, FACTS)
-    tensors, facts = checkpoint.load(path)
+    weights_file.save(path, TENSORS, FACTS)
+    tensors, facts = weights_file.load(path)
     assert facts == FACTS and tensors.keys() == TENSORS.keys()
     assert all(torch.equal(value, TENSORS[name]) for name, value in tensors.items())
     assert files(path.parent) == ["run.safetensors"]
 
 
 def test_a_missing_file(tmp_path):
-    assert "none.safetensors: no such file" in refused(checkpoint.load, tmp_path / "none.safetensors")
-    assert "no such file" in refused(checkpoint.load, tmp_path)
+    assert "none.safetensors: no such file" in refused(weights_file.load, tmp_path / "none.safetensors")
+    assert "no such file" in refused(weights_file.load, tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.99])
 def test_a_truncated_file(tmp_path, share):
     path = tmp_path / "run.safetensors"
-    checkpoint.save(path, TENSORS, FACTS)
+    weights_file.save(path, TENSORS, FACTS)
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    assert "run.safetensors: truncated or damaged" in refused(checkpoint.load, path)
+    assert "run.safetensors: truncated or damaged" in refused(weights_file.load, path)
 
 
 def test_files_of_another_format(tmp_path):
     path = tmp_path / "other.safetensors"
     save_file({"a": torch.ones(2)}, path)
-    assert "not a maggnn file" in refused(checkpoint.load, path)
+    assert "not a maggnn file" in refused(weights_file.load, path)
     save_file({"a": torch.ones(2)}, path, {"format": "maggnn/0"})
-    assert "written by another version (maggnn/0" in refused(checkpoint.load, path)
+    assert "written by another version (maggnn/0" in refused(weights_file.load, path)
     path.write_text(json.dumps(FACTS), encoding="utf-8")
-    assert "other.safetensors" in refused(checkpoint.load, path)
+    assert "other.safetensors" in refused(weights_file.load, path)
     torch.save(TENSORS, path)  # a pickle is never opened as one
-    assert "other.safetensors" in refused(checkpoint.load, path)
+    assert "other.safetensors" in refused(weights_file.load, path)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
-    message = refused(checkpoint.save, tmp_path / "file" / "run.safetensors", TENSORS, FACTS)
+    message = refused(weights_file.save, tmp_path / "file" / "run.safetensors", TENSORS, FACTS)
     assert "cannot be written" in message
 
 
 def test_a_failed_write_leaves_the_previous_file(tmp_path):
     path = tmp_path / "run.safetensors"
-    checkpoint.save(path, TENSORS, FACTS)
+    weights_file.save(path, TENSORS, FACTS)
     before = path.read_bytes()
     alias = torch.ones(4)
     with pytest.raises((InputError, RuntimeError)):  # two names for one memory cannot be written
-        checkpoint.save(path, {"a": alias, "b": alias}, FACTS)
+        weights_file.save(path, {"a": alias, "b": alias}, FACTS)
     assert path.read_bytes() == before and files(tmp_path) == ["run.safetensors"]
 
 
 def test_a_full_disk_leaves_the_previous_file(tmp_path):
     path = tmp_path / "run.safetensors"
-    checkpoint.save(path, TENSORS, FACTS)
+    weights_file.save(path, TENSORS, FACTS)
     before = path.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), limits[1]))  # files may not grow any larger
     try:
-        message = refused(checkpoint.save, path, {"large": torch.zeros(10 * len(before))}, FACTS)
+        message = refused(weights_file.save, path, {"large": torch.zeros(10 * len(before))}, FACTS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "run.safetensors: cannot be written" in message
@@ -97,7 +98,7 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path):
 def test_a_target_that_cannot_be_replaced(tmp_path):
     path = tmp_path / "run.safetensors"
     path.mkdir()
-    assert "run.safetensors: cannot be written" in refused(checkpoint.save, path, TENSORS, FACTS)
+    assert "run.safetensors: cannot be written" in refused(weights_file.save, path, TENSORS, FACTS)
     assert files(tmp_path) == ["run.safetensors"] and path.is_dir()
 
 
@@ -143,6 +144,6 @@ def test_weights_that_do_not_fit(tmp_path):
 
 def test_a_training_checkpoint_is_not_a_model(tmp_path):
     path = tmp_path / "checkpoint.safetensors"
-    checkpoint.save(path, TENSORS, {"config": {}, "position": [0, 0], "counters": {}})
+    weights_file.save(path, TENSORS, {"config": {}, "position": [0, 0], "counters": {}})
     message = refused(checkpoint.load_model, path)
     assert "checkpoint.safetensors: a training checkpoint" in message and "model.safetensors" in message

@@ -9,7 +9,7 @@ import torch
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.errors import DivergenceError
-from maggnn.model import saving
+from maggnn.model import saving, weights_file
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.divergence import Watch
 from maggnn.training.metrics import score
@@ -43,7 +43,7 @@ def spoiled(monkeypatch):
 
 
 def finite(path):
-    tensors, _ = saving.load(path)
+    tensors, _ = weights_file.load(path)
     return all(bool(value.isfinite().all()) for value in tensors.values() if value.is_floating_point())
 
 

@@ -1,15 +1,19 @@
 """PRE (Algorithm 4) and agents that travel: trained on bare graphs, saved, and used on graphs with features."""
 
+import warnings
+from dataclasses import replace
+
 import pytest
 import torch
 
-from maggnn.config import Config
+from maggnn.config import AgentConfig, Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.registry import load
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model import saving as checkpoint
+from maggnn.model.mag_gnn import MagGNN, UntrainedAgentWarning
 from maggnn.model.pretrained import pretrained_agent, save_agent
 from maggnn.training.paradigms import Pre
 from maggnn.training.run import train
@@ -115,6 +119,19 @@ def test_a_trained_model_can_be_kept_without_the_agents_file(agent_file, tmp_pat
         second = model(graphs, tuples=tuples, generator=torch.Generator().manual_seed(1))
     assert torch.equal(first, second)
     assert 0 < float(first.mean()) < 10  # in the targets' own units
+
+
+def test_a_model_of_ones_own_takes_a_pretrained_agent():
+    """`MagGNN` loads the agent that its settings name: no warning of an untrained one, and the agent's own moves."""
+    graphs = load("shrikhande_rook").graphs[torch.arange(2)]
+    agent = AgentConfig(num_tuples=1, tuple_order=2, num_moves=2, pretrained="any")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UntrainedAgentWarning)
+        model = MagGNN(2, agent=agent).eval()
+        model(model.precomputed(PackedGraphs.of_batch(graphs))[torch.arange(2)])
+    assert torch.equal(model.q_network.node.weight, pretrained_agent("any").weights["node.weight"])
+    with pytest.raises(InputError, match="agent any moves tuples of order 2"):
+        MagGNN(2, agent=replace(agent, tuple_order=1))
 
 
 def test_an_agent_among_more_tuples_than_it_knows_is_warned_of(agent_file):

@@ -3,7 +3,7 @@
 import torch
 
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model import saving as checkpoint
+from maggnn.model import weights_file
 from maggnn.model.state import Move, State
 from maggnn.model.tuples import sample_tuples
 from maggnn.training.replay import Replay, columns_of
@@ -109,8 +109,8 @@ def test_checkpoint_round_trip_is_exact(tmp_path):
     replay, again = make_replay(10), make_replay(10)
     for number in range(5):
         add(replay, *experience(number))
-    checkpoint.save(tmp_path / "replay", replay.tensors(), {"added": replay.added})
-    tensors, facts = checkpoint.load(tmp_path / "replay")
+    weights_file.save(tmp_path / "replay", replay.tensors(), {"added": replay.added})
+    tensors, facts = weights_file.load(tmp_path / "replay")
     again.load(tensors, facts["added"])
     for copy in (replay, again):
         add(copy, *experience(9))

@@ -28,6 +28,7 @@ from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
 from maggnn.apps.fit.card.model_card import OWN, PARTS
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
 from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.kernel import KERNEL
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
@@ -39,7 +40,12 @@ FOLDER = Path("runs/chemist")
 SPLITS = ("random", "scaffold")
 SEEDS = 10
 ALONE = {BOOSTING: "descriptor-boosting", FOREST: "fingerprint-forest"}
-PARTS_OF_BLEND = {PARTS["network"]: "part-networks", PARTS[BOOSTING]: "part-boosting", PARTS[FOREST]: "part-forest"}
+PARTS_OF_BLEND = {
+    PARTS["network"]: "part-networks",
+    PARTS[BOOSTING]: "part-boosting",
+    PARTS[FOREST]: "part-forest",
+    PARTS[KERNEL]: "part-kernel",
+}
 BLEND = "mag-gnn-blend"
 LEDGER_METRICS = {"rmse": "rmse", "mae": "mae", "roc_auc": "auroc", "pr_auc": "prauc"}
 """The reported metrics that become rows, and what the ledger calls them; areas are in percent there."""

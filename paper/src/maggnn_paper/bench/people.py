@@ -36,6 +36,7 @@ NAMES = {
     "this model": "mag-gnn-blend",
     "its MAG-GNN networks": "part-networks",
     "its random forest, Morgan fingerprints": "part-forest",
+    "its Gaussian process, descriptors and fingerprints": "part-kernel",
     "its gradient boosting, RDKit descriptors": "part-boosting",
 }
 """What `maggnn fit` calls its methods, and the ledger."""

@@ -40,8 +40,9 @@ import torch
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.ensemble import fit_blend
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, own_config
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds, single_fold
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import graphs_of, read_own_table
 from maggnn.apps.fit.predicting import ROWS, answered, read_by
 from maggnn.apps.fit.row_files import cell_text, open_source, write_part

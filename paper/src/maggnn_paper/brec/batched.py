@@ -16,8 +16,10 @@ Features are [P, G, n, C, d]: as in `maggnn.model.encoder` the C marked copies o
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -182,12 +184,17 @@ class Encoder(nn.Module):
         frequency: float = 0.0,
     ) -> None:
         super().__init__()
-        self.num_pairs, self.tuple_order, self.hidden = num_pairs, tuple_order, hidden
+        self.tuple_order, self.hidden = tuple_order, hidden
         self.mark_embedding = Linear(num_pairs, tuple_order, hidden, generator) if tuple_order else None
         self.constant = None  # without marks every node starts from one learned vector
         if not tuple_order:
             self.constant = nn.Parameter(torch.randn(num_pairs, 1, hidden, generator=generator))
         self.layers = nn.ModuleList(GINLayer(num_pairs, hidden, frequency, generator) for _ in range(num_layers))
+
+    @property
+    def num_pairs(self) -> int:
+        """P."""
+        return len(next(self.parameters()))
 
     def forward(self, graphs: Pairs, tuples: Tensor) -> Tensor:
         h = self._initial(graphs, tuples)
@@ -282,14 +289,10 @@ class QNetwork(nn.Module):
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015) for P models at once, in which single models can be stopped.
-
-    Its steps are elementwise, so models that share a tensor do not see each other; a model whose gradient is merely
-    zero would go on moving by its momentum, so stopped ones are left out of the update itself.
+    """Adam (Kingma and Ba 2015) for P models at once; its steps are elementwise, so models do not see each other.
 
     Attributes:
         rate: the learning rate, on the device, where a recorded step reads it.
-        learns: 1 for models that still learn, 0 for stopped ones, [P].
     """
 
     BETAS = (0.9, 0.999)
@@ -300,15 +303,22 @@ class Adam:
         self.first = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.second = [torch.zeros_like(parameter) for parameter in self.parameters]
         some = self.parameters[0]
-        self.rate, self.learns = torch.zeros((), device=some.device), torch.ones(len(some), device=some.device)
+        self.rate = torch.zeros((), device=some.device)
         self.steps = torch.zeros((), dtype=torch.float64, device=some.device)  # 1 - 0.999 is not in single precision
+
+    def of_some(self, network: nn.Module, chosen: Tensor) -> Adam:
+        """The same optimiser for `some_models(..., chosen)` alone, with its moments."""
+        own = Adam(network.parameters())
+        own.first, own.second = ([moment[chosen] for moment in every] for every in (self.first, self.second))
+        own.rate, own.steps = self.rate, self.steps
+        return own
 
     @torch.no_grad()
     def step(self) -> None:
         """One update, and no gradients after it."""
         self.steps += 1
         keep, keep_square = self.BETAS
-        weight = self.learns * (self.rate / (1 - keep**self.steps))  # [P]
+        weight = self.rate / (1 - keep**self.steps)
         correction = (1 - keep_square**self.steps).rsqrt()
         for parameter, first, second in zip(self.parameters, self.first, self.second, strict=True):
             if parameter.grad is None:
@@ -316,8 +326,26 @@ class Adam:
             first.lerp_(parameter.grad, 1 - keep)
             second.lerp_(parameter.grad.square(), 1 - keep_square)
             spread = second.sqrt().mul_(correction).add_(self.EPS)
-            parameter.addcmul_(first / spread, weight.view(-1, *[1] * (first.ndim - 1)), value=-1)
+            parameter.sub_(first / spread * weight)
             parameter.grad = None
+
+
+Network = TypeVar("Network", bound=nn.Module)
+
+
+def some_models(network: Network, chosen: Tensor) -> Network:
+    """A copy of some of the P models of a network; `chosen`: their places, or which they are [P]."""
+    own = copy.deepcopy(network)
+    for value in chain(own.parameters(), own.buffers()):
+        value.data = value.data[chosen]
+    return own
+
+
+def put_models(network: nn.Module, chosen: Tensor, own: nn.Module) -> None:
+    """Put models that `some_models` copied back in their places [p]."""
+    values, others = (chain(one.parameters(), one.buffers()) for one in (network, own))
+    for value, other in zip(values, others, strict=True):
+        value.data[chosen] = other.data
 
 
 def parameters_a_pair(network: nn.Module) -> int:

@@ -94,7 +94,7 @@ class Pairs:
         """The control of each pair: its first graph against itself."""
         return self.some_graphs([0, 0])
 
-    def some_pairs(self, chosen: slice) -> Pairs:
+    def some_pairs(self, chosen: slice | Tensor) -> Pairs:
         """All graphs of some pairs."""
         marked = None if self.marked is None else self.marked[chosen]
         return Pairs(self.adjacency[chosen], self.num_nodes[chosen], marked)

@@ -1,9 +1,10 @@
 """Tuples of BREC's graphs that an agent proposes which was trained before and on other graphs, and its control.
 
-The agent is one that comes with the package; its search is `maggnn.model.refined.branching`. The control, random
+The agent is one that comes with the package; its search is `maggnn_paper.brec.branching`. The control, random
 moves at equal cost, judges as many random tuples as the agent makes encoder passes, by the same rule: most colours,
-rarest hash, its value. Both see a graph in several random numberings (`ProposalSettings.numberings`), because a
-search may depend on them, and each relabelling of the test takes what was found in one of these.
+rarest hash, its value. Both see a graph in as many random numberings as the test has relabellings
+(`ProposalSettings.numberings`), because a search may depend on them, and each relabelling of the test takes what was
+found in one of these.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest, pretrained_agent
-from maggnn.model.refined.branching import first_in_order, invariant_search
 from maggnn.model.refined.copies import refine_in_parts
 from maggnn.model.tuples import sample_tuples
+from maggnn_paper.brec.branching import first_in_order, invariant_search
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.universal.exclusion import packed
 
@@ -43,7 +44,7 @@ class ProposalSettings:
     agent: str
     starts: int = 15
     moves: int = 4
-    numberings: int = 2
+    numberings: int = 32
 
     @property
     def passes(self) -> int:
@@ -56,7 +57,7 @@ def with_proposed(
 ) -> Pairs:
     """The same graphs with the tuples that were found in each numbering, `Pairs.marked` [P, 2, R * m, k].
 
-    Where all numberings of every graph lead to equal copies (equal hashes), one of them is enough: R = 1.
+    Where all numberings of a graph lead to equal copies (equal hashes), the first one's tuples stand for all of them.
 
     Args:
         graphs: as in the file (G = 2), before any relabelling.
@@ -77,16 +78,15 @@ def found(graphs: Pairs, num_tuples: int, tuple_order: int, settings: ProposalSe
     """The tuples of all pairs, [P, 2, R * m, k]."""
     model = _model(settings, num_tuples, tuple_order)
     generator = torch.Generator().manual_seed(0)
-    sets, alike = [], True
+    sets = []
     for pair, size in enumerate(graphs.num_nodes.tolist()):
         adjacency = graphs.adjacency[pair, :, :size, :size].cpu().numpy() > 0
         for graph in adjacency:
             orders = [torch.randperm(size, generator=generator) for _ in range(settings.numberings)]
             tuples, hashes = _in_numberings(graph, orders, model, num_tuples, tuple_order, settings, generator)
-            sets.append(tuples)
-            alike &= bool((hashes == hashes[0]).all())
-    every = torch.stack(sets).unflatten(0, (-1, 2))  # [P, 2, R, m, k]
-    return (every[:, :, :1] if alike else every).flatten(2, 3).contiguous()
+            alike = bool((hashes == hashes[0]).all())
+            sets.append(tuples[:1].expand_as(tuples) if alike else tuples)
+    return torch.stack(sets).unflatten(0, (-1, 2)).flatten(2, 3).contiguous()  # from [2 P, R, m, k]
 
 
 def _model(settings: ProposalSettings, num_tuples: int, tuple_order: int) -> MagGNN | None:

@@ -23,12 +23,12 @@ The Siamese model learns from sets of m random tuples in these three cases, as O
 numbering, so the tuples are found once for each graph of the file and renumbered with it (`Pairs.marked`), and
 nothing is drawn: the relabellings of a graph have equal outputs but for rounding. `agent` and `walks`: the m tuples
 that an agent which was trained before on other graphs proposes, or the best of as many random tuples
-(`maggnn_paper.brec.proposed`), in training and in the test. They are found in R random numberings of each graph, and
-every relabelling takes one of the R sets at random; where all numberings lead to equal copies, R is 1.
+(`maggnn_paper.brec.proposed`), in training and in the test. They are found in 32 random numberings of each graph, as
+many as there are relabellings, and every relabelling takes the set that was found in one of them.
 
-Where a graph has one set of tuples, its relabellings are copies of one marked graph. A batch of eight of them then has
-the same loss, gradients and statistics as one of each graph, and the Siamese model learns from one of each in every
-step.
+Where both graphs of a pair have one set of tuples, their relabellings are copies of one marked graph each. A batch of
+eight of them then has the same loss, gradients and statistics as one of each graph, and the Siamese model of this pair
+learns from one of each in every step.
 
 The agent moves each tuple by itself (Eq. 9 with m = 1). It learns from the frozen Siamese model, by how far its output
 for a tuple is from that for any tuple of the other graph (`tuple_errors`).
@@ -58,7 +58,16 @@ from maggnn_paper.brec.agent import (
     learn_agent,
     search,
 )
-from maggnn_paper.brec.batched import Adam, Encoder, Predictor, QNetwork, parameters_a_pair, settle
+from maggnn_paper.brec.batched import (
+    Adam,
+    Encoder,
+    Predictor,
+    QNetwork,
+    parameters_a_pair,
+    put_models,
+    settle,
+    some_models,
+)
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.proposed import ProposalSettings
 
@@ -160,8 +169,7 @@ def rpc(graphs: Pairs, settings: RpcSettings, seed: int) -> RpcResult:
 
     predictor = Predictor(encoder(), OUTPUTS, host).to(graphs.device)
     relabelled = relabellings(graphs, settings, generator)  # G = 2 q
-    distinct = 1 if graphs.marked is not None and graphs.marked.shape[2] == settings.num_tuples else BATCH
-    epochs, loss = train_siamese(predictor, relabelled, settings, generator, distinct)
+    epochs, loss = train_siamese(predictor, relabelled, settings, generator, has_one_set(graphs, settings))
     tested = {"pair": relabelled, "control": relabellings(graphs.first_twice(), settings, generator)}
     searches: dict[str, tuple[QNetwork | None, int]] = {_still(settings): (None, 0)}
     count, exact = parameters_a_pair(predictor), copy.deepcopy(predictor).double()
@@ -191,58 +199,91 @@ def _still(settings: RpcSettings) -> str:
     return MARKED.get(settings.start, "random-marks")
 
 
+def has_one_set(graphs: Pairs, settings: RpcSettings) -> Tensor:
+    """Of which pairs both graphs have one set of tuples, in as many copies as there may be, [P]."""
+    if graphs.marked is None or not settings.is_marked:
+        return torch.zeros(graphs.size[0], dtype=torch.bool, device=graphs.device)
+    sets = graphs.marked.unflatten(2, (-1, settings.num_tuples))  # [P, 2, R, m, k]
+    return (sets == sets[:, :, :1]).flatten(1).all(dim=1)
+
+
 def relabellings(graphs: Pairs, settings: RpcSettings, generator: torch.Generator) -> Pairs:
-    """q relabellings of each graph, with one of its sets of tuples each, drawn at random."""
+    """q relabellings of each graph, each with another of its R sets of tuples (from the first again where R < q)."""
     relabelled = graphs.relabelled(RELABELLINGS, generator)
     if relabelled.marked is None:
         return relabelled
     sets = relabelled.marked.unflatten(2, (-1, settings.num_tuples))  # [P, 2 q, R, m, k]
-    chosen = torch.randint(sets.shape[2], sets.shape[:2], generator=generator, device=relabelled.device)
+    noise = torch.rand((*graphs.size[:2], RELABELLINGS), generator=generator, device=relabelled.device)
+    chosen = noise.argsort(dim=-1).flatten(1) % sets.shape[2]  # [P, 2 q]
     index = chosen[..., None, None, None].expand(-1, -1, 1, *sets.shape[3:])
     return replace(relabelled, marked=sets.gather(2, index)[:, :, 0])
 
 
 def train_siamese(
+    predictor: Predictor, relabelled: Pairs, settings: RpcSettings, generator: torch.Generator, one_set: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Train on relabelled graphs (G = 2 q, first graphs first) until each pair's own stop; epochs and losses, [P].
+
+    Args:
+        one_set: of which pairs all relabellings of a graph are alike [P], so that one stands for the eight of a batch.
+    """
+    epochs = torch.zeros(len(one_set), dtype=torch.long, device=relabelled.device)
+    losses = torch.ones(len(one_set), device=relabelled.device, dtype=relabelled.adjacency.dtype)
+    for distinct, pairs in ((1, one_set.nonzero()[:, 0]), (BATCH, (~one_set).nonzero()[:, 0])):
+        if len(pairs):
+            own = some_models(predictor, pairs)
+            epochs[pairs], losses[pairs] = _learn(own, relabelled.some_pairs(pairs), settings, generator, distinct)
+            put_models(predictor, pairs, own)
+    predictor.eval()
+    return epochs, losses
+
+
+def _learn(
+    predictor: Predictor, relabelled: Pairs, settings: RpcSettings, generator: torch.Generator, distinct: int
+) -> tuple[Tensor, Tensor]:
+    """The epochs of `train_siamese`, and the norms' statistics after them; no stopped pair is in a later batch."""
+    num_pairs, num_graphs, _ = relabelled.size
+    epochs = torch.zeros(num_pairs, dtype=torch.long, device=relabelled.device)
+    losses = torch.ones(num_pairs, device=relabelled.device, dtype=relabelled.adjacency.dtype)
+    live = torch.arange(num_pairs, device=relabelled.device)
+    learner, graphs, begins = some_models(predictor, live), relabelled, range(0, num_graphs // 2, BATCH)
+    optimiser = Adam(learner.train().parameters())
+    optimiser.rate.fill_(settings.learning_rate)
+    for _ in range(settings.epochs):
+        seen = []
+        for begin in begins:
+            outputs = _outputs(learner, graphs, settings, generator, begin, distinct)
+            loss = siamese_loss(*outputs.chunk(2, dim=1))
+            loss.sum().backward()
+            optimiser.step()
+            seen.append(loss.detach())
+        epochs[live] += 1
+        losses[live] = torch.stack(seen).mean(dim=0)
+        put_models(predictor, live, learner)
+        goes_on = losses[live] >= LOSS_TO_STOP
+        live = live[goes_on]
+        if not len(live):
+            break
+        if not bool(goes_on.all()):
+            learner, graphs = some_models(learner, goes_on), graphs.some_pairs(goes_on)
+            optimiser = optimiser.of_some(learner, goes_on)
+    again = itertools.cycle(begins)
+    settle(predictor.train(), lambda: _outputs(predictor, relabelled, settings, generator, next(again), distinct))
+    return epochs, losses
+
+
+def _outputs(
     predictor: Predictor,
     relabelled: Pairs,
     settings: RpcSettings,
     generator: torch.Generator,
-    distinct: int = BATCH,
-) -> tuple[Tensor, Tensor]:
-    """Train on relabelled graphs (G = 2 q, first graphs first) until each pair's own stop; epochs and losses, [P].
-
-    A stopped pair stays in the batch, but its weights do not change any more.
-
-    Args:
-        distinct: how many relabellings of a graph stand for the eight of a batch; 1 where all of them are alike.
-    """
-    num_pairs, num_graphs, _ = relabelled.size
-    epochs, last = torch.zeros(num_pairs, device=relabelled.device), torch.ones(num_pairs, device=relabelled.device)
-    optimiser, half = Adam(predictor.parameters()), num_graphs // 2
-    optimiser.rate.fill_(settings.learning_rate)
-    predictor.train()
-
-    def outputs(begin: int) -> Tensor:
-        batch = relabelled.some_graphs([at + i for at in (begin, half + begin) for i in range(distinct)])
-        return predictor(batch, learning_tuples(batch, settings, generator), settings.num_tuples)[
-            :, :, 0
-        ]  # [P, 2 distinct, 16]
-
-    for _ in range(settings.epochs):
-        losses = []
-        for begin in range(0, half, BATCH):
-            loss = siamese_loss(*outputs(begin).chunk(2, dim=1))
-            loss.sum().backward()
-            optimiser.step()
-            losses.append(loss.detach())
-        epochs += optimiser.learns
-        last = torch.where(optimiser.learns > 0, torch.stack(losses).mean(dim=0), last)
-        optimiser.learns *= last >= LOSS_TO_STOP
-        if not bool(optimiser.learns.any()):
-            break
-    begins = itertools.cycle(range(0, half, BATCH))
-    settle(predictor, lambda: outputs(next(begins)))
-    return epochs.long(), last
+    begin: int,
+    distinct: int,
+) -> Tensor:
+    """Of the graphs of a batch, those of first graphs first, [P, 2 distinct, 16]."""
+    half = relabelled.size[1] // 2
+    batch = relabelled.some_graphs([at + i for at in (begin, half + begin) for i in range(distinct)])
+    return predictor(batch, learning_tuples(batch, settings, generator), settings.num_tuples)[:, :, 0]
 
 
 def learning_tuples(batch: Pairs, settings: RpcSettings, generator: torch.Generator) -> Tensor:

@@ -27,7 +27,7 @@ TESTS: dict[str, RpcSettings | PaperSettings] = {
     "finest": FINEST,
     "finest3": FINEST,
     "agent": replace(FINEST, start="agent", proposals=ProposalSettings("any")),
-    "walks": replace(FINEST, start="walks", proposals=ProposalSettings("", numberings=32)),
+    "walks": replace(FINEST, start="walks", proposals=ProposalSettings("")),
     "paper": PaperSettings(),
 }
 TABLE = {name: "brec_paper" if name == "paper" else "brec_rpc" for name in TESTS}

@@ -17,6 +17,7 @@ from maggnn.training.evaluate import TEST_SEED, evaluate
 from maggnn.training.progress import read_log
 from maggnn_paper import ledger
 from maggnn_paper.figures.curves import plot_accuracy_against_moves, plot_reward, reward_curve
+from maggnn_paper.figures.learners import draw_learners
 from maggnn_paper.figures.passes import draw_passes
 from maggnn_paper.figures.scores import plot_sorted_scores, sorted_scores
 
@@ -25,15 +26,15 @@ TESTS = 20
 
 
 def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) -> None:
-    """Draw figure `what` of the run in folder `run` (of the ledger `run` for passes) to `path`."""
+    """Draw figure `what` of the run in folder `run` (of the ledger `run` where the figure needs no more) to `path`."""
     if what == "reward":
         draw_reward(run, path)
         return
-    if what == "passes":
-        draw_passes(ledger.read(run), path)
+    if what in FROM_LEDGER:
+        FROM_LEDGER[what](ledger.read(run), path)
         return
     if what not in FIGURES:
-        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, 'reward', 'passes'])}")
+        raise InputError(f"no figure {what!r}{did_you_mean(what, [*FIGURES, *FROM_LEDGER, 'reward'])}")
     model, config = load_model(run / "model.safetensors")
     if model.q_network is None and what != "scores":
         raise InputError(f"{run}: a plain GNN (k = 0) has no moves to draw")
@@ -86,4 +87,7 @@ METRIC_NAMES = {"accuracy": "Accuracy", "auroc": "Area under the ROC curve", "ma
 
 Draw = Callable[[MagGNN, Config, Dataset, Path, Sequence[int], int], None]
 FIGURES: dict[str, Draw] = {"scores": draw_scores, "moves": draw_moves, "trajectory": draw_walks}
-"""By the name that `maggnn-paper figure` uses; `reward` needs only the log, `passes` the ledger."""
+"""By the name that `maggnn-paper figure` uses; `reward` needs only the log."""
+
+FROM_LEDGER = {"passes": draw_passes, "learners": draw_learners}
+"""Figures that need no run, only the ledger's rows."""

@@ -34,11 +34,12 @@ def sorted_scores(model: MagGNN, packed: PackedGraphs, graph_ids: Tensor) -> lis
     if model.task != "classification" or model.predictor.level != "graph":
         raise InputError("sorted scores need a classifier of whole graphs: p(y) is the score")
     model.eval()
-    scores = [_scores(model, packed[graph[None]]) for graph in graph_ids]
+    scores = [marked_scores(model, packed[graph[None]]) for graph in graph_ids]
     return [values.sort(descending=True).values.cpu() for values in scores]
 
 
-def _scores(model: MagGNN, graph: GraphBatch) -> Tensor:
+@torch.no_grad()
+def marked_scores(model: MagGNN, graph: GraphBatch) -> Tensor:
     """p(y) of all marked graphs of one graph in lexicographic order, [|V|^k]."""
     assert graph.y is not None, "a score needs the true class"
     y, parts = graph.y, []

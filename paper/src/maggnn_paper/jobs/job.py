@@ -1,8 +1,8 @@
 """A job: one training and its tests. A reproduction is many of them, side by side (`side_by_side`).
 
 A result holds `scores[policy][keep]`, [tests][t + 1] of `metric`, and of a regression `errors[policy]`,
-[tests][t + 1][out], the absolute errors, and `trimmed[policy]`, [tests][t + 1], the same without the worst rows; see
-`run_job`.
+[tests][t + 1][out], the absolute errors, and `trimmed[policy]`, [tests][t + 1], the same without the worst rows; of an
+agent's learning curve `looks[steps]`, [tests][t + 1]; see `run_job`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from maggnn.model.saving import load_model, save_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
 from maggnn.training.run import Trained, count_parameters, train
 from maggnn.training.validation import VALIDATION_SEED
+from maggnn_paper.jobs.looks import Looks
 from maggnn_paper.jobs.side_by_side import Result, run_all
 from maggnn_paper.ledger import commit_name, hardware_name, torch_version
 
@@ -69,6 +70,8 @@ class Job:
     """Which part of the split is tested: choices between settings are made on `val`."""
     cautions: tuple[float, ...] = ()
     """Test with the one of these cautions that does best on the validation part."""
+    look_every: int = 0
+    """Also test the agent after every so many of its steps, on the validation part: a learning curve; 0: no curve."""
     predictor_of: Job | None = None
     """Take the predictor of that job's kept model instead of training one: same environment, another agent. Not part
     of the name: the predictor of equal settings is meant, wherever it was trained."""
@@ -81,6 +84,7 @@ class Job:
         settings += f" means {self.means}" if self.means else ""
         settings += f" {self.part}" if self.part != "test" else ""
         settings += f" {self.cautions}" if self.cautions else ""
+        settings += f" looks {self.look_every}" if self.look_every else ""
         settings += f" {agent_digest(self.config.agent.pretrained)}" if self.config.agent.pretrained else ""
         data, agent, runtime = self.config.data, self.config.agent, self.config.runtime
         shape = f"m{agent.num_tuples}k{agent.tuple_order}"
@@ -104,7 +108,8 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         torch.cuda.reset_peak_memory_stats()
     predictor, phase_s = _borrowed_predictor(job, folder)
     alone = parent_process() is None  # processes side by side would write over each other's progress
-    trained = train(config, kept, quiet=not alone, predictor=predictor)
+    looks = [Looks(config, job.look_every, job.max_moves)] if job.look_every else []
+    trained = train(config, kept, quiet=not alone, predictor=predictor, callbacks=looks)
     phase_s = {**trained.seconds, **phase_s}
     packed = trained.model.precomputed(trained.dataset.graphs.to(device))
     if job.cautions:
@@ -118,6 +123,7 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         "config": configs.to_dict(config),
         "metric": trained.dataset.metric,
         **_tested(job, trained, packed),
+        "looks": looks[0].scores if looks else {},
         "best_validation": trained.best_validation,
         "score_spread": trained.score_spread,
         "params": count_parameters(trained.model),

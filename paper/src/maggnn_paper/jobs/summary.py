@@ -26,6 +26,7 @@ RESULT_POLICY = {
     "mag-gnn-double-dqn": "mag-gnn",
     "mag-gnn-shared": "mag-gnn",
     "mag-gnn-pre": "mag-gnn",
+    "mag-gnn-finest": "finest",
     **dict.fromkeys(BASELINES, "gin"),
 }
 """Which of a job's walks a method of the ledger reads."""

@@ -227,34 +227,6 @@ _ZINC_DISTANCE: Variants = {
     "SIMUL, marks in every layer": ("mag-gnn", _EVERY_LAYER),
 }  # fmt: skip
 
-_REPLAY = (
-    "replay.capacity=1000000",
-    "training.walkers=512",
-    "training.agent_batch_size=4096",
-    "training.agent_steps=20000",
-    "training.schedule=one_cycle",
-    "training.sync_every=500",
-    "training.epsilon_end=0.1",
-    "training.epsilon_share=0.5",
-)
-"""The paper's learner with 82 million values of Q instead of 160 thousand."""
-
-_SR25_DQN: Variants = {
-    f"DQN, 82M{name}": ("mag-gnn", (*_REPLAY, *settings))
-    for name, settings in {
-        "": (),
-        ", reward error": ("training.reward=error",),
-        ", reward error, gamma .5": ("training.reward=error", "training.gamma=0.5"),
-        ", reward error, gamma 0": ("training.reward=error", "training.gamma=0.0"),
-        ", reward error, returns of 3": ("training.reward=error", "training.returns=3"),
-        ", reward error, double": ("training.reward=error", "training.target=double_dqn"),
-        ", huber": ("training.q_loss=huber",),
-        ", reward error, sync 100": ("training.reward=error", "training.sync_every=100"),
-        ", reward error, sync 2000": ("training.reward=error", "training.sync_every=2000"),
-        ", reward error, replay of 30k": ("training.reward=error", "replay.capacity=30000"),
-    }.items()
-}
-
 VARIANTS: dict[str, Variants] = {
     "zinc": _ZINC,
     "zinc_full": _ZINC_FULL,
@@ -262,7 +234,6 @@ VARIANTS: dict[str, Variants] = {
     "qm9_r2": _QM9_R2,
     "molhiv": _MOLHIV,
     "zinc_distance": _ZINC_DISTANCE,
-    "sr25_dqn": _SR25_DQN,
 }
 """By data set."""
 

@@ -16,9 +16,11 @@ from maggnn_paper.tables import (
     cycles,
     demo,
     families,
+    learners,
     molecules,
     motivation,
     moves,
+    own_loop,
     passes,
     relabelling,
     synthetic,
@@ -48,13 +50,15 @@ TABLES = {
     "qm9": molecules.reproduce_qm9,
     "transfer": molecules.reproduce_transfer,
     "ablation": ablation.reproduce,
+    "learners": learners.reproduce,
     "agents": travellers.reproduce,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
+    "own_loop": own_loop.reproduce,
 }
 
 
-ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo")
+ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo", "own_loop")
 """Measured in one process: no workers to choose."""
 
 ONCE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "agents")
@@ -90,6 +94,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
+        "learners": tuple(learners.LEARNERS),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:

@@ -5,6 +5,11 @@ without labels, moves the marks, and the last state answers. Beside it stand ran
 controls with as many encoder passes: the surest of t + 1 random states and the mean of t + 1 random starts. Rows are of
 the table `transfer`, named `any>sr25`.
 
+Two more rows say what the search for fine colourings is worth to this predictor. The method `mag-gnn-finest` is its
+accuracy at all finest tuples, which no agent that looks for nothing else can exceed by much. With `keep` = finest the
+answer is that of the state with the most colours on the way, which colour refinement counts without an encoder pass,
+for the agent and for random moves alike.
+
 Predictors are small, so that they can be trained on a core of a CPU. Of the super graphs no predictor is trained: only
 marks on opposite blocks say whether a sequence is positive, so the share of walks that end there is measured, in table
 `families` as the metric `telling`; the row `refinement` says how many of all finest tuples lie there.
@@ -18,12 +23,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.data import registry
+from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest, pretrained_agent
+from maggnn.model.refined.copies import refine
 from maggnn.model.runtime import make_generator, pick_device
 from maggnn.model.saving import load_model
 from maggnn.model.state import State
@@ -58,6 +67,9 @@ MOST_MOVES = 4
 TESTS = {"sr25": 100, "exp": 10}
 WALKS = 20
 """Of each super graph."""
+
+MOST_FINEST = 200
+"""Finest tuples of one graph that a predictor is asked about, evenly spaced."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +137,12 @@ def run_job(job: ZeroShotJob, folder: Path) -> Result:
         return {"last": seen.last.tolist(), "confident": seen.kept("confident").tolist()}
 
     scores = {"mag-gnn": test(0.0, MOST_MOVES), "random-moves": test(1.0, MOST_MOVES)}
+    batch = packed[ids]
+    for policy, epsilon in (("mag-gnn", 0.0), ("random-moves", 1.0)):
+        generator = make_generator(TEST_SEED + config.runtime.seed, device)
+        walks = [finest_kept(model, batch, epsilon, generator) for _ in range(job.predictor.tests)]
+        scores[policy]["finest"] = torch.stack(walks).tolist()
+    scores["finest"] = {"last": [[at_finest(model, packed, ids)]]}
     for starts in range(2, MOST_MOVES + 2):
         scores["random-moves"][mean_of(starts)] = test(1.0, 0, starts)["last"]
     return {
@@ -153,6 +171,35 @@ def with_agent(path: Path, config: Config, agent: str) -> MagGNN:
     return model.eval()
 
 
+@torch.no_grad()
+def finest_kept(model: MagGNN, graphs: GraphBatch, epsilon: float, generator: torch.Generator) -> Tensor:
+    """Accuracy in percent after each number of moves of one walk, [t + 1], where the finest state so far answers."""
+    states = model.walk(graphs, num_moves=MOST_MOVES, epsilon=epsilon, generator=generator)
+    right = torch.stack([_right(model, graphs, state.tuples) for state in states])  # [t + 1, B]
+    colours = torch.stack([refine(graphs, state.tuples).num_colours[:, 0] for state in states])
+    earlier = torch.arange(len(states), 0, -1, device=colours.device)[:, None]
+    rank = colours * (len(states) + 1) + earlier  # of equally fine states the first
+    kept = [right.gather(0, rank[: moves + 1].argmax(dim=0, keepdim=True)) for moves in range(len(states))]
+    return 100 * torch.cat(kept).double().mean(dim=1)
+
+
+@torch.no_grad()
+def at_finest(model: MagGNN, graphs: PackedGraphs, ids: Tensor) -> float:
+    """Accuracy in percent at the finest tuples, the mean over graphs of the share of them that is answered right."""
+    shares = []
+    for own in ids.view(-1, 1):
+        finest = ValueTable.of(graphs[own], model.agent.tuple_order).finest()[0].nonzero()  # [F, k]
+        some = finest[torch.linspace(0, len(finest) - 1, min(len(finest), MOST_FINEST)).long()]
+        shares.append(_right(model, graphs[own.expand(len(some))], some[:, None]).double().mean())
+    return 100 * float(torch.stack(shares).mean())
+
+
+def _right(model: MagGNN, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """Whether the predictor names the class of each graph from these tuples [B, m, k]: [B]."""
+    assert graphs.y is not None
+    return model.predictor(graphs, tuples).argmax(dim=-1) == graphs.y.long().view(-1)
+
+
 def in_words(job: ZeroShotJob, result: Result) -> str:
     """The agent and random moves after each number of moves, for a line of progress."""
     shown = []
@@ -163,13 +210,18 @@ def in_words(job: ZeroShotJob, result: Result) -> str:
 
 
 def _rows(dataset: str, results: Sequence[Result]) -> list[LedgerRow]:
+    every = "the mean over all finest tuples, found by colour refinement"
     rows = [score_row("transfer", "random-marks", results, 0, dataset=dataset)]
+    rows.append(score_row("transfer", "mag-gnn-finest", results, 0, note=every, dataset=dataset))
     agent, moved = (run_means(results, method, "last") for method in ("mag-gnn-pre", "random-moves"))
     for moves in range(1, MOST_MOVES + 1):
         gain = paired_note(agent[:, moves], moved[:, moves])
         note = f"the agent was not trained on this set; against random moves {gain}"
         rows.append(score_row("transfer", "mag-gnn-pre", results, moves, note=note, dataset=dataset))
         rows.append(score_row("transfer", "random-moves", results, moves, dataset=dataset))
+        for method in ("mag-gnn-pre", "random-moves"):
+            counted = "the first of the finest states on the way, by colour refinement, answers"
+            rows.append(score_row("transfer", method, results, moves, "finest", counted, dataset))
         equal = f"as many encoder passes as the agent with {moves} moves"
         rows.append(score_row("transfer", "random-moves", results, moves, "confident", equal, dataset))
         rows.append(score_row("transfer", "random-marks", results, 0, mean_of(moves + 1), equal, dataset))

@@ -69,6 +69,8 @@ VARIANTS: dict[str, UniversalSettings] = {
     "one-core-slow": replace(ONE_CORE, peak_rate=2e-3),
     "one-core-batch-norm": replace(ONE_CORE, encoder=replace(ONE_CORE.encoder, norm="batch")),
     "one-core-foresight": replace(ONE_CORE, gamma=0.5, foresight=1),
+    "one-core-imitation": replace(ONE_CORE, loss="imitation", peak_rate=1e-3),
+    "one-core-one-mark": replace(ONE_CORE, tuple_order=1, one_node=0.0),
 }
 """What is tried, by name."""
 

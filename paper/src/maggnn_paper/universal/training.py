@@ -27,12 +27,13 @@ from maggnn.config import AgentConfig, Config, DataConfig, EncoderConfig, Predic
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.distances import with_distances
-from maggnn.model import saving
+from maggnn.model import weights_file
 from maggnn.model.agent import epsilon_greedy, search
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import fix_statistics
 from maggnn.model.pretrained import save_agent
 from maggnn.model.q_network import AgentShape, QNetwork
+from maggnn.model.saving import check_finite
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.training.optimiser import load_optimiser_tensors, make_optimiser, optimiser_tensors
@@ -79,7 +80,7 @@ class UniversalSettings:
         walkers: states of each graph in a step.
         walk_length: moves before a walker begins again at random.
         one_node: share of the walkers that begin with all marks on one node, as the invariant search does
-            (`maggnn.model.refined.branching`).
+            (`maggnn_paper.brec.branching`).
         uses: steps with one batch of graphs before a fresh one takes its place.
         batches: that are in use at the same time.
         peak_rate: of one cycle.
@@ -319,10 +320,10 @@ def _positions(settings: UniversalSettings, done: Position) -> Iterator[Position
 def _write(
     path: Path, settings: UniversalSettings, network: QNetwork, optimiser: torch.optim.AdamW, now: Position
 ) -> None:
-    saving.check_finite(network.state_dict(), f"step {now.step}, so {path} is not written")
+    check_finite(network.state_dict(), f"step {now.step}, so {path} is not written")
     tensors = {f"network.{name}": value for name, value in network.state_dict().items()}
     tensors |= {f"optimiser.{name}": value for name, value in optimiser_tensors(optimiser).items()}
-    saving.save(path, tensors, {"position": asdict(now), "settings": asdict(settings)})
+    weights_file.save(path, tensors, {"position": asdict(now), "settings": asdict(settings)})
 
 
 def _resumed(
@@ -331,7 +332,7 @@ def _resumed(
     """Load a checkpoint if there is one, and say where it was written."""
     if path is None or not path.exists():
         return Position()
-    tensors, facts = saving.load(path)
+    tensors, facts = weights_file.load(path)
     if facts["settings"] != asdict(settings):
         raise InputError(f"{path} is of a training with other settings: choose another folder or remove it")
     parts: dict[str, dict[str, Tensor]] = {"network": {}, "optimiser": {}}

@@ -83,7 +83,7 @@ def explain_all(
     endings = (PAGE, *PICTURES)
     for path in outs:
         if path.suffix not in endings:
-            raise InputError(f"{path}: what is written is told by its ending, which may be {', '.join(endings)}")
+            raise InputError(f"{path}: the ending of the name decides what is written; it may be {', '.join(endings)}")
     fitted = _fitted(model)
     single = len(graphs) == 1 and (fitted is None or not _is_table(graphs[0]))
     if not single:

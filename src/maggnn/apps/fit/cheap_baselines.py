@@ -1,10 +1,11 @@
-"""Two methods that learn in seconds, on the same molecules and folds as the networks: baselines, and parts of a blend.
+"""Methods that learn in seconds, on the same molecules and folds as the networks: baselines, and parts of a blend.
 
     forest     a random forest on Morgan fingerprints
     boosting   gradient boosting on descriptors
+    kernel     a Gaussian process on both (`kernel`), of a blend alone
 
-scikit-learn fits them; what they learned is kept as plain arrays (`trees`). Both are bounded: few trees, and a part of
-the rows where there are many.
+scikit-learn fits the trees; what they learned is kept as plain arrays (`trees`). All are bounded: few trees, and a part
+of the rows where there are many.
 
 Shapes: G graphs, F folds, O outputs.
 """
@@ -17,19 +18,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maggnn.apps.fit.descriptors import BITS, NUMBERS, Descriptors
+from maggnn.apps.fit.kernel import KERNEL, NAME, Kernels
 from maggnn.apps.fit.trees import LEAF, Trees
 from maggnn.data.dataset import Dataset
 from maggnn.graphs.batch import Task
 
 FOREST, BOOSTING = "forest", "boosting"
-NAMES = {FOREST: "random forest, Morgan fingerprints", BOOSTING: "gradient boosting, RDKit descriptors"}
-COLUMNS = {FOREST: BITS, BOOSTING: NUMBERS}
+NAMES = {
+    FOREST: "random forest, Morgan fingerprints",
+    BOOSTING: "gradient boosting, RDKit descriptors",
+    KERNEL: NAME,
+}
+COLUMNS = {FOREST: BITS, BOOSTING: NUMBERS, KERNEL: NUMBERS}
 
 TREES, ROUNDS = 100, 100
 TREES_A_FOLD = 40
 """Of a forest that is one of several."""
 
-ROUNDS_IN_ALL, FEWEST_ROUNDS = 400, 30
+SLOWLY = {"max_leaf_nodes": 15, "min_samples_leaf": 10, "max_features": 0.3}
+ROUNDS_SLOWLY, RATE_SLOWLY = 200, 0.06
+"""Of a boosting that is one of several: smaller trees of some of the columns, in shorter steps. A baseline alone has
+scikit-learn's defaults."""
+
+ROUNDS_IN_ALL, FEWEST_ROUNDS = 800, 60
 """Of a boosting with several targets."""
 
 FEWEST_TREES = 12
@@ -51,6 +62,7 @@ class TreeTask(NamedTuple):
         y: classes [rows] of a classification; else [rows, targets], NaN where a value is missing.
         outputs: classes, or targets.
         trees: of a forest.
+        alone: whether this is the only fold.
         weights: how much each target counts, in the shape of y; None for all alike.
         together: whether one forest serves all targets, which it can where all rows know all of them.
     """
@@ -62,6 +74,7 @@ class TreeTask(NamedTuple):
     outputs: int
     seed: int
     trees: int
+    alone: bool = True
     weights: np.ndarray | None = None
     together: bool = True
 
@@ -86,7 +99,7 @@ def tree_task(
     x = table(kind, molecules.select(train))
     weights = None if weights is None else weights.numpy()[train].astype(np.float64)
     trees = TREES if folds == 1 else TREES_A_FOLD
-    return TreeTask(kind, x, y, dataset.task, dataset.num_outputs, seed, trees, weights, _together(dataset))
+    return TreeTask(kind, x, y, dataset.task, dataset.num_outputs, seed, trees, folds == 1, weights, _together(dataset))
 
 
 def _together(dataset: Dataset) -> bool:
@@ -126,6 +139,13 @@ def joined(folds: Sequence[Trees]) -> Trees:
     whole = shifted | {name: [getattr(trees, name) for trees in folds] for name in names}
     trees = Trees(**{name: np.concatenate(arrays) for name, arrays in whole.items()})
     return Trees(**trees.arrays())
+
+
+def part_answers(kind: str, part: Trees | Kernels, molecules: Descriptors, folds: int, task: Task) -> np.ndarray:
+    """What each fold of a part that reads molecules says of them, [F, rows, O]."""
+    if isinstance(part, Kernels):
+        return part.answers(molecules, task)
+    return tree_answers(kind, part, table(kind, molecules), folds, task)
 
 
 def tree_answers(kind: str, trees: Trees, x: np.ndarray, folds: int, task: Task) -> np.ndarray:
@@ -239,7 +259,7 @@ def _class_boosting(task: TreeTask) -> Trees:
 
     nodes: list[Any] = []
     columns: list[int] = []
-    fitted: Any = HistGradientBoostingClassifier(max_iter=ROUNDS, random_state=task.seed)
+    fitted: Any = HistGradientBoostingClassifier(**_pace(task))
     fitted.fit(task.x, task.y, task.weights)
     known = fitted.classes_.astype(int)
     base = np.full(task.outputs, ABSENT)
@@ -270,8 +290,9 @@ def _add_target_boosting(task: TreeTask, place: int, nodes: list[Any], columns: 
 
 def _pace(task: TreeTask) -> dict[str, Any]:
     """Rounds and learning rate: of many targets fewer rounds each, in larger steps, so that a fit takes minutes."""
-    rounds = min(ROUNDS, max(FEWEST_ROUNDS, ROUNDS_IN_ALL // task.outputs))
-    return {"max_iter": rounds, "learning_rate": 0.1 * (ROUNDS / rounds) ** 0.5, "random_state": task.seed}
+    most, rate, others = (ROUNDS, 0.1, {}) if task.alone else (ROUNDS_SLOWLY, RATE_SLOWLY, SLOWLY)
+    rounds = min(most, max(FEWEST_ROUNDS, ROUNDS_IN_ALL // task.outputs))
+    return {"max_iter": rounds, "learning_rate": rate * (most / rounds) ** 0.5, "random_state": task.seed, **others}
 
 
 def _spread(y: np.ndarray) -> np.ndarray:

@@ -1,11 +1,14 @@
 """Fit all parts of a model on the same folds, and learn from what they say out of fold how to blend them.
 
-    network    a MAG-GNN for each fold, which learns from the other folds and keeps the weights that are best on its own
+    network    a MAG-GNN for each fold, which learns from the other folds and keeps its last weights
     boosting   gradient boosting on descriptors, for each fold (of molecules alone)
     forest     a random forest on fingerprints, for each fold (of molecules alone)
+    kernel     a Gaussian process on both, for each fold (of molecules alone)
 
 Every row to train or validate on has one answer of each part by a model that did not learn from it. From these come the
-weights of the parts, the temperature of probabilities and the spread of errors.
+weights of the parts, the temperature of probabilities and the spread of errors. Nothing else is chosen by a fold: a
+network that kept the weights which are best on its own fold would look better there than on new molecules, and would
+get too much weight and too narrow intervals.
 
 Shapes: G graphs, R rows out of fold, O outputs.
 """
@@ -23,12 +26,15 @@ import torch
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.answers.target_weights import weighed
 from maggnn.apps.fit.blend import BLEND, NETWORK
-from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, table, tree_answers, tree_task
+from maggnn.apps.fit.categories import seen_categories
+from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, part_answers, tree_task
 from maggnn.apps.fit.descriptors import Descriptors, descriptors_of
-from maggnn.apps.fit.fitted import MOST_KNOWN, Facts, FittedModel, UnseenWarning, seen_categories
+from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import Folds
+from maggnn.apps.fit.kernel import KERNEL, Kernels, fit_kernels
 from maggnn.apps.fit.members import Start, train_members
 from maggnn.apps.fit.trees import Trees
+from maggnn.apps.fit.trees_file import MOST_KNOWN
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
@@ -81,7 +87,8 @@ def fit_blend(
     dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
     sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
     seeds = [config.runtime.seed + number for number in range(folds.count)]
-    configs = [config.replaced(runtime={"seed": seed}) for seed in seeds]
+    looks = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
+    configs = [config.replaced(training=looks, runtime={"seed": seed}) for seed in seeds]
     networks = train_members(sets, configs, folder, workers, quiet, starts)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
@@ -129,7 +136,7 @@ def _unblended(
     config: Config,
     facts: Facts,
     seen: Sequence[tuple[Seen, Seen]],
-    trees: dict[str, Trees],
+    trees: dict[str, Trees | Kernels],
     known: np.ndarray | None,
 ) -> FittedModel:
     (nodes, edges), *others = seen
@@ -139,18 +146,22 @@ def _unblended(
     return FittedModel(networks[0], config, facts, tuple(networks[1:]), trees, known)
 
 
-def _trees(molecules: Descriptors, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees]:
-    """Both baselines on every fold; none where scikit-learn is not installed, which the card says."""
+def _trees(molecules: Descriptors, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees | Kernels]:
+    """The other parts on every fold; none where scikit-learn is not installed, which the card says."""
+    learned = [folds.train(number) for number in range(folds.count)]
+    parts: dict[str, Trees | Kernels] = {}
     try:
-        return {
-            kind: joined([
-                fit_trees(tree_task(kind, molecules, dataset, folds.train(number), seed + number, folds.count))
-                for number in range(folds.count)
-            ])
-            for kind in (BOOSTING, FOREST)
-        }  # fmt: skip
+        for kind in (BOOSTING, FOREST):
+            tasks = (
+                tree_task(kind, molecules, dataset, rows, seed + number, folds.count)
+                for number, rows in enumerate(learned)
+            )
+            parts[kind] = joined([fit_trees(task) for task in tasks])
+        if folds.count > 1:
+            parts[KERNEL] = fit_kernels(molecules, dataset, learned, seed)
     except ImportError:
         return {}
+    return parts
 
 
 def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Descriptors | None, folds: Folds) -> OutOfFold:
@@ -164,7 +175,7 @@ def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Descriptors |
             parts[NETWORK].append(answers.double().numpy())
         for name, trees in fitted.trees.items():
             assert molecules is not None
-            said = tree_answers(name, trees, table(name, molecules.select(own)), folds.count, dataset.task)
+            said = part_answers(name, trees, molecules.select(own), folds.count, dataset.task)
             parts[name].append(said[number])
     empty = np.empty((0, dataset.num_outputs))
     whole = {name: np.concatenate([empty, *answers]) for name, answers in parts.items()}

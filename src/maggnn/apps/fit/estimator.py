@@ -18,210 +18,24 @@ Shapes: n graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags
 
-from maggnn.apps.fit.answers.estimator_file import labels_from, plain_labels, read_estimator, write_estimator
-from maggnn.apps.fit.answers.given_graphs import read_given
-from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels, target_names
-from maggnn.apps.fit.descriptors import descriptors_of
-from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import Answer, Facts, FittedModel, own_config
-from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
+from maggnn.apps.fit.answers.estimator_file import labels_from, plain_labels
+from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels
+from maggnn.apps.fit.estimator_base import MagEstimator
+from maggnn.apps.fit.fitted import Answer
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
-from maggnn.config import Config
-from maggnn.data.dataset import Dataset, Metric
-from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
-from maggnn.data.molecules.several_targets import strata
-from maggnn.data.molecules.smiles import canonical_smiles
-from maggnn.data.own_file import official_split
-from maggnn.data.splits import Split
 from maggnn.errors import InputError
-from maggnn.graphs.batch import Task
 from maggnn.graphs.checks import short_floats
 
-FEWEST_HELD_OUT = 20
-"""Graphs that a validation split needs: fewer would choose among weights by chance."""
 
-METRICS: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
-
-
-class _MagEstimator(BaseEstimator):
-    """What both estimators share: their parameters, training and asking. All parameters are checked in `fit`."""
-
-    def __init__(
-        self,
-        *,
-        steps: int | None = None,
-        random_state: int | np.random.RandomState | None = 0,
-        validation: float = 0.1,
-        features: str = "mol",
-        inputs: str = "auto",
-        num_tuples: int | None = None,
-        num_moves: int | None = None,
-        ensemble: int = 1,
-        device: str = "auto",
-        verbose: bool = False,
-    ) -> None:
-        self.steps = steps
-        self.random_state = random_state
-        self.validation = validation
-        self.features = features
-        self.inputs = inputs
-        self.num_tuples = num_tuples
-        self.num_moves = num_moves
-        self.ensemble = ensemble
-        self.device = device
-        self.verbose = verbose
-
-    fitted_: FittedModel
-    seed_: int
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether `fit` has been called."""
-        return hasattr(self, "fitted_")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self.is_fitted
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False  # X is a sequence of graphs: it has no columns
-        tags.input_tags.one_d_array = True
-        tags.input_tags.string = True
-        tags.target_tags.required = True
-        return tags
-
-    def _fit(
-        self,
-        X: Any,
-        y: Tensor,
-        task: Task,
-        classes: tuple[str, ...] = (),
-        labels: tuple[tuple[str, ...], ...] = (),
-        given: Any = None,
-    ) -> None:
-        """Train on targets y: classes [n] numbered from 0, or numbers or two classes each [n, targets]."""
-        _check_share(self.validation)
-        changes, count = self._changes(), _whole("ensemble", self.ensemble, least=1) or 1
-        X = _kept(X)
-        packed, source = packed_inputs(X, self.inputs, self.features)
-        if len(packed) != len(y):
-            raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one a graph")
-        seed = _seed(self.random_state)
-        outputs, metric = len(classes) or y.shape[1], METRICS[task]
-        dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
-        smiles = list(map(canonical_smiles, _strings(X))) if source == "smiles" and count > 1 else None
-        folds = self._folds(y, task, count, seed, smiles)
-        facts = Facts(
-            source,
-            task,
-            features=self.features if source == "smiles" else "",
-            targets=target_names(given, 1 if classes else y.shape[1]),
-            classes=classes,
-            labels=labels,
-            metric=dataset.metric,
-            rows={"train": len(folds.train(0)), "val": len(folds.held_out(0))},
-        )
-        config = _config(fold_set(dataset, folds, 0), seed, changes).replaced(runtime={"device": self.device})
-        devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-        with torch.random.fork_rng(devices):  # dropout seeds torch's own generator, which belongs to the caller
-            fitted, *_ = fit_blend(dataset, facts, config, folds, smiles, quiet=not self.verbose)
-        self.fitted_ = replace(trimmed(fitted), device=self.device)
-        self.seed_ = seed
-
-    def _folds(self, y: Tensor, task: Task, count: int, seed: int, smiles: list[str] | None) -> Folds:
-        """As many as asked for, or as the graphs allow; a single one has the validation split."""
-        dealt = None
-        if count > 1:
-            dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, smiles)
-        return single_fold(_held_out(y, self.validation, seed), len(y)) if dealt is None else dealt
-
-    def _changes(self) -> dict[str, dict[str, int]]:
-        """Settings other than `own_config`'s, by section."""
-        wanted = {
-            "training": {"predictor_steps": _whole("steps", self.steps, least=1)},
-            "agent": {
-                "num_tuples": _whole("num_tuples", self.num_tuples, least=1),
-                "num_moves": _whole("num_moves", self.num_moves, least=0),
-            },
-        }
-        return {
-            section: {name: value for name, value in values.items() if value is not None}
-            for section, values in wanted.items()
-        }
-
-    def save(self, folder: Path | str) -> None:
-        """Write the model's folder, which `load` and `maggnn predict` read."""
-        check_is_fitted(self)
-        self.fitted_.save(folder)
-        params = self.get_params() | {"random_state": self.seed_}
-        write_estimator(Path(folder), type(self).__name__, params, {"seed": self.seed_} | self._learned())
-
-    @classmethod
-    def load(cls, folder: Path | str) -> Self:
-        """The estimator of a folder that `save` or `maggnn fit` wrote; it predicts as it did."""
-        folder = Path(folder)
-        fitted = FittedModel.load(folder)
-        if (fitted.facts.task == "regression") != issubclass(cls, RegressorMixin):
-            raise InputError(f"{folder}: holds a model for {fitted.facts.task}, not one for {cls.__name__}")
-        found = read_estimator(folder, cls.__name__, cls._get_param_names())
-        params: dict[str, Any] = {"ensemble": fitted.facts.blend.folds} if found is None else found["params"]
-        estimator = cls(**params)
-        estimator.fitted_ = replace(fitted, device=estimator.device)
-        estimator.seed_ = 0 if found is None else found["seed"]
-        estimator._recall(found, folder)
-        return estimator
-
-    def _learned(self) -> dict[str, Any]:
-        """What `fit` sets beside the model, as plain values."""
-        raise NotImplementedError
-
-    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
-        """The inverse of `_learned`; None for a folder of `maggnn fit`."""
-        raise NotImplementedError
-
-    def _answers(self, X: Any) -> np.ndarray:
-        """What the model says of each graph, [n, outputs]."""
-        return self._answer(X).values.double().numpy()
-
-    def _answer(self, X: Any) -> Answer:
-        """What the model says of the graphs, and how sure that is."""
-        check_is_fitted(self)
-        X = _kept(X)
-        packed, source = packed_inputs(X, self.inputs, self.features)
-        if source == "smiles" and self.fitted_.model.node_features.empty:
-            raise InputError(
-                "X holds SMILES, but the model was fitted to graphs without atoms: "
-                "for graph6 strings, set inputs='graph6'"
-            )
-        reads = bool(self.fitted_.trees) or self.fitted_.known is not None
-        if reads and source != "smiles":
-            raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
-        facts = self.fitted_.facts
-        if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # of a model of `maggnn fit`
-            packed, molecules = read_given(self.fitted_, X)
-        else:
-            molecules = descriptors_of(_strings(X)) if reads else None
-        answer = self.fitted_.answer(packed, molecules, seed=self.seed_)
-        bad = np.flatnonzero(~answer.values.isfinite().all(dim=1).numpy())
-        if len(bad):
-            raise InputError(f"X[{bad[0]}] has no prediction: the model's answer is not a finite number")
-        return answer
-
-
-class MagClassifier(ClassifierMixin, _MagEstimator):
+class MagClassifier(ClassifierMixin, MagEstimator):
     """A classifier of graphs whose agent moves a few node marks to informative places.
 
     X is a sequence of SMILES or InChI strings, RDKit molecules, graph6 strings (`inputs="graph6"`), NetworkX graphs or
@@ -239,9 +53,12 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
+        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
-            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
+            1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
+            many times. The networks of folds keep their last weights; a single one keeps the best of its validation
+            part, from which its intervals come too, so that these are a little too narrow.
         device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 
@@ -334,7 +151,7 @@ class MagClassifier(ClassifierMixin, _MagEstimator):
         return answers / answers.sum(axis=1, keepdims=True)  # float32 adds up to 1 but for its rounding
 
 
-class MagRegressor(RegressorMixin, _MagEstimator):
+class MagRegressor(RegressorMixin, MagEstimator):
     """Predicts one or several numbers of a graph; X and attributes are those of `MagClassifier`.
 
     `score` is R², as everywhere in scikit-learn; the weights that are kept have the smallest mean absolute error on
@@ -348,9 +165,12 @@ class MagRegressor(RegressorMixin, _MagEstimator):
         inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
         num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
         num_moves: t, moves of the marks; None leaves it to `own_config`.
+        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting and a random forest, all of which are weighted by their out-of-fold predictions. 1, the default, is
-            one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits many times.
+            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
+            1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
+            many times. The networks of folds keep their last weights; a single one keeps the best of its validation
+            part, from which its intervals come too, so that these are a little too narrow.
         device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
         verbose: show progress.
 
@@ -432,57 +252,3 @@ def _known_errors(answer: Answer) -> Answer:
             "no graphs were held out, so nothing is known of errors: set ensemble=5, or fit to more graphs"
         )
     return answer
-
-
-def _kept(X: Any) -> Any:
-    """X, which is read twice: what can be read only once becomes a list."""
-    return list(X) if isinstance(X, Iterator) else X
-
-
-def _strings(X: Any) -> list[str]:
-    """SMILES of what `packed_inputs` has accepted as molecules."""
-    X = molecule_column(X)
-    return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
-
-
-# ---- settings -------------------------------------------------------------------------------------------
-
-
-def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
-    return own_config(dataset, seed, **changes["training"]).replaced(agent=changes["agent"])
-
-
-def _held_out(y: Tensor, share: float, seed: int) -> Split:
-    """A random share to validate with, of each class its share; of every class one graph is left to learn from."""
-    none = torch.empty(0, dtype=torch.long)
-    if round(share * len(y)) < FEWEST_HELD_OUT:
-        return Split(torch.arange(len(y)), none, none)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    label = torch.from_numpy(strata(y.numpy()))[order]
-    groups = [order[label == number] for number in label.unique()]
-    held_out = torch.cat([group[: min(round(share * len(group)), len(group) - 1)] for group in groups])
-    learned = torch.ones(len(y), dtype=torch.bool).index_fill(0, held_out, False)
-    return Split(learned.nonzero()[:, 0], held_out.sort().values, none)
-
-
-def _seed(random_state: Any) -> int:
-    """The seed that scikit-learn's `random_state` stands for: a number itself, anything else draws one."""
-    try:
-        random = check_random_state(random_state)
-    except ValueError as error:
-        raise InputError(f"random_state is {random_state!r}: give a number from 0 to 2**32 - 1 or None") from error
-    return int(random_state) if isinstance(random_state, Integral) else int(random.randint(2**31 - 1))
-
-
-def _whole(name: str, value: Any, least: int) -> int | None:
-    """A whole number, numpy's too (grids hold them), or None."""
-    if value is None:
-        return None
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
-        raise InputError(f"{name} is {value!r}, must be None or a whole number of at least {least}")
-    return int(value)
-
-
-def _check_share(value: Any) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= cast("float", value) < 1:
-        raise InputError(f"validation is {value!r}, must be a share of at least 0 and below 1")

@@ -24,8 +24,8 @@ from maggnn.data.molecules.atom_features import FEATURE_SETS
 from maggnn.data.molecules.fragments import SALTS
 from maggnn.errors import InputError
 from maggnn.model.features import FeatureSpec
-from maggnn.model.file_checks import one_line
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.weights_file import one_line
 
 if TYPE_CHECKING:
     from maggnn.apps.fit.fitted import Facts

@@ -26,38 +26,27 @@ from maggnn.apps.fit.answers.blended import Blend, Seen
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK
-from maggnn.apps.fit.cheap_baselines import BOOSTING, COLUMNS, table, tree_answers
-from maggnn.apps.fit.descriptors import BITS, Descriptors
+from maggnn.apps.fit.categories import all_seen, as_seen
+from maggnn.apps.fit.cheap_baselines import part_answers
+from maggnn.apps.fit.descriptors import Descriptors
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
+from maggnn.apps.fit.kernel import Kernels
 from maggnn.apps.fit.trees import Trees
+from maggnn.apps.fit.trees_file import TREES, check_file, load_trees, save_trees
 from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
-from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
-from maggnn.model.file_checks import one_line
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import checksum_of, load, load_model, save, save_model
+from maggnn.model.saving import load_model, save_model
+from maggnn.model.weights_file import checksum_of, one_line
 
 FACTS = "fitted.json"
 MODEL = "model.safetensors"
-TREES = "trees.safetensors"
-KNOWN = "known"
-"""The tensor of fingerprints in the file of trees."""
-
-MOST_KNOWN = 10_000
-"""Fingerprints of training that a folder keeps."""
-
-EPOCHS = 40
-"""Times that every training graph is seen, within the bounds below."""
-
-FEWEST_STEPS, MOST_STEPS = 300, 20_000
-VALIDATIONS = 12
-"""Validations of a fit; the weights that score best are kept."""
 
 
 class UnseenWarning(UserWarning):
@@ -155,7 +144,7 @@ class FittedModel:
     config: Config
     facts: Facts
     others: tuple[MagGNN, ...] = field(default=(), repr=False)
-    trees: dict[str, Trees] = field(default_factory=dict, repr=False)
+    trees: dict[str, Trees | Kernels] = field(default_factory=dict, repr=False)
     known: np.ndarray | None = field(default=None, repr=False)
     device: str = field(default="auto", repr=False)
 
@@ -246,7 +235,7 @@ class FittedModel:
             if molecules is None:
                 raise InputError("a part of the model reads descriptors of molecules: give `molecules` too")
             folds = self.facts.blend.folds
-            answers[part] = tree_answers(part, self.trees[part], table(part, molecules), folds, self.facts.task)
+            answers[part] = part_answers(part, self.trees[part], molecules, folds, self.facts.task)
         return {part: self.facts.blend.heated(said, part, self.facts.task) for part, said in answers.items()}
 
     def _networks(
@@ -302,8 +291,8 @@ class FittedModel:
         """
         self._check(packed)
         spec, facts = self.model.edge_features, self.facts
-        x, strange_nodes = _as_seen(packed.x, _all_seen(facts.seen_nodes, self.model.node_features), "node")
-        edge_attr, strange_edges = _as_seen(packed.edge_attr, _all_seen(facts.seen_edges, spec), "edge")
+        x, strange_nodes = as_seen(packed.x, all_seen(facts.seen_nodes, self.model.node_features), "node")
+        edge_attr, strange_edges = as_seen(packed.edge_attr, all_seen(facts.seen_edges, spec), "edge")
         if facts.source == "smiles" and spec.empty and edge_attr is not None:  # no molecule of training had a bond
             edge_attr, strange_edges = None, len(edge_attr)
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
@@ -330,12 +319,8 @@ class FittedModel:
         for number, model in enumerate(self.others, start=2):
             written.append(member_file(number))
             save_model(folder / written[-1], model, self.config)
-        tensors = {f"{part}.{name}": array for part, trees in self.trees.items() for name, array in
-                   trees.arrays().items()} | ({} if self.known is None else {KNOWN: self.known})  # fmt: skip
-        if tensors:
+        if save_trees(folder, self.trees, self.known):
             written.append(TREES)
-            arrays = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in tensors.items()}
-            save(folder / TREES, arrays, {"kind": "trees"}, with_checksum=True)
         files = {name: checksum_of(folder / name) for name in written}
         facts = replace(self.facts, blend=replace(self.facts.blend, files=files))
         write_values(folder / FACTS, asdict(facts), checksum_of(folder / MODEL))
@@ -368,7 +353,7 @@ class FittedModel:
         if strange:
             raise InputError(f"{folder / FACTS}: names the file {one_line(strange[0])!r}, which is none of the model's")
         others = tuple(_other(folder, number, facts, model) for number in networks)
-        return cls(model, config, facts, others, *_load_trees(folder, facts, model.num_outputs))
+        return cls(model, config, facts, others, *load_trees(folder, facts, model.num_outputs))
 
     def __repr__(self) -> str:
         facts = self.facts
@@ -404,127 +389,12 @@ def _other(folder: Path, number: int, facts: Facts, first: MagGNN) -> MagGNN:
     """A network after the first, which must be of the same kind."""
     path = folder / member_file(number)
     model, _ = load_model(path)
-    _check_file(path, facts)
+    check_file(path, facts)
     if model.data_shape != first.data_shape:
         raise InputError(f"{path}: does not fit the model beside it")
     return model
 
 
-def _check_file(path: Path, facts: Facts) -> None:
-    if facts.blend.files.get(path.name) != checksum_of(path):
-        raise InputError(f"{path}: does not have the checksum that {FACTS} gives it")
-
-
-def _load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Trees], np.ndarray | None]:
-    """The trees and the known fingerprints of a folder, checked."""
-    parts = [name for name in facts.blend.weights if name != NETWORK]
-    path = folder / TREES
-    if TREES not in facts.blend.files:
-        if parts:
-            raise InputError(f"{folder}: has no {TREES}, which its model needs")
-        return {}, None
-    tensors, _ = load(path)
-    _check_file(path, facts)
-    try:
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        trees = {}
-        for part in parts:
-            own = {
-                name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
-            }
-            columns = COLUMNS[part] + (len(facts.number_columns) if part == BOOSTING else 0)
-            trees[part] = Trees.checked(own, columns, facts.blend.folds * outputs)
-        known = arrays.get(KNOWN)
-        if known is not None and not _are_fingerprints(known):
-            raise InputError("fingerprints are damaged")
-    except (InputError, TypeError) as error:  # numpy does not have all types of torch
-        raise InputError(f"{path}: {error}") from error
-    return trees, known if known is not None and len(known) else None
-
-
-def _are_fingerprints(known: np.ndarray) -> bool:
-    return known.dtype == np.uint8 and known.ndim == 2 and known.shape[1] == BITS // 8 and len(known) <= MOST_KNOWN
-
-
 def is_fitted(folder: Path) -> bool:
     """Whether `maggnn fit` wrote a folder; one whose facts are a broken link or no file is not a training run's."""
     return (folder / FACTS).is_symlink() or (folder / FACTS).exists()
-
-
-def seen_categories(graphs: PackedGraphs, learned: Tensor) -> tuple[Seen, Seen]:
-    """The categories of nodes and of edges in the graphs that a network learned from."""
-    chosen = graphs.select(learned)
-    return _seen(chosen.x), _seen(chosen.edge_attr)
-
-
-def _seen(values: Tensor | None) -> Seen:
-    """The categories of each column of [rows, F], the commonest first."""
-    if not FeatureSpec.of(values).categories:
-        return ()
-    assert values is not None
-    counts = (column.unique(return_counts=True) for column in values.cpu().T)
-    return tuple(tuple(found[count.argsort(descending=True, stable=True)].tolist()) for found, count in counts)
-
-
-def _all_seen(seen: Seen, spec: FeatureSpec) -> Seen:
-    """What training saw; all categories that there are weights for where a file does not say."""
-    return seen or tuple(tuple(range(count)) for count in spec.categories)
-
-
-def _as_seen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
-    """Features [rows, F] without categories that were never seen, and how many rows had one."""
-    if values is None or not seen or not values.numel():
-        return values, 0
-    if values.is_floating_point() or values.shape[1] != len(seen):
-        raise InputError(
-            f"the model was fitted to {name} features of {len(seen)} integer columns, "
-            f"these are {values.shape[1]} of {str(values.dtype).removeprefix('torch.')}"
-        )
-    known = [torch.isin(column, column.new_tensor(found)) for column, found in zip(values.T, seen, strict=True)]
-    strange = ~torch.stack(known, dim=1)  # [rows, F]
-    if not bool(strange.any()):
-        return values, 0
-    commonest = values.new_tensor([found[0] for found in seen])
-    return torch.where(strange, commonest, values), int(strange.any(dim=1).sum())
-
-
-def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
-    """Settings for graphs of any kind, from their number and features alone.
-
-    Marks are moved by the agent that comes with the package, which sees edges and marks only (PRE), so nothing has to
-    be learned but the predictor.
-
-    Args:
-        training: settings of that section which are to be others; validations are spread over its `predictor_steps`.
-    """
-    split = dataset.split(0, 0)
-    batch = max(4, min(64, len(split.train) // 8))
-    enough = max(FEWEST_STEPS, min(MOST_STEPS, EPOCHS * -(-len(split.train) // batch)))
-    steps = training.get("predictor_steps", enough)
-    bonds = not FeatureSpec.of(dataset.graphs.edge_attr).empty
-    return Config().replaced(
-        data={"name": dataset.name},
-        encoder={
-            "conv": "gine" if bonds else "gin",
-            "num_layers": 4,
-            "hidden": 64,
-            "residual": True,
-            "random_walk": 12,
-            "rings": bonds,
-            "dropout": 0.1,
-        },
-        predictor={"pooling": "sum" if dataset.task == "regression" else "mean"},
-        # From random starts, equal graphs would have answers that differ by where in a table they stand.
-        agent={"num_tuples": 1, "tuple_order": 2, "num_moves": 1, "start": "central", "pretrained": "cycles6"},
-        training={
-            "paradigm": "pre",
-            "agent_steps": 0,
-            "predictor_steps": steps,
-            "batch_size": batch,
-            "learning_rate": 3e-3,
-            "weight_decay": 0.1,
-            "validate_every": max(1, steps // VALIDATIONS) if len(split.val) else 0,
-            **training,
-        },
-        runtime={"seed": seed, "log_every": 50, "checkpoint_every": 500},
-    )

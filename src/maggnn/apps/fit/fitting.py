@@ -27,9 +27,10 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.cheap_baselines import NAMES
 from maggnn.apps.fit.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning, own_config
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
@@ -44,7 +45,7 @@ from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.model.runtime import pick_device
-from maggnn.model.saving import checksum_of
+from maggnn.model.weights_file import checksum_of
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
@@ -83,14 +84,14 @@ def fit_table(
 
     Args:
         units: of the targets, in their order, for the labels of tables and axes.
-        ensemble: folds, and so networks, boostings and forests, which are blended; 1 is a network alone.
+        ensemble: folds, each with a network, boosting, a forest and a Gaussian process; 1: a network alone.
         settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
         cleaning: what becomes of salts and of repeated molecules.
         weighting: how much rows and classes count.
         plan: of cross-validation, whose scores the card has beside those of the test split.
         device: where networks learn: auto, cpu or cuda.
         start: the folder of a fitted model whose networks these begin with.
-        number_columns: columns of the table that boosting reads beside descriptors.
+        number_columns: columns of the table that boosting and Gaussian processes read beside descriptors.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -126,9 +127,8 @@ def fit_table(
             validated = cross_validated(own, facts, config, plan, ensemble, training, workers, _own_scores, starts)
         choices = _choices(own, cleaning, weighting)
         if number_columns:
-            choices += (
-                f"Columns read by gradient boosting beside descriptors: {', '.join(map(plain, number_columns))}",
-            )
+            columns = ", ".join(map(plain, number_columns))
+            choices += (f"Columns read by gradient boosting and the Gaussian process beside descriptors: {columns}",)
         if earlier is not None:
             choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
         return _fitted_folder(

@@ -39,8 +39,8 @@ EVERY = 10
 Start = Mapping[str, Tensor] | None
 """Weights to begin with."""
 
-Report = Callable[[int, int, float | None], None]
-"""Is told a member's number, how many steps it has done, and its best loss on its fold."""
+Report = Callable[[int, int], None]
+"""Is told a member's number and how many steps it has done."""
 
 
 def member_folder(folder: Path, number: int) -> Path:
@@ -69,7 +69,7 @@ def train_members(
     numbers = [place for place in range(len(datasets)) if folder is None or not _is_done(folder, place)]
     steps = [config.training.predictor_steps + config.training.agent_steps for config in configs]
     done = [0 if place in numbers else count for place, count in enumerate(steps)]
-    with _shown(done, sum(steps), datasets[0].metric, quiet) as report:
+    with _shown(done, sum(steps), quiet) as report:
         if folder is None or workers == 1 or torch.cuda.is_available() or len(numbers) < 2:
             with using_threads(1):
                 trained = {n: _reporting(datasets[n], configs[n], folder, n, report, starts[n]) for n in numbers}
@@ -111,28 +111,25 @@ class _Told(Callback):
 
     def __init__(self, place: int, report: Report) -> None:
         self.place, self.report = place, report
-        self.phase, self.step, self.before, self.best = "", 0, 0, None
+        self.phase, self.step, self.before = "", 0, 0
 
     def on_step(self, phase: str, step: int, scalars: Any) -> None:
         if phase != self.phase:
             self.phase, self.before = phase, self.before + self.step
         self.step = step
         if step % EVERY == 0:
-            self.report(self.place, self.before + step, self.best)
-
-    def on_validation(self, step: int, best_loss: float) -> None:
-        self.best = best_loss
+            self.report(self.place, self.before + step)
 
 
 @contextmanager
-def _shown(done: list[int], total: int, metric: str, quiet: bool) -> Iterator[Report]:
+def _shown(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
     """A progress bar, or lines, over the steps of all members."""
     progress = Progress(quiet)
     progress.begin(f"{len(done)} networks", total, sum(done))
 
-    def report(place: int, steps: int, best: float | None) -> None:
+    def report(place: int, steps: int) -> None:
         done[place] = steps
-        progress.step(sum(done), {} if best is None else {f"{metric} of fold {place + 1}": abs(best)})
+        progress.step(sum(done), {})
 
     try:
         yield report

@@ -16,6 +16,7 @@ from maggnn.apps.fit.packing import shown
 from maggnn.apps.fit.tables.number_columns import number_parsers
 from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.molecules.row_weights import training_weights, weight_value
+from maggnn.data.molecules.scaffolds import scaffold
 from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
 from maggnn.data.molecules.table import PackedTable, Parser, count_lines, read_table
 from maggnn.data.molecules.table_splits import SplitChoice, split_choice, time_value
@@ -32,6 +33,9 @@ ALL_AT_RANDOM = split_choice("random", 0)
 
 FEWEST = {"train": 8, "val": 1, "test": 1}
 """Molecules that a part must have."""
+
+MOST_SHARED = 0.02
+"""Of the test molecules of a split by scaffolds: those with a scaffold of training. Programs name a few differently."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class OwnTable:
         split: how it was split, in words.
         balance: how many molecules of each class each part has; empty for numbers and for several targets.
         known: of several targets, how many values each part has; else empty.
-        groups: the scaffold or cluster of each molecule, none of which is in two parts; None where there are none.
+        groups: the scaffold or cluster of each molecule, by which it was split; None for a split of molecules.
     """
 
     dataset: Dataset
@@ -116,8 +120,27 @@ def read_own_table(
         if len(targets) > 1:
             known = known_counts(table.arrays["y"], targets, {part: table.arrays[part] for part in PARTS})
     dataset = replace(_dataset(path, table.arrays, targets, kind), weights=_weights(path, table, kind, weighting))
-    groups = None if choice.groups is None else choice.groups(table.canonical)
-    return OwnTable(dataset, table, choice.words, balance, groups, known)
+    groups = _groups(table, choice)
+    words = choice.words
+    if groups is not None and choice.groups is None:
+        words += "; the test part has scaffolds of its own, so folds keep scaffolds together"
+    return OwnTable(dataset, table, words, balance, groups, known)
+
+
+def _groups(table: PackedTable, choice: SplitChoice) -> list[str] | None:
+    """What stays together in folds, as in the split.
+
+    A column may split by scaffolds without saying so. Where hardly any test molecule has a scaffold of others, folds
+    keep scaffolds together, so that answers out of fold are about new scaffolds, as the test's are.
+    """
+    if choice.groups is not None:
+        return choice.groups(table.canonical)
+    if choice.split_column is None:
+        return None
+    names, parts = [scaffold(smiles) for smiles in table.canonical], table.arrays
+    learned = {names[row] for part in ("train", "val") for row in parts[part]}
+    shared = [names[row] in learned for row in parts["test"]]
+    return names if np.mean(shared) <= MOST_SHARED else None
 
 
 def _weights(path: Path, table: PackedTable, kind: TargetKind, weighting: Weighting) -> Tensor | None:
@@ -209,7 +232,7 @@ def _check_balance(path: Path, target: str, balance: dict[str, dict[str, int]], 
 def _other_splits(choice: SplitChoice) -> str:
     """What to do about a split that does not serve."""
     if choice.split_column is not None:
-        return f"deal the rows out anew in column {choice.column!r}, or give --split random or --split scaffold"
+        return f"split the rows anew in column {choice.column!r}, or give --split random or --split scaffold"
     column = "--split column:NAME with a column that says train, val or test"
     if choice.time_column is not None:
         return f"give --split random or --split scaffold, or {column}"

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-import torch
 
 from maggnn.apps.fit.blend import loss
+from maggnn.apps.fit.similarity import tanimoto
 from maggnn.errors import InputError
 
 COVERAGE = 0.9
@@ -118,24 +118,6 @@ def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def nearest_similarity(bits: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Tanimoto similarity to the nearest known molecule, [n], from packed bits [n, bytes] and [K, bytes].
-
-    Few bits of a fingerprint are set, so the numbers of shared ones are products of a sparse matrix with a dense one.
-    """
-    others = torch.from_numpy(np.unpackbits(np.ascontiguousarray(known.T), axis=0).astype(np.float32))  # [bits, K]
-    sizes = others.sum(dim=0).numpy()
-    nearest = []
-    for first in range(0, len(bits), BLOCK):
-        own = np.unpackbits(bits[first : first + BLOCK], axis=1)
-        counts = own.sum(axis=1, dtype=np.int32)
-        shared = (_ones_at(own.nonzero()[1], counts, len(others)) @ others).numpy()  # whole numbers, so exact
-        either = counts[:, None].astype(np.float32) + sizes - shared
-        nearest.append((shared / np.maximum(either, 1.0)).max(axis=1))
-    return np.concatenate(nearest) if nearest else np.empty(0, dtype=np.float32)
-
-
-def _ones_at(columns: np.ndarray, counts: np.ndarray, width: int) -> torch.Tensor:
-    """A sparse matrix with ones at some columns, `counts` [n] of them in each row."""
-    offsets = torch.from_numpy(np.append(0, counts.cumsum()).astype(np.int32))
-    columns32, size = torch.from_numpy(columns.astype(np.int32)), (len(counts), width)
-    return torch.sparse_csr_tensor(offsets, columns32, torch.ones(len(columns)), size=size, check_invariants=False)
+    """Tanimoto similarity to the nearest known molecule, [n], from packed bits [n, bytes] and [K, bytes]."""
+    blocks = (bits[first : first + BLOCK] for first in range(0, len(bits), BLOCK))
+    return np.concatenate([np.empty(0, dtype=np.float32), *(tanimoto(block, known).max(axis=1) for block in blocks)])

@@ -59,13 +59,9 @@ class AddMarks(BaseTransform):
             num_moves: t.
             attr_name, seed: as for `AddMarks`.
         """
-        agent = pretrained_agent(name)
-        settings = AgentConfig(num_tuples=num_tuples, tuple_order=agent.tuple_order, num_moves=num_moves)
-        agent.check(settings)
-        model = MagGNN(1, agent=settings, pretrained=agent.shape)
-        assert model.q_network is not None
-        model.q_network.load_state_dict(agent.weights)
-        return cls(model, attr_name, seed)
+        order = pretrained_agent(name).tuple_order
+        settings = AgentConfig(num_tuples=num_tuples, tuple_order=order, num_moves=num_moves, pretrained=name)
+        return cls(MagGNN(1, agent=settings), attr_name, seed)
 
     @torch.no_grad()
     def forward(self, data: Data) -> Data:

@@ -47,8 +47,8 @@ class LitMagGNN(LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """The loss of predictor and agent on a batch."""
-        loss, parts = training_loss(self.model, batch, epsilon=self._epsilon(), outcomes=self.outcomes)
-        self.log_dict({f"train/{name}": value for name, value in parts.items()}, batch_size=_size(batch))
+        loss, terms = training_loss(self.model, batch, epsilon=self._epsilon(), outcomes=self.outcomes)
+        self.log_dict({f"train/{name}": value for name, value in terms.items()}, batch_size=_size(batch))
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from maggnn.apps.show.card import has_card
 from maggnn.errors import InputError
-from maggnn.model.file_checks import check_header_size
+from maggnn.model.weights_file import check_header_size
 
 MODEL, FACTS, LOG, CHECKPOINT = "model.safetensors", "fitted.json", "metrics.jsonl", "checkpoint.safetensors"
 

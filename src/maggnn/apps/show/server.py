@@ -30,7 +30,7 @@ from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
 from maggnn.apps.show.shelf import Shelf
 from maggnn.apps.show.web import address_of, as_one_line, listening
 from maggnn.errors import InputError
-from maggnn.model import saving as checkpoint
+from maggnn.model import weights_file
 
 PAGES = {
     "index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript", "asking.js": "text/javascript",
@@ -140,7 +140,7 @@ def _check(site: Site) -> None:
             raise InputError(f"{site.root}: --molecules is for models of `maggnn fit`, and there is none")
         site.shelf.gallery(fitted[0])
     elif len(runs) == 1 and (run := next(iter(runs.values()))).model_version:
-        checkpoint.load(run.folder / MODEL)  # its data set may be elsewhere: curves can be seen without it
+        weights_file.load(run.folder / MODEL)  # its data set may be elsewhere: curves can be seen without it
 
 
 def _add_pages(app: FastAPI) -> None:

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from maggnn import config as configs
-from maggnn.apps.fit.fitted import VALIDATIONS, own_config
 from maggnn.apps.fit.fitting import data_digest
+from maggnn.apps.fit.own_settings import VALIDATIONS, own_config
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.tune import folder as tuning_folder
 from maggnn.apps.tune.space import start_params, suggested

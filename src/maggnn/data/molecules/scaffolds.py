@@ -31,11 +31,6 @@ def scaffold(smiles: str) -> str:
         return ""
 
 
-def scaffold_parts(canonical: Sequence[str], classes: np.ndarray | None = None, seed: int = 0) -> list[str]:
-    """A part for each molecule: whole scaffolds (see `group_parts`)."""
-    return group_parts([scaffold(smiles) for smiles in canonical], classes, seed)
-
-
 def group_parts(names: Sequence[str], classes: np.ndarray | None = None, seed: int = 0) -> list[str]:
     """A part for each molecule: whole groups, large ones to train, the rest so that every part is as it should be.
 

@@ -26,9 +26,11 @@ from maggnn.apps.fit import cheap_baselines as baselines
 from maggnn.apps.fit.blend import blend_weights, blended, loss
 from maggnn.apps.fit.descriptors import NUMBERS, descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, TREES, Facts, FittedModel, UnseenWarning, own_config
+from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.trees import Trees
+from maggnn.apps.fit.trees_file import TREES
 from maggnn.apps.fit.uncertainty import best_temperature, fitted_spread, nearest_similarity, tempered
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
@@ -224,15 +226,16 @@ def test_estimators_say_how_sure_they_are():
 
 @pytest.fixture(scope="module")
 def fitted() -> FittedModel:
-    """A blend of all three parts, each with two models."""
+    """A blend of all parts, each with two models."""
     packed = replace(packed_inputs(SMILES)[0], y=torch.from_numpy(OXYGENS).float()[:, None])
     dataset = Dataset("mine", packed, "regression", 1, official_split, metric="mae")
     folds = deal_folds(np.arange(60), OXYGENS[:, None], "regression", 2, 0, SMILES)
     assert folds is not None
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=3)
     fitted, held_out, _ = fit_blend(dataset, Facts("smiles", "regression", "mol"), config, folds, SMILES)
-    assert sorted(held_out.rows) == list(range(60)) and set(held_out.parts) == {"network", "boosting", "forest"}
-    blend = replace(fitted.facts.blend, weights={"network": 0.5, "boosting": 0.3, "forest": 0.2})
+    weights = {"network": 0.4, "boosting": 0.2, "forest": 0.2, "kernel": 0.2}
+    assert sorted(held_out.rows) == list(range(60)) and set(held_out.parts) == set(weights)
+    blend = replace(fitted.facts.blend, weights=weights)
     return replace(fitted, facts=replace(fitted.facts, blend=blend))
 
 

@@ -7,18 +7,26 @@ import math
 import resource
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 
 from damage import FACTS, MODEL, TREES, damaged, edit_facts, edit_json, edit_tensors
 from maggnn import MagClassifier, MagRegressor, load_model
-from maggnn.apps.fit.fitted import MOST_KNOWN, FittedModel
+from maggnn.apps.fit.ensemble import fit_blend, fold_set
+from maggnn.apps.fit.fitted import Facts, FittedModel
+from maggnn.apps.fit.folds import deal_folds
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.predicting import predict_table
+from maggnn.apps.fit.trees_file import MOST_KNOWN
 from maggnn.apps.show.runs import Run
+from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
+from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
 from maggnn.model.pretrained import AGENT_FOLDER, pretrained_agent
 
@@ -41,14 +49,26 @@ def folders(tmp_path_factory) -> dict[str, Path]:
         "classes": MagClassifier(steps=2).fit(SMILES, ["a", "b"] * 5),
         "numbers": MagRegressor(steps=2).fit(SMILES, list(range(10))),
         "graphs": MagClassifier(steps=2).fit(graphs, [0, 1] * 5),
-        "blend": MagRegressor(steps=40, ensemble=2).fit(MORE, [len(smiles) for smiles in MORE]),
         "blend of classes": MagClassifier(steps=2, ensemble=2).fit(MORE, ["a", "b"] * 10),
     }
-    weights = models["blend"].fitted_.facts.blend.weights
-    assert weights["network"] > 0 and len(weights) > 1, weights  # with all files that a folder can have
-    for name, model in models.items():
-        model.fitted_.save(root / name)
-    return {name: root / name for name in models}
+    saved = {name: model.fitted_ for name, model in models.items()} | {"blend": blend_of_all_parts()}
+    for name, fitted in saved.items():
+        fitted.save(root / name)
+    return {name: root / name for name in saved}
+
+
+def blend_of_all_parts() -> FittedModel:
+    """With all files that a folder can have."""
+    y = np.array([[len(smiles)] for smiles in MORE], dtype=np.float32)
+    packed = replace(packed_inputs(MORE)[0], y=torch.from_numpy(y))
+    dataset = Dataset("mine", packed, "regression", 1, official_split, metric="mae")
+    folds = deal_folds(np.arange(len(y)), y, "regression", 2, 0, MORE)
+    assert folds is not None
+    config = own_config(fold_set(dataset, folds, 0), predictor_steps=3)
+    facts = Facts("smiles", "regression", "mol", targets=("y",), metric="mae")
+    fitted, *_ = fit_blend(dataset, facts, config, folds, MORE)
+    blend = replace(fitted.facts.blend, weights=dict.fromkeys(fitted.facts.blend.weights, 0.25))
+    return replace(fitted, facts=replace(fitted.facts, blend=blend))
 
 
 @pytest.fixture

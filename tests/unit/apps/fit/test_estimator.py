@@ -12,6 +12,7 @@ are; those below are repeated with graphs. These cannot hold:
 - check_sample_weight*, check_class_weight_classifiers: weights of samples or classes are not taken.
 """
 
+import itertools
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -30,11 +31,12 @@ from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
 
 from maggnn import InputError, MagClassifier, MagRegressor
-from maggnn.apps.fit import estimator as module
+from maggnn.apps.fit import estimator_base as module
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.packing import pack, save_packed
 from maggnn.graphs.conversions import to_graph6, to_networkx, to_pyg
+from maggnn.model.pretrained import pretrained_agent
 
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "C1CCCCC1", "OCCO", "C", "C#N", "O=C=O", "CC(C)O", "NCCO", "CO"]
 OXYGENS = [smiles.count("O") for smiles in SMILES]
@@ -125,12 +127,12 @@ def test_equal_random_states_give_equal_answers(kind):
     assert not np.array_equal(answers(other), first)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-@pytest.mark.parametrize("method", ["predict", "predict_proba", "score"])
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [*itertools.product(ESTIMATORS, ["predict", "score"]), (MagClassifier, "predict_proba")],
+)
 def test_asked_before_fit(kind, method):
     model = kind()
-    if not hasattr(model, method):
-        return
     arguments = (SMILES, targets(model)) if method == "score" else (SMILES,)
     with pytest.raises(NotFittedError):
         getattr(model, method)(*arguments)
@@ -366,6 +368,8 @@ def test_y_that_cannot_be_used(kind, y, message):
         ({"steps": True}, "steps is True"),
         ({"num_tuples": 0}, "num_tuples is 0"),
         ({"num_moves": -1}, "num_moves is -1"),
+        ({"agent": "ani"}, "no agent 'ani': did you mean 'any'"),
+        ({"agent": 2}, "agent is 2: give a name"),
         ({"validation": 1.0}, "validation is 1.0"),
         ({"validation": "some"}, "validation is 'some'"),
         ({"random_state": "zero"}, "random_state is 'zero'"),
@@ -377,6 +381,18 @@ def test_parameters_are_checked_in_fit(params, message):
     with pytest.raises(InputError, match=message):
         model.fit(SMILES, OXYGENS)
     assert not model.is_fitted
+
+
+def test_the_agent_can_be_chosen(tmp_path):
+    """The chosen agent moves the marks, and the saved model keeps it."""
+    model = MagRegressor(agent="any", num_moves=2, steps=2).fit(SMILES, OXYGENS)
+    held, weights = model.fitted_.model.q_network.state_dict(), pretrained_agent("any").weights
+    assert held.keys() == weights.keys() and all(torch.equal(held[name], weights[name]) for name in weights)
+    assert model.fitted_.config.agent.pretrained == "any"
+    model.save(tmp_path / "model")
+    again = MagRegressor.load(tmp_path / "model")
+    assert again.get_params()["agent"] == "any"
+    assert np.array_equal(again.predict(SMILES), model.predict(SMILES))
 
 
 def test_graphs_of_another_kind_than_those_learned_from(regressor):

@@ -15,10 +15,12 @@ from maggnn.apps.fit import cheap_baselines
 from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
 from maggnn.apps.fit.descriptors import descriptors_of
 from maggnn.apps.fit.fitting import fit_table
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.apps.fit.trees import Trees
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
+from maggnn.data.molecules.scaffolds import scaffold, scaffold_parts
 from maggnn.data.molecules.smiles import featurise
 from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
@@ -168,3 +170,27 @@ def test_workers_end_with_a_command_that_is_killed(start_command, tmp_path):
     while any(Path("/proc", number).exists() for number in below) and time.monotonic() < until:
         time.sleep(0.1)
     assert len(below) >= 3 and not any(Path("/proc", number).exists() for number in below)
+
+
+def test_folds_follow_a_column_that_splits_by_scaffolds(tmp_path):
+    """Out of fold, parts would otherwise be weighed by how well they know the scaffolds of training."""
+    rings = [
+        "c1ccccc1",
+        "C1CCCCC1",
+        "c1ccncc1",
+        "c1ccsc1",
+        "C1CCNC1",
+        "C1CCOC1",
+        "c1ccoc1",
+        "C1CCSC1",
+        "C1CC1",
+        "C1CCC1",
+    ]
+    smiles = ["C" * length + ring for ring in rings for length in range(1, 9)]
+    by_scaffold = scaffold_parts(smiles)
+    for parts, grouped in ((by_scaffold, True), ((["train"] * 8 + ["val", "test"]) * 8, False)):
+        rows = [[text, len(text), part] for text, part in zip(smiles, parts, strict=True)]
+        table = write(tmp_path / "split.csv", ["smiles", "y", "set"], rows)
+        own = read_own_table(table, "smiles", ["y"], "regression", "column:set", seed=0, workers=1)
+        assert own.groups == ([scaffold(text) for text in smiles] if grouped else None)
+        assert ("keep scaffolds together" in own.split) == grouped

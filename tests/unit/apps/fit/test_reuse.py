@@ -111,7 +111,7 @@ def test_a_fit_goes_on_from_an_earlier_model(folder, call_command, tmp_path):
     moved = (after.model.state_dict()[name] - before.model.state_dict()[name]).abs().max()
     assert 0 < moved < 0.02 and fresh.config.encoder == after.config.encoder
     card = (tmp_path / "more" / "README.md").read_text()
-    assert "began with the weights of numbers; beware: it may have learned from" in card
+    assert "began with the weights of numbers; warning: it may have learned from" in card
     ended = maggnn(*fit, "--from", "graphs", "-o", tmp_path / "none")
     assert ended.code == 2 and "was not fitted to molecules" in ended.err
 

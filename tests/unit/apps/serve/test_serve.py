@@ -21,8 +21,9 @@ from fastapi.testclient import TestClient  # noqa: E402
 
 from maggnn.apps.fit.ensemble import fit_blend  # noqa: E402
 from maggnn.apps.fit.featurised_chunks import featurised_chunk  # noqa: E402
-from maggnn.apps.fit.fitted import Facts, FittedModel, own_config  # noqa: E402
+from maggnn.apps.fit.fitted import Facts, FittedModel  # noqa: E402
 from maggnn.apps.fit.folds import single_fold  # noqa: E402
+from maggnn.apps.fit.own_settings import own_config  # noqa: E402
 from maggnn.apps.fit.own_table import graphs_of, read_own_table  # noqa: E402
 from maggnn.apps.serve.batching import Batcher, FullError  # noqa: E402
 from maggnn.apps.serve.messages import ARROW, JSON  # noqa: E402

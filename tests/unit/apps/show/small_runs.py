@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from maggnn.apps.fit.ensemble import fit_blend
-from maggnn.apps.fit.fitted import Facts, own_config
+from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.folds import single_fold
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.config import Config
 from maggnn.data.packing import save_packed

@@ -188,6 +188,11 @@ def test_a_fitted_model_shows_molecules_of_its_test_split(runs, tmp_path):
         first = good(client.get("/api/graph", params={"run": "mine", "graph": 0}))
         assert first["target"] == [1.5] and first["note"] == "A molecule of the test split."
         assert good(client.post("/api/start", json={"run": "mine", "graph": 1}))["score"] <= 0
+    (tmp_path / "mine" / TEST_FILE).rename(tmp_path / "elsewhere.csv")
+    (tmp_path / "mine" / TEST_FILE).symlink_to(tmp_path / "elsewhere.csv")
+    with TestClient(make_app(tmp_path), base_url="http://localhost") as client:
+        assert good(client.get("/api/gallery", params={"run": "mine"}))["titles"] == []
+    (tmp_path / "mine" / TEST_FILE).unlink()
     (tmp_path / "mine" / TEST_FILE).write_text("smiles,oxygens\nC\n")
     with TestClient(make_app(tmp_path), base_url="http://localhost") as client:
         assert "test_molecules.csv: damaged" in client.get("/api/gallery", params={"run": "mine"}).json()["error"]

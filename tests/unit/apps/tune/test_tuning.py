@@ -1,4 +1,4 @@
-"""A study goes on after an interruption, prunes, keeps to the validation part and refuses what is not its own."""
+"""A study goes on after an interruption, prunes, keeps to the validation split and refuses what is not its own."""
 
 import csv
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from maggnn import config as configs
-from maggnn.apps.fit.fitted import own_config
+from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.tune import space as tuning_space
 from maggnn.apps.tune.space import start_params, suggested, without_marks
 from maggnn.apps.tune.study import AGAIN, MOST_AGAIN, Problem, config_problem, next_trial, tune
@@ -163,7 +163,7 @@ def test_what_it_cannot_tune_is_one_line(tmp_path):
         tune(problem(), tmp_path / "file")
     for name in ("sr25", "csl"):  # the one has three times the same graphs, the other two parts
         (tmp_path / "x.toml").write_text(configs.to_toml(Config().replaced(data={"name": name})))
-        with pytest.raises(InputError, match=f"{name} has no validation part of its own"):
+        with pytest.raises(InputError, match=f"{name} has no validation split of its own"):
             config_problem(tmp_path / "x.toml", [], None, None)
 
 

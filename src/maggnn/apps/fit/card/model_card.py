@@ -163,7 +163,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     ]
     lines += [f"- {line}." for line in origin.choices]
     if origin.num_shared:
-        lines.append(f"- Beware: {origin.num_shared} molecules are in more than one part, so the test is too kind.")
+        lines.append(f"- Warning: {origin.num_shared} molecules are in more than one part: test scores are optimistic.")
     lines += [*_balance(origin.balance), *known_lines(facts, origin.known)]
     lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric), ""]
     lines += target_lines(facts, test.judged_targets)

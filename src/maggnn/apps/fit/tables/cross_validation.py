@@ -59,7 +59,7 @@ class Plan:
         """Refuse what cannot be repeated."""
         if self.folds and split.partition(":")[0] not in ("random", "scaffold", "cluster"):
             raise InputError(
-                f"--folds deals the rows anew, so it needs --split random, scaffold or cluster, not {split}"
+                f"--folds splits the rows anew, so it needs --split random, scaffold or cluster, not {split}"
             )
         if self.folds == 1:
             raise InputError("--folds is 1: give at least 2, or 0 for no cross-validation")
@@ -94,7 +94,7 @@ class CrossValidated:
             "|---|---|---|---|",
             *rows,
             "",
-            f"{self.plan.folds} folds, dealt {self.plan.repeats} times: each fold was tested by models fitted, blended",
+            f"{self.plan.folds} folds, drawn {self.plan.repeats} times: each fold was tested by models fitted, blended",
             "and calibrated on the other folds alone. The interval is corrected for overlapping training rows",
             "(Nadeau and Bengio, 2003). The model of this folder is none of these: it was fitted to the split above.",
             "",

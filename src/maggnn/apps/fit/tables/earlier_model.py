@@ -68,8 +68,8 @@ class EarlierModel:
     def words(self, test: Sequence[str]) -> str:
         """For the card."""
         known = self.known_in(test)
-        beware = f"; beware: it may have learned from {known} of the {len(test)} test molecules" if known else ""
-        return f"Networks began with the weights of {self.folder.name}{beware}"
+        warning = f"; warning: it may have learned from {known} of the {len(test)} test molecules" if known else ""
+        return f"Networks began with the weights of {self.folder.name}{warning}"
 
     def digest(self) -> np.ndarray:
         """Numbers that change with the weights."""

@@ -1,6 +1,6 @@
-"""`--feature COLUMN`: columns of numbers in a table that boosting reads beside the descriptors of molecules.
+"""`--feature COLUMN`: columns of numbers in a table that boosting and Gaussian processes read beside descriptors.
 
-A temperature or a dose says what no molecule does. Networks and forests do not read these columns; how much boosting
+A temperature or a dose says what no molecule does. Networks and forests do not read these columns; how much a part
 says is chosen out of fold, so columns that do not help cost little. A missing value stays missing, which boosting can
 use.
 """

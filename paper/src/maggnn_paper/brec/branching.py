@@ -3,14 +3,14 @@
 A greedy search depends on the numbering in two places: where it starts, and which of several equally promising moves
 it makes. Here both are decided by colour refinement (`maggnn.model.refined.copies`), which no numbering changes:
 
-    starts    all marks on one node; one node for each hash of the copies G(v) with one mark, C of them, in the
-              order (most colours first, rarest hash first, value of the hash)
+    starts    all marks on one node; one node for each hash of the copies G(v) with one mark, at most C of them, in
+              the order (most colours first, rarest hash first, value of the hash)
     moves     where several moves have equal Q-values, all of them are tried (branches), and the search goes
               on from the outcome that comes first in the same order
     result    of all outcomes on the way, m that come first in that order and have different hashes
 
-The Q-network looks at C * t marked copies, and the predictor at m. Refinement looks at |V| copies to find the starts
-and at the tied outcomes, not at all |V|^k tuples as `maggnn.model.refined.finest` does.
+The Q-network looks at no more than C * t marked copies, and the predictor at m. Refinement looks at |V| copies to find
+the starts and at the tied outcomes, not at all |V|^k tuples as `maggnn.model.refined.finest` does.
 
 The result is a copy with a certain hash. Two tuples of equal hash look the same to every message-passing network, but
 moves from them may still lead to different copies; so the result is the same in every numbering except where equal
@@ -48,40 +48,46 @@ def invariant_search(
     Returns:
         [B, m, k], node ids local to their graph.
     """
-    tuples = starting_tuples(graphs, starts, tuple_order)  # [B, C, k]
-    refined = refine_in_parts(graphs, tuples)
-    found = [(tuples, refined)]
+    tuples, real = starting_tuples(graphs, starts, tuple_order)  # [B, C, k], [B, C]
+    found = [(tuples, real, refine_in_parts(graphs, tuples))]
     for _ in range(num_moves):
         q_table, _ = scores(State.start(graphs, tuples, history_width=0))
         candidates, owner = tied_outcomes(q_rows(q_table, graphs), tuples)  # [B, M, k], [B, M]
         refined = refine_in_parts(graphs, candidates)
-        found.append((candidates, refined))
+        found.append((candidates, real.gather(1, owner.clamp(min=0)) & (owner >= 0), refined))
         tuples = torch.stack(
             [
-                torch.stack([first_in_order(own, hashes, colours, whose == start, 1)[0] for start in range(starts)])
+                torch.stack(
+                    [first_in_order(own, hashes, colours, whose == start, 1)[0] for start in range(real.shape[1])]
+                )
                 for own, whose, hashes, colours in zip(candidates, owner, *refined, strict=True)
             ]
         )
-    every = torch.cat([tuples for tuples, _ in found], dim=1)
-    hashes, colours = (torch.cat(values, dim=1) for values in zip(*(refined for _, refined in found), strict=True))
-    chosen = [
-        first_in_order(*one, torch.ones(len(one[0]), dtype=torch.bool, device=every.device), num_tuples)
-        for one in zip(every, hashes, colours, strict=True)
-    ]
+    every = torch.cat([candidates for candidates, _, _ in found], dim=1)
+    eligible = torch.cat([allowed for _, allowed, _ in found], dim=1)
+    hashes, colours = (torch.cat(values, dim=1) for values in zip(*(refined for *_, refined in found), strict=True))
+    chosen = [first_in_order(*one, num_tuples) for one in zip(every, hashes, colours, eligible, strict=True)]
     return torch.stack(chosen)
 
 
-def starting_tuples(graphs: GraphBatch, starts: int, tuple_order: int) -> Tensor:
-    """All marks on one node, one node for each hash of the copies with one mark; from the first again: [B, C, k]."""
+def starting_tuples(graphs: GraphBatch, most: int, tuple_order: int) -> tuple[Tensor, Tensor]:
+    """All marks on one node, one node for each hash of the copies with one mark, the first `most` of them.
+
+    Returns:
+        The tuples [B, C, k], C at most `most`, and which of them are starts [B, C]: graphs with fewer begin again.
+    """
     width = graphs.max_num_nodes
     node = torch.arange(width, device=graphs.device).expand(graphs.num_graphs, -1)
     inside = node.minimum((graphs.num_nodes - 1)[:, None])[..., None]  # [B, V, 1]
     refined = refine_in_parts(graphs, inside)
+    kinds = [len(hashes[real].unique()) for real, hashes in zip(graphs.is_node, refined.hashes, strict=True)]
+    starts = min(most, max(kinds))
     chosen = [
         first_in_order(own, hashes, colours, real, starts)
         for own, real, hashes, colours in zip(inside, graphs.is_node, *refined, strict=True)
     ]
-    return torch.stack(chosen).expand(-1, -1, tuple_order)
+    is_start = torch.arange(starts, device=node.device) < torch.tensor(kinds, device=node.device)[:, None]
+    return torch.stack(chosen).expand(-1, -1, tuple_order), is_start
 
 
 def first_in_order(tuples: Tensor, hashes: Tensor, colours: Tensor, eligible: Tensor, count: int) -> Tensor:

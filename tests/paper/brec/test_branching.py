@@ -10,9 +10,9 @@ from maggnn.data.synthetic.expressivity import shrikhande_rook
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.distances import with_distances
 from maggnn.model.q_network import AgentShape, QNetwork
-from maggnn.model.refined.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
 from maggnn.model.refined.copies import refine
 from maggnn.model.state import State
+from maggnn_paper.brec.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
 
 REGULAR = pack_networkx([nx.random_regular_graph(degree, n, seed=n) for degree, n in ((3, 12), (4, 10), (3, 14))])
 SYMMETRIC = pack_networkx([nx.petersen_graph(), nx.cycle_graph(9), nx.hypercube_graph(3)])
@@ -50,10 +50,21 @@ def test_the_network_looks_at_as_many_copies_as_the_search_says():
     assert looks == [5, 5, 5]
 
 
+def test_other_graphs_of_the_batch_do_not_change_what_is_found():
+    """A symmetric graph has one start; beside an irregular one it gets as many rows, which count nothing."""
+    network, graphs = q_network(2), with_distances(pack_networkx([nx.petersen_graph(), nx.path_graph(10)]))
+    settings = {"num_tuples": 4, "tuple_order": 2, "starts": 5, "num_moves": 2}
+    together = invariant_search(network, all_of(graphs), **settings)
+    for graph in range(2):
+        alone = graphs[torch.tensor([graph])]
+        assert torch.equal(invariant_search(network, alone, **settings)[0], together[graph])
+
+
 def test_starts_are_one_node_of_each_kind():
     """A path of five nodes has three kinds; marks in the middle leave it symmetric, so these come last."""
     path = all_of(pack_networkx([nx.path_graph(5), nx.cycle_graph(5)]))
-    starts = starting_tuples(path, starts=3, tuple_order=2)
+    starts, real = starting_tuples(path, most=4, tuple_order=2)
+    assert real.tolist() == [[True, True, True], [True, False, False]]
     assert bool((starts[..., 0] == starts[..., 1]).all())
     kinds = [{0: "end", 4: "end", 1: "next", 3: "next", 2: "middle"}[node] for node in starts[0, :, 0].tolist()]
     assert sorted(kinds[:2]) == ["end", "next"] and kinds[2] == "middle"

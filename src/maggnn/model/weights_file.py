@@ -1,22 +1,33 @@
-"""What a model file must satisfy before anything is allocated for it, for a stranger may have written it.
+"""Files of weights: safetensors with plain facts as JSON in the header, so that loading unpickles nothing.
 
-A file's header says which tensors it holds. The module that its settings describe is built without memory (torch's
-`meta` device) and compared with the header; only then are weights read. A checksum notices damage. It is no signature:
-whoever changes a file can write another one.
+A file is replaced by a whole one or not at all (`data.files`), and a stranger may have written it, so it is checked
+before anything is allocated. Its header says which tensors it holds. The module that its settings describe is built
+without memory (torch's `meta` device) and compared with the header; only then are weights read. A checksum notices
+damage. It is no signature: whoever changes a file can write another one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from maggnn.errors import InputError
+from maggnn.config import Config, EncoderConfig, check_section
+from maggnn.errors import DamagedError, InputError
+from maggnn.model.features import FeatureSpec
+from maggnn.model.q_network import AgentShape
+
+FORMAT = "maggnn/2"
+"""Changes when the names or shapes of weights do."""
 
 MOST_HEADER = 16 * 2**20
 """Bytes of a file's header; models of this package have some tens of thousand."""
@@ -35,6 +46,130 @@ Header = dict[str, tuple[tuple[int, ...], str]]
 """Shape and type of each tensor."""
 
 Module = TypeVar("Module", bound=nn.Module)
+
+POOLINGS, HISTORIES = ("mean", "sum"), ("zero", "mean", "lstm")
+"""Of an agent that serves other data."""
+
+
+class Plan(NamedTuple):
+    """What a file's facts say of its module.
+
+    Attributes:
+        make: builds it with fresh weights.
+        encoders: settings of its encoders.
+        specs: of the features it reads.
+        config: that it was trained with.
+    """
+
+    make: Callable[[], nn.Module]
+    encoders: tuple[EncoderConfig, ...]
+    specs: tuple[FeatureSpec, ...]
+    config: Config
+
+
+def save(
+    path: Path,
+    tensors: dict[str, Tensor],
+    facts: dict[str, Any],
+    with_checksum: bool = False,
+    before_rename: Callable[[], None] = lambda: None,
+) -> None:
+    """Write tensors and JSON facts to `path`, all or nothing.
+
+    Args:
+        with_checksum: for files that travel; that of a large checkpoint would cost time at every write.
+        before_rename: is called when the new file is complete and the old one, if any, still has its name.
+    """
+    from maggnn.data.files import whole_file  # who only reads models does not need it
+
+    metadata = {"format": FORMAT, "facts": json.dumps(facts)}
+    if with_checksum:
+        metadata["checksum"] = checksum(tensors, metadata["facts"])
+    with whole_file(path, check=lambda _: before_rename()) as waiting:
+        try:
+            save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, waiting, metadata)
+        except SafetensorError as error:  # a full disk, for one
+            raise OSError(str(error)) from error
+
+
+def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what `save` wrote."""
+    with _opened(path) as (file, metadata, facts):
+        return _tensors(file, metadata), facts
+
+
+def load_planned(path: Path, plan: Callable[[dict[str, Any]], Plan]) -> tuple[dict[str, Tensor], dict[str, Any], Plan]:
+    """Read weights that must be those of the module which the facts describe; else nothing is allocated."""
+    with _opened(path) as (file, metadata, facts):
+        try:
+            planned = plan(facts)
+            _check_plan(planned, {name: _described(file, name) for name in file.keys()})  # noqa: SIM118
+            tensors = _tensors(file, metadata)
+            check_finite(tensors)
+        except InputError as error:
+            said = str(error).removeprefix(f"{path}: ")
+            raise InputError(one_line(f"{path}: {said}")) from error
+    return tensors, facts, planned
+
+
+def checksum_of(path: Path) -> str:
+    """Of a model's file; empty in files from before there was one."""
+    with _opened(path) as (_, metadata, _):
+        return metadata.get("checksum", "")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str], dict[str, Any]]]:
+    """An open file, its header's texts and its facts; whatever is wrong with it becomes one line."""
+    check_header_size(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            _check_format(path, metadata.get("format", ""))
+            yield file, metadata, _facts(metadata)
+    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError, MemoryError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DamagedError(f"{path}: truncated or damaged ({one_line(error)})") from error
+
+
+def _check_format(path: Path, found: str) -> None:
+    if found != FORMAT:
+        shown = one_line(found)
+        raise InputError(
+            f"{path}: written by another version ({shown}, this one reads {FORMAT}): train it again"
+            if found.startswith("maggnn/")
+            else f"{path}: not a maggnn file of format {FORMAT}"
+        )
+
+
+def _facts(metadata: Mapping[str, str]) -> dict[str, Any]:
+    text = metadata["facts"]
+    if len(text) > MOST_FACTS:
+        raise ValueError(f"facts of {len(text)} characters")
+    facts = json.loads(text)
+    if not isinstance(facts, dict):
+        raise ValueError(f"facts are a {type(facts).__name__}, must be an object")
+    return facts
+
+
+def _tensors(file: Any, metadata: Mapping[str, str]) -> dict[str, Tensor]:
+    tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    said = metadata.get("checksum")
+    if said is not None and said != checksum(tensors, metadata["facts"]):
+        raise ValueError("weights and facts do not have the checksum that was written with them")
+    return tensors
+
+
+def _described(file: Any, name: str) -> tuple[tuple[int, ...], str]:
+    part = file.get_slice(name)
+    return tuple(part.get_shape()), part.get_dtype()
+
+
+def _check_plan(plan: Plan, header: Header) -> None:
+    counts = {"encoder.num_layers": max(encoder.num_layers for encoder in plan.encoders)}
+    counts["columns of features"] = max(len(spec.categories) for spec in plan.specs)
+    check_fits(plan.make, header, counts, [encoder.hidden for encoder in plan.encoders])
 
 
 def one_line(error: object) -> str:
@@ -165,3 +300,17 @@ def _size(shape: Iterable[int]) -> int:
     for size in shape:
         product *= size
     return product
+
+
+def agent_shape(values: Any) -> AgentShape | None:
+    """The inverse of `asdict` of an `AgentShape`."""
+    if values is None:
+        return None
+    entries = section({"travelling": values}, "travelling")
+    try:
+        encoder = EncoderConfig(**section(entries, "encoder"))
+    except TypeError as error:
+        raise InputError(f"facts are damaged ({error})") from error
+    check_section(encoder, "pretrained agent")
+    history = choice(entries, "history", HISTORIES)
+    return AgentShape(encoder, choice(entries, "pooling", POOLINGS), history)

@@ -141,6 +141,7 @@ class Engine:
         if self.device.type == "cuda":
             return None
         packed = self.precomputed(packed)
+        self._cover(packed)
         chunks = list(self.chunks(packed, torch.arange(len(packed))))
         return torch.cat(list(self._side_by_side(lambda chunk: self.model.walk(packed[chunk])[-1].tuples, chunks)))
 
@@ -182,7 +183,7 @@ class Engine:
     def _answers(self, packed: PackedGraphs, chunks: Sequence[Tensor], tuples: Tensor | None) -> Iterable[Tensor]:
         """Of each chunk in order. A GPU replays a recording; a CPU has a chunk on each of its threads."""
         if tuples is not None:
-            return self._side_by_side(lambda chunk: self.answer_for(packed[chunk], tuples[chunk]), chunks)
+            return self._side_by_side(lambda chunk: self._answer_at(packed[chunk], tuples[chunk]), chunks)
         if self.device.type == "cuda":
             return (self._replayed(packed, chunk) for chunk in chunks)
         # Each chunk has a generator of its own, so that answers do not depend on which thread is faster.
@@ -241,6 +242,10 @@ class Engine:
     def answer_for(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """What the engine's predictor says of given tuples [B, m, k], without a search: [rows, out]."""
         self._cover(graphs)
+        return self._answer_at(graphs, tuples)
+
+    @torch.no_grad()
+    def _answer_at(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         with matrix_products(self.precision):
             return self.model.in_target_units(self.model.predictor(graphs, tuples), graphs)
 

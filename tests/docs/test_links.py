@@ -13,7 +13,7 @@ from command_lines import Command, commands
 from maggnn.config import Config, describe
 from maggnn.data.registry import all_datasets
 from maggnn_paper.bench.tables import BENCHES
-from maggnn_paper.figures.commands import FIGURES
+from maggnn_paper.figures.commands import FIGURES, FROM_LEDGER
 from maggnn_paper.tables.registry import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +33,12 @@ METHODS = {"predictor.embed", "predictor.read"}  # look like settings
 MADE_WHEN_RUN = ("results/ledger.jsonl", "runs/")
 MADE_BY_THE_SITE = {"player/index.html"}
 
-CHOICES = {"reproduce": TABLES, "bench": BENCHES, "figure": (*FIGURES, "reward"), "data check": all_datasets()}
+CHOICES = {
+    "reproduce": TABLES,
+    "bench": BENCHES,
+    "figure": (*FIGURES, *FROM_LEDGER, "reward"),
+    "data check": all_datasets(),
+}
 """What the first argument of a command may be."""
 
 by_name = {(command.program, command.name): command for command in commands()}

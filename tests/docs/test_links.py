@@ -13,7 +13,7 @@ from command_lines import Command, commands
 from maggnn.config import Config, describe
 from maggnn.data.registry import all_datasets
 from maggnn_paper.bench.tables import BENCHES
-from maggnn_paper.figures.commands import FIGURES, OF_LEDGER
+from maggnn_paper.figures.commands import FIGURES, FROM_LEDGER
 from maggnn_paper.tables.registry import TABLES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,7 @@ MADE_BY_THE_SITE = {"player/index.html"}
 CHOICES = {
     "reproduce": TABLES,
     "bench": BENCHES,
-    "figure": (*FIGURES, *OF_LEDGER, "reward"),
+    "figure": (*FIGURES, *FROM_LEDGER, "reward"),
     "data check": all_datasets(),
 }
 """What the first argument of a command may be."""

@@ -42,6 +42,14 @@ def moves(method: str) -> dict[str, object]:
     }
 
 
+def at_moves(method: str, t: int, keep: str = "last") -> dict[str, object]:
+    return {**moves(method), "t": t, "keep": keep}
+
+
+def replay(method: str, keep: str = "last") -> dict[str, object]:
+    return {"table": "moves", "dataset": "sr25_replay", "method": method, "t": 6, "keep": keep}
+
+
 def time(method: str) -> dict[str, object]:
     return {"table": "bench_inference", "dataset": "zinc_full", "method": method, "metric": "ms", "hardware": GPU}
 
@@ -59,6 +67,14 @@ CLAIMS = {
     "our DQN stays at {mean} %": moves("mag-gnn-dqn"),
     "where random moves have {mean} %": moves("random-moves"),
     "lookahead has {mean} %": moves("mag-gnn"),
+    "one run it reaches {mean} %": replay("mag-gnn-dqn"),
+    "random moves reach {mean} %": replay("random-moves"),
+    "as many updates {mean} %": replay("mag-gnn"),
+    "as many random states {mean} %": replay("random-moves", "confident"),
+    "two encoder passes they have {mean} %": at_moves("random-moves", 1, "confident"),
+    "and the agent {mean} %, with": at_moves("mag-gnn", 1),
+    "three passes {mean} %": at_moves("random-moves", 2, "confident"),
+    "and the agent {mean} %.": at_moves("mag-gnn", 2),
     "it is correct on {mean} % of SR25": {**SR25, "method": "mag-gnn", "m": 1, "k": 2, "t": 4, "keep": "last"},
     "where GIN has {mean} %": {**SR25, "method": "gin"},
     "reach {mean} % on SR25": {**SR25, "method": "random-moves", "m": 1, "k": 2, "t": 4, "keep": "confident"},

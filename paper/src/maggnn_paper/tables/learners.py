@@ -117,7 +117,7 @@ def _row(name: str, results: Sequence[Result], updates: int, point: str = "") ->
     values = updates * batch * (MOVES_OF_A_STATE if name == EXACT else 1)
     settings = " ".join(LEARNERS[name]) or f"as configs/{RECIPE}.toml"
     note = f"{name}; {updates} updates of {batch} states, {values:,} Q-values; {settings}"
-    return score_row("ablation", _method(results), results, MOVES, "last", note, f"{CURVES}{_variant(name)}{point}")
+    return score_row("ablation", _method(results), results, MOVES, "last", note, f"{CURVES}{variant(name)}{point}")
 
 
 def _look(name: str, results: Sequence[Result], updates: int) -> LedgerRow:
@@ -126,7 +126,8 @@ def _look(name: str, results: Sequence[Result], updates: int) -> LedgerRow:
     return _row(name, seen, updates, f":{updates}")
 
 
-def _variant(name: str) -> str:
+def variant(name: str) -> str:
+    """A learner as the name of a data set in the ledger spells it."""
     return name.lower().replace(", ", ",").replace(" ", "-")
 
 

@@ -8,7 +8,9 @@ from maggnn.data import load
 from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import pretrained_agent
+from maggnn.model.refined.copies import refine
 from maggnn.model.runtime import make_generator
+from maggnn.model.tuples import all_tuples
 from maggnn_paper.tables import zero_shot
 from maggnn_paper.tables.registry import reproduce_table
 from maggnn_paper.universal.game import ValueTable
@@ -61,6 +63,16 @@ def test_the_finest_state_on_the_way_is_kept():
         [zero_shot.finest_kept(model, graphs[torch.arange(15)], 1.0, make_generator(i)) for i in range(9)]
     )
     assert bool((kept.diff(dim=1) >= 0).all()) and float(kept[:, 0].mean()) < 90 < 97 < float(kept[:, -1].mean())
+
+
+def test_a_tuple_of_sr25_names_its_graph_where_it_is_finest_and_nowhere_else():
+    """So what an agent reaches in SR25 is limited by how often it ends at a finest tuple (docs/not_reached.md)."""
+    graphs = load("sr25").graphs[torch.arange(15)]
+    hashes, colours = refine(graphs, all_tuples(25, 2).expand(15, -1, -1))  # [15, 625]
+    finest = colours == colours.amax(dim=1, keepdim=True)
+    for graph in range(15):
+        others = torch.cat([hashes[:graph], hashes[graph + 1 :]])
+        assert torch.equal(~torch.isin(hashes[graph], others), finest[graph])
 
 
 def test_no_finest_tuple_of_a_super_graph_lies_on_opposite_blocks():

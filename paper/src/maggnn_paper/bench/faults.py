@@ -2,8 +2,7 @@
 
 The command runs on a simulated cluster of three nodes (`ray.cluster_utils`). One after the other, at random times,
 
-    worker    a process that reads or answers is killed (SIGKILL)
-    actor     the same by Ray itself (`ray.kill`), which does not start it again
+    worker    a process that reads or answers is killed (SIGKILL); `ray.kill` needs a handle, which only the command has
     driver    the command itself is killed
     node      a node goes, with everything on it, and another one comes later
     disk      the disk of the answers is full for some seconds
@@ -36,7 +35,7 @@ from maggnn_paper.bench.predict import default_model
 from maggnn_paper.ledger import LedgerRow
 
 ROWS, TABLES, FAULTS = 200_000, 50, 20
-KINDS = ("worker", "actor", "driver", "node", "disk")
+KINDS = ("worker", "driver", "node", "disk")
 LEAST_S, MOST_S = 1.0, 12.0
 """Between two faults."""
 
@@ -167,7 +166,7 @@ class _Screening:
             time.sleep(rng.uniform(0, 3))
             self.cluster.add_node(**NODE)
             return True
-        return _killed_actor(rng) if kind == "actor" else _killed_worker(rng)
+        return _killed_worker(rng)
 
     def _fill_disk(self, rng: random.Random) -> bool:
         if not (self.out / "shards").is_dir():
@@ -190,21 +189,6 @@ def _killed_worker(rng: random.Random) -> bool:
     found = [process.pid for process in own if _title(process).startswith("ray::MapWorker")]
     if found:
         os.kill(rng.choice(found), signal.SIGKILL)
-    return bool(found)
-
-
-def _killed_actor(rng: random.Random) -> bool:
-    """What `ray.kill` does to an actor of another driver, for which this process has no handle."""
-    import ray
-    from ray._private import worker
-    from ray._private.state import state
-
-    actors: dict[str, dict[str, Any]] = state.actor_table(None)
-    names = (name for name, actor in actors.items() if "MapWorker" in actor["ActorClassName"])
-    found = sorted(name for name in names if actors[name]["State"] == "ALIVE")
-    if found:
-        connected: Any = worker.global_worker
-        connected.core_worker.kill_actor(ray.ActorID.from_hex(rng.choice(found)), True)
     return bool(found)
 
 

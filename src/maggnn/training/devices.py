@@ -118,9 +118,7 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
     """Call `work(Devices, *arguments)` in every process; what the first of them returns.
 
     Args:
-        work: a function of a module, since processes are spawned; it returns few plain values and no tensors:
-            Fabric reads them when the processes have ended, and one that waits to write more than a pipe holds
-            (64 KB) never ends.
+        work: a function of a module, since processes are spawned; it returns plain values, not tensors.
         devices: processes on this node.
         nodes: that take part. Each is started by the same command; torchrun's or SLURM's variables, or MASTER_ADDR,
             MASTER_PORT and NODE_RANK, say which one this is.

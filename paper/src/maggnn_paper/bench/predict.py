@@ -38,7 +38,7 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.blend import NETWORK
-from maggnn.apps.fit.ensemble import fit_blend
+from maggnn.apps.fit.ensemble import fit_blend, trimmed
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds, single_fold
@@ -120,7 +120,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def default_model(folder: Path, ensemble: int = 1) -> FittedModel:
-    """What `maggnn fit` would make, but for the weights; all parts that it fits have the same say."""
+    """What `maggnn fit` would make, but for the weights; all parts of an ensemble have the same say."""
     table = zinc_table(folder / "fit.csv", ROWS_TO_FIT)
     own = read_own_table(table, "smiles", ["y"], "regression", "random", seed=0, workers=1)
     facts = Facts("smiles", "regression", features="mol", smiles_column="smiles", targets=("y",))
@@ -131,6 +131,8 @@ def default_model(folder: Path, ensemble: int = 1) -> FittedModel:
         assert dealt is not None and dealt.count == ensemble
         folds = dealt
     fitted = fit_blend(own.dataset, facts, config, folds, own.table.canonical)[0]
+    if ensemble == 1:
+        return trimmed(fitted)  # to its network
     parts = (NETWORK, *fitted.trees)
     blend = replace(fitted.facts.blend, weights=dict.fromkeys(parts, 1 / len(parts)))
     return replace(fitted, facts=replace(fitted.facts, blend=blend))

@@ -20,7 +20,7 @@ from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.apps.fit.trees import Trees
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
-from maggnn.data.molecules.scaffolds import scaffold, scaffold_parts
+from maggnn.data.molecules.scaffolds import group_parts, scaffold
 from maggnn.data.molecules.smiles import featurise
 from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
@@ -187,7 +187,7 @@ def test_folds_follow_a_column_that_splits_by_scaffolds(tmp_path):
         "C1CCC1",
     ]
     smiles = ["C" * length + ring for ring in rings for length in range(1, 9)]
-    by_scaffold = scaffold_parts(smiles)
+    by_scaffold = group_parts([scaffold(each) for each in smiles])
     for parts, grouped in ((by_scaffold, True), ((["train"] * 8 + ["val", "test"]) * 8, False)):
         rows = [[text, len(text), part] for text, part in zip(smiles, parts, strict=True)]
         table = write(tmp_path / "split.csv", ["smiles", "y", "set"], rows)

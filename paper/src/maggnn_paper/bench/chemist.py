@@ -26,9 +26,9 @@ import numpy as np
 
 from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
 from maggnn.apps.fit.card.model_card import OWN, PARTS
-from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
-from maggnn.apps.fit.descriptors import descriptors_of
-from maggnn.apps.fit.kernel import KERNEL
+from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
+from maggnn.apps.fit.classical.descriptors import descriptors_of
+from maggnn.apps.fit.classical.kernel import KERNEL
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from maggnn.apps.fit.descriptors import BITS, RADIUS
+from maggnn.apps.fit.classical.descriptors import BITS, RADIUS
 from maggnn.apps.fit.training_rows import TrainingRows
 from maggnn.data.molecules.smiles import parsed
 from maggnn.errors import InputError

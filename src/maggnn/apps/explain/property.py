@@ -19,7 +19,7 @@ from maggnn.apps.explain.contributions import METHOD, atom_contributions
 from maggnn.apps.explain.neighbours import Neighbours, Similar
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.card.reported import labels
-from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import read_training_rows

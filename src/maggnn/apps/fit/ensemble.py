@@ -27,14 +27,14 @@ from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.answers.target_weights import weighed
 from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.categories import seen_categories
-from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, part_answers, tree_task
-from maggnn.apps.fit.descriptors import Descriptors, descriptors_of
+from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, part_answers, tree_task
+from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
+from maggnn.apps.fit.classical.kernel import KERNEL, Kernels, fit_kernels
+from maggnn.apps.fit.classical.trees import Trees
+from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import Folds
-from maggnn.apps.fit.kernel import KERNEL, Kernels, fit_kernels
 from maggnn.apps.fit.members import Start, train_members
-from maggnn.apps.fit.trees import Trees
-from maggnn.apps.fit.trees_file import MOST_KNOWN
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset

@@ -21,7 +21,7 @@ from torch import Tensor
 from maggnn.apps.fit.answers.estimator_file import read_estimator, write_estimator
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.given_y import target_names
-from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import Answer, Facts, FittedModel
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold

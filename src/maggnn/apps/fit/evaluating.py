@@ -14,7 +14,7 @@ from torch import Tensor
 from maggnn.apps.fit.card.intervals import judge, judge_targets
 from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
-from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel
 from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
 from maggnn.apps.fit.tables.number_columns import number_parsers, stacked

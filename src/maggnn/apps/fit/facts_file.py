@@ -17,7 +17,7 @@ import numpy as np
 
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.blend import BLEND, NETWORK
-from maggnn.apps.fit.cheap_baselines import COLUMNS
+from maggnn.apps.fit.classical.cheap_baselines import COLUMNS
 from maggnn.apps.fit.uncertainty import COVERAGES, Spread
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.atom_features import FEATURE_SETS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from maggnn.apps.fit.descriptors import Descriptors, DescriptorTable
+from maggnn.apps.fit.classical.descriptors import Descriptors, DescriptorTable
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
 from maggnn.data.packing import Arrays, pack

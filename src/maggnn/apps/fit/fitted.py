@@ -27,12 +27,12 @@ from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.categories import all_seen, as_seen
-from maggnn.apps.fit.cheap_baselines import part_answers
-from maggnn.apps.fit.descriptors import Descriptors
+from maggnn.apps.fit.classical.cheap_baselines import part_answers
+from maggnn.apps.fit.classical.descriptors import Descriptors
+from maggnn.apps.fit.classical.kernel import Kernels
+from maggnn.apps.fit.classical.trees import Trees
+from maggnn.apps.fit.classical.trees_file import TREES, check_file, load_trees, save_trees
 from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
-from maggnn.apps.fit.kernel import Kernels
-from maggnn.apps.fit.trees import Trees
-from maggnn.apps.fit.trees_file import TREES, check_file, load_trees, save_trees
 from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
 from maggnn.apps.terminal import tell
 from maggnn.config import Config

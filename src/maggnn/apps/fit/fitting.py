@@ -24,8 +24,8 @@ from maggnn.apps.fit.card.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.card.markdown import plain
 from maggnn.apps.fit.card.picture_of_test import draw_test
 from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
-from maggnn.apps.fit.cheap_baselines import NAMES
-from maggnn.apps.fit.descriptors import Descriptors
+from maggnn.apps.fit.classical.cheap_baselines import NAMES
+from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold

@@ -21,7 +21,7 @@ from itertools import combinations
 import numpy as np
 
 from maggnn.apps.fit.blend import loss
-from maggnn.apps.fit.similarity import tanimoto
+from maggnn.apps.fit.classical.similarity import tanimoto
 from maggnn.errors import InputError
 
 COVERAGE = 0.9

@@ -22,15 +22,15 @@ from sklearn.ensemble import (
 
 from damage import edit_json, edit_tensors
 from maggnn import InputError, MagClassifier, MagRegressor
-from maggnn.apps.fit import cheap_baselines as baselines
 from maggnn.apps.fit.blend import blend_weights, blended, loss
-from maggnn.apps.fit.descriptors import NUMBERS, descriptors_of
+from maggnn.apps.fit.classical import cheap_baselines as baselines
+from maggnn.apps.fit.classical.descriptors import NUMBERS, descriptors_of
+from maggnn.apps.fit.classical.trees import Trees
+from maggnn.apps.fit.classical.trees_file import TREES
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds
 from maggnn.apps.fit.own_settings import own_config
-from maggnn.apps.fit.trees import Trees
-from maggnn.apps.fit.trees_file import TREES
 from maggnn.apps.fit.uncertainty import best_temperature, fitted_spread, nearest_similarity, tempered
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs

@@ -17,12 +17,12 @@ import torch
 
 from damage import FACTS, MODEL, TREES, damaged, edit_facts, edit_json, edit_tensors
 from maggnn import MagClassifier, MagRegressor, load_model
+from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.ensemble import fit_blend, fold_set
 from maggnn.apps.fit.fitted import Facts, FittedModel
 from maggnn.apps.fit.folds import deal_folds
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.predicting import predict_table
-from maggnn.apps.fit.trees_file import MOST_KNOWN
 from maggnn.apps.show.runs import Run
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs

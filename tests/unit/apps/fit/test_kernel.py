@@ -10,9 +10,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 from maggnn import InputError
-from maggnn.apps.fit import kernel
-from maggnn.apps.fit.descriptors import NUMBERS, descriptors_of
-from maggnn.apps.fit.kernel import Kernels, fit_kernels
+from maggnn.apps.fit.classical import kernel
+from maggnn.apps.fit.classical.descriptors import NUMBERS, descriptors_of
+from maggnn.apps.fit.classical.kernel import Kernels, fit_kernels
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.own_file import official_split

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from maggnn import MagRegressor
-from maggnn.apps.fit import cheap_baselines
-from maggnn.apps.fit.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
-from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.classical import cheap_baselines
+from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
+from maggnn.apps.fit.classical.descriptors import descriptors_of
+from maggnn.apps.fit.classical.trees import Trees
 from maggnn.apps.fit.fitting import fit_table
 from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.fit.predicting import UNSEEN, predict_table
-from maggnn.apps.fit.trees import Trees
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.scaffolds import group_parts, scaffold

@@ -13,11 +13,11 @@ from sklearn.metrics import roc_auc_score
 from torch.nn import functional
 
 from maggnn import InputError, MagClassifier, MagRegressor
-from maggnn.apps.fit import cheap_baselines as baselines
 from maggnn.apps.fit.answers.blended import Blend
 from maggnn.apps.fit.answers.target_weights import weighed
 from maggnn.apps.fit.card.intervals import judge, judge_targets
-from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.classical import cheap_baselines as baselines
+from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.data.molecules.several_targets import chosen_targets, strata
 from maggnn.data.molecules.target_column import target_kind

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from maggnn.apps.fit.descriptors import Descriptors, descriptors_of
+from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.errors import InputError

@@ -18,7 +18,7 @@ from maggnn.apps.fit.card.metrics import limits
 from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
 from maggnn.apps.fit.card.target_lines import known_lines, target_lines
-from maggnn.apps.fit.cheap_baselines import NAMES
+from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING

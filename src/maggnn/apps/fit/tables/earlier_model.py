@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from maggnn.apps.fit.descriptors import descriptors_of
+from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Facts, FittedModel
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maggnn.apps.fit.descriptors import BITS, NUMBERS, Descriptors
-from maggnn.apps.fit.kernel import KERNEL, NAME, Kernels
-from maggnn.apps.fit.trees import LEAF, Trees
+from maggnn.apps.fit.classical.descriptors import BITS, NUMBERS, Descriptors
+from maggnn.apps.fit.classical.kernel import KERNEL, NAME, Kernels
+from maggnn.apps.fit.classical.trees import LEAF, Trees
 from maggnn.data.dataset import Dataset
 from maggnn.graphs.batch import Task
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.blend import NETWORK
-from maggnn.apps.fit.cheap_baselines import COLUMNS, FOREST
-from maggnn.apps.fit.descriptors import BITS
-from maggnn.apps.fit.kernel import KERNEL, Kernels
-from maggnn.apps.fit.trees import Trees
+from maggnn.apps.fit.classical.cheap_baselines import COLUMNS, FOREST
+from maggnn.apps.fit.classical.descriptors import BITS
+from maggnn.apps.fit.classical.kernel import KERNEL, Kernels
+from maggnn.apps.fit.classical.trees import Trees
 from maggnn.errors import InputError
 from maggnn.model.weights_file import checksum_of, load, save
 

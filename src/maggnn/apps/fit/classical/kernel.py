@@ -18,8 +18,8 @@ from typing import Self
 
 import numpy as np
 
-from maggnn.apps.fit.descriptors import BITS, Descriptors
-from maggnn.apps.fit.similarity import tanimoto
+from maggnn.apps.fit.classical.descriptors import BITS, Descriptors
+from maggnn.apps.fit.classical.similarity import tanimoto
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task

@@ -59,9 +59,11 @@ TITLES = {
     "brec_paper": ("BREC, the paper's test", "Pairs distinguished: 950 right of 1,000 random starts."),
     "brec_rpc": (
         "BREC, the official protocol",
-        "Pairs distinguished by the official test (RPC). Rows `:agent` of the commits 110736e and ae14b90, `all:agent` "
-        "among them, are withdrawn: their search ran in two numberings that all relabellings shared "
-        "([why](../paper_map.md#brec-with-an-agent-from-elsewhere)).",
+        (
+            "Pairs distinguished by the official test (RPC). Rows `:agent` of the commits 110736e and ae14b90, "
+            "`all:agent` among them, are withdrawn: their search ran in two numberings that all relabellings shared "
+            "([why](../paper_map.md#brec-with-an-agent-from-elsewhere))."
+        ),
     ),
     "cycles": ("Cycle counting", "Node MAE on standardised counts; below 0.01 a model is said to count."),
     "edges": ("Edge-level tasks", "Beyond the paper: AUROC of predicting hidden links, in percent."),

@@ -335,7 +335,7 @@ def accuracy_on_twins(name, steps=150):
     torch.manual_seed(0)
     packed = registry.load("csl8").graphs
     config = EncoderConfig(num_layers=3, hidden=32, residual=True)
-    g_p = make_encoder(BaselineConfig(name=name), config, FeatureSpec(), FeatureSpec())
+    g_p = make_encoder(BaselineConfig(name=name), config, FeatureSpec(), FeatureSpec()) if name else None
     model = MagGNN(2, encoder=config, agent=AgentConfig(tuple_order=0, num_moves=0), g_p=g_p).train()
     optimiser = torch.optim.Adam(model.parameters(), lr=5e-3)
     graphs = packed[torch.arange(2).repeat(16)]

@@ -104,7 +104,7 @@ def test_going_on_after_a_crash_is_exact(tmp_path, monkeypatch):
 def test_a_set_without_a_validation_part_is_refused():
     dataset = load("csl8")
     bare = replace(dataset, protocol=lambda *_: [Split(torch.arange(2), torch.empty(0).long(), torch.arange(2))])
-    with pytest.raises(InputError, match="no validation part"):
+    with pytest.raises(InputError, match="no validation split"):
         train(CONFIG, quiet=True, dataset=bare)
     with pytest.raises(InputError, match="validate_every too"):
         CONFIG.replaced(training={"validate_every": 0, "patience": 2})

@@ -69,7 +69,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     """One row a stage, and one for all of them: milliseconds of the processor for 1,000 molecules.
 
     Args:
-        limit: molecules, if not `MOLECULES`.
+        limit: molecules, if not `MOLECULES`; rates of the command, which need many, are then left out.
         tell: is given one line a stage.
     """
     count = limit or MOLECULES
@@ -81,7 +81,8 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         best: dict[str, float] = {stage: min(run[stage] for run in runs) for stage in STAGES}
         best["all"] = sum(best.values())
         rows = [_row(stage, seconds, count, best) for stage, seconds in best.items()]
-        rows += [_rate(folder, fitted, "rate"), _rate(folder, default_model(folder, MEMBERS), "rate-ensemble")]
+        if limit is None:
+            rows += [_rate(folder, fitted, "rate"), _rate(folder, default_model(folder, MEMBERS), "rate-ensemble")]
     for row in rows:
         tell(f"{row.dataset:22} {row.mean or 0.0:8.1f} ms for 1,000 molecules  {row.note}")
     return rows

@@ -1,6 +1,7 @@
 """The invariant search: what it finds does not depend on the numbering, and ties are decided by its rule."""
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 
@@ -12,10 +13,19 @@ from maggnn.graphs.distances import with_distances
 from maggnn.model.q_network import AgentShape, QNetwork
 from maggnn.model.refined.copies import refine
 from maggnn.model.state import State
-from maggnn_paper.brec.branching import first_in_order, invariant_search, starting_tuples, tied_outcomes
+from maggnn_paper.brec.branching import best_outcomes, first_in_order, invariant_search
+from maggnn_paper.universal.classical import latin_square_graph
+from maggnn_paper.universal.exclusion import packed
+from maggnn_paper.universal.random_graphs import random_latin_square
 
 REGULAR = pack_networkx([nx.random_regular_graph(degree, n, seed=n) for degree, n in ((3, 12), (4, 10), (3, 14))])
 SYMMETRIC = pack_networkx([nx.petersen_graph(), nx.cycle_graph(9), nx.hypercube_graph(3)])
+
+
+STRONGLY_REGULAR = packed(
+    [latin_square_graph([random_latin_square(6, np.random.default_rng(seed))]) for seed in (1, 2)]
+)
+"""Colour refinement with one mark distinguishes none of their nodes, which are not symmetric."""
 
 
 def q_network(order: int) -> QNetwork:
@@ -26,68 +36,104 @@ def q_network(order: int) -> QNetwork:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("graphs", [REGULAR, SYMMETRIC, shrikhande_rook()], ids=["regular", "symmetric", "srg16"])
+@pytest.mark.parametrize(
+    "graphs",
+    [REGULAR, SYMMETRIC, shrikhande_rook(), STRONGLY_REGULAR],
+    ids=["regular", "symmetric", "srg16", "strongly regular"],
+)
 def test_numbering_does_not_change_what_is_found(graphs, order):
     network = q_network(order)
     found = []
     for seed in range(4):
         batch = all_of(with_distances(renumbered(graphs, seed)))
-        tuples = invariant_search(network, batch, num_tuples=2, tuple_order=order, starts=3, num_moves=2)
+        tuples = invariant_search(network, batch, num_tuples=2, tuple_order=order, starts=3, num_moves=2).tuples
         assert tuples.shape == (len(graphs), 2, order)
         assert bool((tuples < batch.num_nodes[:, None, None]).all())
         found.append(refine(batch, tuples).hashes)
     assert all(torch.equal(hashes, found[0]) for hashes in found)
 
 
-def test_the_network_looks_at_as_many_copies_as_the_search_says():
+def test_starts_are_alike_but_not_symmetric_in_strongly_regular_graphs():
+    """The case in which one node of a kind does not stand for the others: moves lead to copies of many kinds."""
+    batch = all_of(STRONGLY_REGULAR)
+    nodes = torch.arange(36)[None, :, None].expand(2, -1, -1)
+    assert all(len(own.unique()) == 1 for own in refine(batch, nodes).hashes)
+    first = torch.cat([torch.zeros(35, 1, dtype=torch.long), torch.arange(1, 36)[:, None]], dim=1)
+    second = torch.cat([torch.ones(35, 1, dtype=torch.long), torch.tensor([0, *range(2, 36)])[:, None]], dim=1)
+    moved = [refine(batch, tuples.expand(2, -1, -1)).hashes.sort(dim=1).values for tuples in (first, second)]
+    assert not torch.equal(*moved)
+
+
+def test_the_network_reads_one_copy_of_each_kind():
     network, looks = q_network(2), []
 
     def counted(state: State):
         looks.append(state.tuples.shape[1])
         return network(state)
 
-    invariant_search(counted, all_of(with_distances(REGULAR)), num_tuples=1, tuple_order=2, starts=5, num_moves=3)
-    assert looks == [5, 5, 5]
+    graphs = with_distances(REGULAR)
+    passes = invariant_search(
+        counted, all_of(graphs), num_tuples=1, tuple_order=2, starts=5, num_moves=3
+    ).passes.tolist()
+    assert looks[0] == 5 and max(looks) <= 5 and max(passes) <= sum(looks) <= 15
+    looks.clear()
+    symmetric = with_distances(STRONGLY_REGULAR)
+    searched = invariant_search(counted, all_of(symmetric), num_tuples=1, tuple_order=2, starts=5, num_moves=2)
+    assert looks == [1, 1] and searched.passes.tolist() == [2, 2] and bool((searched.refined <= 36**2).all())
 
 
 def test_other_graphs_of_the_batch_do_not_change_what_is_found():
     """A symmetric graph has one start; beside an irregular one it gets as many rows, which count nothing."""
     network, graphs = q_network(2), with_distances(pack_networkx([nx.petersen_graph(), nx.path_graph(10)]))
     settings = {"num_tuples": 4, "tuple_order": 2, "starts": 5, "num_moves": 2}
-    together = invariant_search(network, all_of(graphs), **settings)
+    together = invariant_search(network, all_of(graphs), **settings).tuples
     for graph in range(2):
         alone = graphs[torch.tensor([graph])]
-        assert torch.equal(invariant_search(network, alone, **settings)[0], together[graph])
+        found = invariant_search(network, alone, **settings).tuples
+        batch = all_of(graphs)
+        both = torch.stack([found[0], together[graph]]).flatten(0, 1)
+        hashes = refine(batch, both.expand(2, -1, -1)).hashes[graph].view(2, -1)
+        assert torch.equal(hashes[0], hashes[1])
 
 
-def test_starts_are_one_node_of_each_kind():
+def test_starts_are_all_nodes_of_the_first_kinds():
     """A path of five nodes has three kinds; marks in the middle leave it symmetric, so these come last."""
+    seen = []
+
+    def none_better(state: State):
+        seen.append(state.tuples)
+        return torch.zeros(state.graphs.total_nodes, state.tuples.shape[1], 2), state.history
+
     path = all_of(pack_networkx([nx.path_graph(5), nx.cycle_graph(5)]))
-    starts, real = starting_tuples(path, most=4, tuple_order=2)
-    assert real.tolist() == [[True, True, True], [True, False, False]]
-    assert bool((starts[..., 0] == starts[..., 1]).all())
-    kinds = [{0: "end", 4: "end", 1: "next", 3: "next", 2: "middle"}[node] for node in starts[0, :, 0].tolist()]
+    searched = invariant_search(none_better, path, num_tuples=1, tuple_order=2, starts=4, num_moves=1)
+    assert searched.passes.tolist() == [3, 1]
+    kinds = [{0: "end", 4: "end", 1: "next", 3: "next", 2: "middle"}[node] for node in seen[0][0, :, 0].tolist()]
     assert sorted(kinds[:2]) == ["end", "next"] and kinds[2] == "middle"
-    assert starts[1, :, 0].tolist() == [0, 0, 0]  # all nodes of a cycle are alike: the first again
 
 
 def test_the_order_is_colours_then_rarity_then_value():
-    tuples = torch.arange(6)[:, None]
     hashes, colours = torch.tensor([7, 7, 5, 9, 9, 1]), torch.tensor([3, 3, 3, 3, 3, 2])
-    every = torch.ones(6, dtype=torch.bool)
-    assert first_in_order(tuples, hashes, colours, every, 5)[:, 0].tolist() == [2, 0, 3, 5, 2]
-    without = torch.tensor([True, True, False, True, True, True])
-    assert first_in_order(tuples, hashes, colours, without, 1)[:, 0].tolist() == [0]
+    assert first_in_order(hashes, colours, 5).tolist() == [2, 0, 3, 5, 2]
 
 
-def test_all_best_moves_are_tried():
-    """One graph of three nodes and one of two, one start each, k = 2; node-major rows."""
-    low = float("-inf")
-    rows = torch.tensor([[[1.0, 0.0, 1.0, 0.0, 0.0, 1.0]], [[0.0, 2.0, 0.0, 0.0, low, low]]])
-    tuples = torch.tensor([[[0, 1]], [[1, 1]]])
-    outcomes, owner = tied_outcomes(rows, tuples)
-    assert outcomes[0].tolist() == [[0, 1], [1, 1], [0, 2]] and owner[0].tolist() == [0, 0, 0]
-    assert outcomes[1, 0].tolist() == [1, 0] and owner[1].tolist() == [0, -1, -1]
+def test_all_best_moves_of_all_tuples_of_a_kind_are_tried():
+    """A path of five nodes, both marks on an end: Q wants the second mark on the neighbour of the end that it reads."""
+    path = all_of(pack_networkx([nx.path_graph(5)]))
+
+    def to_the_neighbour(state: State):
+        assert state.tuples.tolist() == [[[0, 0]]]
+        q_table = torch.zeros(5, 1, 2)
+        q_table[1, 0, 1] = 1.0
+        return q_table, state.history
+
+    outcomes = best_outcomes(to_the_neighbour, path, [[torch.tensor([0, 24])]], order=2)  # (0, 0) and (4, 4)
+    assert [place.tolist() for place in outcomes[0]] == [[1, 23]]  # (0, 1) and (4, 3)
+
+
+def test_a_kind_with_too_many_outcomes_goes_no_further(monkeypatch):
+    monkeypatch.setattr("maggnn_paper.brec.branching.MOST_OUTCOMES", 10)
+    searched = invariant_search(q_network(2), all_of(with_distances(STRONGLY_REGULAR)), 1, 2, starts=5, num_moves=3)
+    assert searched.passes.tolist() == [1, 1] and searched.refined.tolist() == [36, 36]
 
 
 def test_a_network_that_knows_the_values_finds_the_finest_tuple():
@@ -106,7 +152,7 @@ def test_a_network_that_knows_the_values_finds_the_finest_tuple():
             rows.append(colours.reshape(size, len(own), 2).float())
         return torch.cat(rows), state.history
 
-    found = invariant_search(teacher, batch, num_tuples=1, tuple_order=2, starts=14, num_moves=2)
+    found = invariant_search(teacher, batch, num_tuples=1, tuple_order=2, starts=14, num_moves=2).tuples
     colours = refine(batch, found).num_colours[:, 0]
     for graph, size in enumerate(batch.num_nodes.tolist()):
         pairs = torch.cartesian_prod(torch.arange(size), torch.arange(size))

@@ -503,8 +503,9 @@ def test_one_relabelling_stands_for_eight_that_are_alike():
 def test_every_relabelling_takes_one_of_the_sets_that_were_found():
     settings = RpcSettings(start="walks", num_tuples=1, starts=1, proposals=ProposalSettings("", numberings=4))
     graphs = Pairs.of(shrikhande_rook(), torch.tensor([0]))
-    tuples = found(graphs, 1, 2, settings.proposals)
+    tuples, costs = found(graphs, 1, 2, settings.proposals)
     assert tuples.shape == (1, 2, 4, 2)
+    assert (costs.graphs, costs.passes, costs.tuples) == (2, 0, 2 * 16**2) and costs.refined <= 2 * 60
     drawn = torch.tensor([[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]])  # [P, 2, R = 2, k]
     marked = relabellings(replace(graphs, marked=drawn), settings, make_generator(0))
     assert marked.marked.shape == (1, 2 * RELABELLINGS, 1, 2)
@@ -520,9 +521,11 @@ def test_an_agent_from_elsewhere_marks_two_strongly_regular_graphs(tmp_path):
     own = ProposalSettings("any", starts=2, moves=2, numberings=3)
     settings = RpcSettings(start="agent", num_tuples=1, starts=1, hidden=8, num_layers=4, frequency=1.5, proposals=own)
     plain = Pairs.of(shrikhande_rook(), torch.tensor([0]))
-    graphs = with_proposed(plain, (0,), 1, 2, own, tmp_path)
+    graphs, costs = with_proposed(plain, (0,), 1, 2, own, tmp_path)
+    assert (costs.graphs, costs.alike) == (2, 2) and costs.passes <= own.passes
     assert graphs.marked.shape == (1, 2, 3, 2) and bool(has_one_set(graphs, settings).all())
-    assert torch.equal(with_proposed(plain, (0,), 1, 2, own, tmp_path).marked, graphs.marked)
+    again, same_costs = with_proposed(plain, (0,), 1, 2, own, tmp_path)
+    assert torch.equal(again.marked, graphs.marked) and same_costs == costs
     tested = rpc(graphs, settings, seed=0)
     assert bool(tested.distinguished("mag-gnn-pre").all()) and float(tested.control["mag-gnn-pre"]) < 1e-3
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest, pretrained_agent
 from maggnn.model.refined.copies import refine_in_parts
 from maggnn.model.tuples import sample_tuples
-from maggnn_paper.brec.branching import first_in_order, invariant_search
+from maggnn_paper.brec.branching import Searched, first_in_order, invariant_search
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.universal.exclusion import packed
 
@@ -52,9 +52,43 @@ class ProposalSettings:
         return self.starts * self.moves
 
 
+@dataclass(frozen=True)
+class SearchCosts:
+    """What the searches in some graphs cost, and whether the numbering of the nodes changed what they found.
+
+    Attributes:
+        graphs: how many were searched.
+        alike: in how many of them all numberings led to equal copies.
+        passes: the most marked copies of one graph that the Q-network read.
+        refined: tuples that colour refinement looked at, the sum over graphs of the mean over numberings.
+        tuples: |V|^k, the sum over graphs.
+    """
+
+    graphs: float
+    alike: float
+    passes: float
+    refined: float
+    tuples: float
+
+    @classmethod
+    def together(cls, parts: Sequence[SearchCosts]) -> SearchCosts:
+        """Of several sets of graphs."""
+        sums = {name: sum(getattr(part, name) for part in parts) for name in ("graphs", "alike", "refined", "tuples")}
+        return cls(**sums, passes=max(part.passes for part in parts))
+
+    @property
+    def in_words(self) -> str:
+        """For the ledger."""
+        share = self.refined / self.tuples
+        return (
+            f"all numberings of {self.alike:.0f} of {self.graphs:.0f} graphs led to equal copies; the Q-network read "
+            f"at most {self.passes:.0f} copies of a graph, colour refinement {share:.1%} of all tuples"
+        )
+
+
 def with_proposed(
     graphs: Pairs, pairs: Sequence[int], num_tuples: int, tuple_order: int, settings: ProposalSettings, folder: Path
-) -> Pairs:
+) -> tuple[Pairs, SearchCosts]:
     """The same graphs with the tuples that were found in each numbering, `Pairs.marked` [P, 2, R * m, k].
 
     Where all numberings of a graph lead to equal copies (equal hashes), the first one's tuples stand for all of them.
@@ -69,24 +103,29 @@ def with_proposed(
     path = folder / "proposed" / f"{pairs[0]}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}.safetensors"
     with locked(path.with_suffix(".lock")):  # jobs of other seeds ask for the same
         if not path.exists():
+            tuples, costs = found(graphs, num_tuples, tuple_order, settings)
             with whole_file(path) as waiting:
-                save_file({"tuples": found(graphs, num_tuples, tuple_order, settings)}, waiting)
-    return replace(graphs, marked=load_file(path)["tuples"])
+                save_file({"tuples": tuples, "costs": torch.tensor(astuple(costs), dtype=torch.float64)}, waiting)
+    kept = load_file(path)
+    return replace(graphs, marked=kept["tuples"]), SearchCosts(*kept["costs"].tolist())
 
 
-def found(graphs: Pairs, num_tuples: int, tuple_order: int, settings: ProposalSettings) -> Tensor:
-    """The tuples of all pairs, [P, 2, R * m, k]."""
+def found(graphs: Pairs, num_tuples: int, tuple_order: int, settings: ProposalSettings) -> tuple[Tensor, SearchCosts]:
+    """The tuples of all pairs, [P, 2, R * m, k], and what they cost."""
     model = _model(settings, num_tuples, tuple_order)
     generator = torch.Generator().manual_seed(0)
-    sets = []
+    sets, costs = [], []
     for pair, size in enumerate(graphs.num_nodes.tolist()):
         adjacency = graphs.adjacency[pair, :, :size, :size].cpu().numpy() > 0
         for graph in adjacency:
             orders = [torch.randperm(size, generator=generator) for _ in range(settings.numberings)]
-            tuples, hashes = _in_numberings(graph, orders, model, num_tuples, tuple_order, settings, generator)
+            searched, hashes = _in_numberings(graph, orders, model, num_tuples, tuple_order, settings, generator)
             alike = bool((hashes == hashes[0]).all())
-            sets.append(tuples[:1].expand_as(tuples) if alike else tuples)
-    return torch.stack(sets).unflatten(0, (-1, 2)).flatten(2, 3).contiguous()  # from [2 P, R, m, k]
+            sets.append(searched.tuples[:1].expand_as(searched.tuples) if alike else searched.tuples)
+            passes, refined = int(searched.passes.max()), float(searched.refined.double().mean())
+            costs.append(SearchCosts(1, int(alike), passes, refined, size**tuple_order))
+    together = torch.stack(sets).unflatten(0, (-1, 2)).flatten(2, 3).contiguous()  # from [2 P, R, m, k]
+    return together, SearchCosts.together(costs)
 
 
 def _model(settings: ProposalSettings, num_tuples: int, tuple_order: int) -> MagGNN | None:
@@ -109,25 +148,30 @@ def _in_numberings(
     tuple_order: int,
     settings: ProposalSettings,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
-    """The tuples that are found in each numbering, in the graph's own one [R, m, k], and their hashes [R, m]."""
+) -> tuple[Searched, Tensor]:
+    """What is found in each numbering, its tuples in the graph's own one [R, m, k], and their hashes [R, m]."""
     numbered: PackedGraphs = packed([graph[np.ix_(order.numpy(), order.numpy())] for order in orders])
     if model is None:
         batch = numbered[torch.arange(len(orders))]
-        tuples = _best_of_random(batch, num_tuples, tuple_order, settings.passes, generator)
+        searched = _best_of_random(batch, num_tuples, tuple_order, settings.passes, generator)
     else:
         batch = model.precomputed(numbered)[torch.arange(len(orders))]
-        tuples = invariant_search(model.scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
-    hashes = refine_in_parts(batch, tuples).hashes
-    old = torch.stack([order[own] for order, own in zip(orders, tuples, strict=True)])
-    return old, hashes
+        searched = invariant_search(model.scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
+    hashes = refine_in_parts(batch, searched.tuples).hashes
+    old = torch.stack([order[own] for order, own in zip(orders, searched.tuples, strict=True)])
+    return searched._replace(tuples=old), hashes
 
 
 def _best_of_random(
     graphs: GraphBatch, num_tuples: int, tuple_order: int, count: int, generator: torch.Generator
-) -> Tensor:
-    """The first of `count` random tuples of each graph in the order of the agent's search, [B, m, k]."""
+) -> Searched:
+    """The first of `count` random tuples of each graph in the order of the agent's search."""
     tuples = sample_tuples(graphs, count, tuple_order, generator)
-    every = torch.ones(count, dtype=torch.bool)
-    refined = refine_in_parts(graphs, tuples)
-    return torch.stack([first_in_order(*one, every, num_tuples) for one in zip(tuples, *refined, strict=True)])
+    seen = [own.unique(dim=0) for own in tuples]
+    refined = refine_in_parts(graphs, torch.nn.utils.rnn.pad_sequence(seen, batch_first=True))
+    places = [
+        first_in_order(hashes[: len(own)], colours[: len(own)], num_tuples)
+        for own, hashes, colours in zip(seen, *refined, strict=True)
+    ]
+    chosen = torch.stack([own[place] for own, place in zip(seen, places, strict=True)])
+    return Searched(chosen, torch.zeros(len(seen)), torch.tensor([len(own) for own in seen]))

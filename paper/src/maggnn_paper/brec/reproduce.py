@@ -27,7 +27,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ from maggnn_paper.brec.ceiling import out_of_reach
 from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import CATEGORIES, Pairs, like_sized, pair_ids
 from maggnn_paper.brec.paper_test import PaperSettings, paper_test
-from maggnn_paper.brec.proposed import with_proposed
+from maggnn_paper.brec.proposed import SearchCosts, with_proposed
 from maggnn_paper.brec.rpc import FINEST, RELABELLINGS, RpcResult, RpcSettings, distinguished, rpc, unreliable
 from maggnn_paper.brec.settings import TABLE, TESTS, THREE_MARKS, Settings, in_short, settings_for, tried
 from maggnn_paper.jobs.job import peak_mb
@@ -177,7 +177,8 @@ def run_job(job: BrecJob, folder: Path) -> Result:
     device = pick_device("auto")
     began = time.monotonic()
     graphs = Pairs.of(registry.load("brec").graphs, torch.tensor(job.pairs))
-    graphs = _with_tuples(graphs, job, folder).to(device)
+    graphs, costs = _with_tuples(graphs, job, folder)
+    graphs = graphs.to(device)
     if not isinstance(job.settings, PaperSettings):
         tested = _official(graphs, job.settings, job.seed)
         found = {
@@ -191,6 +192,7 @@ def run_job(job: BrecJob, folder: Path) -> Result:
         "name": job.name,
         "pairs": job.pairs,
         "found": found,
+        "search": asdict(costs) if costs is not None else None,
         "loss": tested.loss.tolist(),
         "params": tested.num_parameters,
         "seconds": time.monotonic() - began,
@@ -201,13 +203,13 @@ def run_job(job: BrecJob, folder: Path) -> Result:
     }
 
 
-def _with_tuples(graphs: Pairs, job: BrecJob, folder: Path) -> Pairs:
-    """The graphs with the tuples that are found before the test, where the settings ask for that."""
+def _with_tuples(graphs: Pairs, job: BrecJob, folder: Path) -> tuple[Pairs, SearchCosts | None]:
+    """The graphs with the tuples that are found before the test, and what a search cost, where settings ask for it."""
     settings = job.settings
     if not isinstance(settings, RpcSettings) or not settings.is_marked:
-        return graphs
+        return graphs, None
     if settings.proposals is None:
-        return with_finest(graphs, job.pairs, settings, folder)
+        return with_finest(graphs, job.pairs, settings, folder), None
     return with_proposed(graphs, job.pairs, settings.num_tuples, settings.tuple_order, settings.proposals, folder)
 
 
@@ -300,6 +302,8 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     if test == "paper":
         return f"{note}; a start is right if both graphs are"
     other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
+    searches = [SearchCosts(**result["search"]) for result in results.values() if result.get("search")]
+    note += f"; {SearchCosts.together(searches).in_words}" if searches else ""
     failed = [_control_failures(results, method, factor) for factor in (RELABELLINGS, 1.0)]
     return (
         f"{note}; T^2 / 32 > 72.34 as in the published program, control above it: {failed[0]:.2f}; "

@@ -29,7 +29,7 @@ LOST_S = 60.0
 LOOK_EVERY_S = 2.0
 """How often the size of the cluster is looked at while no row arrives."""
 
-THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16"}
+THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16", "LRU_CACHE_CAPACITY": "16"}
 """What the command line sets for its own process (`apps/terminal.py`), for the processes of a cluster."""
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_AUTO_CONNECT": "0"}

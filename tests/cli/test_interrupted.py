@@ -6,6 +6,8 @@ What becomes of commands that are killed is tested in test_killed.py.
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -97,10 +99,41 @@ def test_ctrl_c_while_a_command_starts_is_no_success(folder, start_command):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     with start_command("maggnn", *STOPPED_PREDICT, cwd=folder, preexec_fn=as_at_a_terminal) as process:
-        time.sleep(1.5)
+        time.sleep(0.7)  # on an idle machine the whole command takes little more than a second
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=200)
     is_stopped(process.returncode, err, folder)
+
+
+FINALISED = """
+import sys, typer
+from maggnn.apps.terminal import run_app
+
+class Finalised:
+    def __del__(self):
+        raise %s
+
+app = typer.Typer()
+
+@app.command()
+def command():
+    Finalised()
+    print("went on")
+
+sys.argv = ["maggnn"]
+run_app(app, "maggnn")
+"""
+
+
+@pytest.mark.parametrize(("raised", "code", "printed"), [("KeyboardInterrupt", 130, ""), ("OSError", 0, "went on\n")])
+def test_ctrl_c_where_python_ignores_exceptions_is_no_success(raised, code, printed):
+    """While an object is finalised, Python reports exceptions and goes on; Ctrl-C may come at that moment."""
+    done = subprocess.run([sys.executable, "-c", FINALISED % raised], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (code, printed)
+    if code:
+        assert len(done.stderr.splitlines()) == 1 and done.stderr.startswith("maggnn: stopped")
+    else:
+        assert "Exception ignored" in done.stderr
 
 
 def test_a_fit_without_room_says_so_and_keeps_the_old_model(folder):

@@ -83,6 +83,11 @@ def shards(out: Path) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
 
 
+def finished(out: Path) -> list[Path]:
+    """The shards that are complete; while one is being written, its name begins with a dot."""
+    return list((out / "shards").glob("[!.]*.parquet"))
+
+
 def joined(out: Path) -> Any:
     return concat_tables([parquet.read_table(path) for path in sorted((out / "shards").iterdir())]) \
         .replace_schema_metadata(None)  # fmt: skip
@@ -181,7 +186,7 @@ def test_a_driver_that_is_killed_goes_on(folder, cluster, expected, start_comman
         with start_command("maggnn", *command, cwd=folder) as process:
             end = time.monotonic() + LONGEST_S
             while process.poll() is None and time.monotonic() < end:
-                if len(list((tmp_path / "out" / "shards").glob("*.parquet"))) > min(number, FILES - 2):
+                if len(finished(tmp_path / "out")) > min(number, FILES - 2):
                     process.kill()
                 time.sleep(0.01)
             process.kill()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,8 @@ LONGEST = 120
 STOPPED = 130
 """Exit code after Ctrl-C; typer returns it in place of the interrupt."""
 
+STOPPED_MESSAGE = "stopped; what was written is whole, and what can be resumed the same command resumes"
+
 MOST_SEED = 2**62
 """Of options that seed generators, as of `runtime.seed`: what is added to a seed still fits 64 bits."""
 
@@ -36,8 +39,11 @@ def run_app(app: typer.Typer, name: str) -> None:
     """Run a command line and leave with its exit code: 0, 2 after a user's mistake, 130 after Ctrl-C."""
     # Idle OpenMP threads that spin slow everything down where cores are shared; read when torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # oneDNN keeps what it prepared for a thousand shapes, and batches of graphs never have the same one twice.
+    # oneDNN, and torch beside it, keep what they prepared for a thousand shapes each, hundreds of megabytes in all, and
+    # batches of graphs never have the same shape twice. Only both limits together keep memory flat.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+    os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
+    sys.unraisablehook = _stop_even_where_interrupts_are_ignored(name)
     try:
         _check_arguments(sys.argv[1:])
         code = app(standalone_mode=False)  # what a command's exit code is to be, where it does not just return
@@ -58,10 +64,27 @@ def run_app(app: typer.Typer, name: str) -> None:
     except KeyboardInterrupt:
         code = STOPPED
     if code == STOPPED:
-        message = "stopped; what was written is whole, and what can be resumed the same command resumes"
-        sys.exit(_fail(name, message, STOPPED))
+        sys.exit(_fail(name, STOPPED_MESSAGE, STOPPED))
     if isinstance(code, int):
         sys.exit(code)
+
+
+def _stop_even_where_interrupts_are_ignored(name: str) -> Callable[[Any], None]:
+    """A hook for exceptions that Python can only report, which ends the program where one of them is Ctrl-C.
+
+    Python drops what is raised while an object is finalised or a weak reference is cleared, as happens while modules
+    are imported, and the command would go on to its end. Files are safe from a sudden end: they are replaced whole.
+    """
+
+    def hook(unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            sys.__unraisablehook__(unraisable)
+            return
+        _fail(name, STOPPED_MESSAGE, STOPPED)
+        sys.stderr.flush()
+        os._exit(STOPPED)
+
+    return hook
 
 
 def _check_arguments(arguments: list[str]) -> None:

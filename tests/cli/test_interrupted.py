@@ -46,21 +46,25 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_fit_whose_card_could_not_be_written_goes_on(folder):
+@pytest.mark.parametrize("ensemble", ["1", "2"])
+def test_a_fit_whose_card_could_not_be_written_goes_on(folder, ensemble):
     """The model is saved, and the same command does the rest; killed there, it does too."""
-    command = (*FIT, "--steps", "30", "-o", "half")
-    (folder / "half" / "README.md").mkdir(parents=True)
-    code, err = ran(*command, cwd=folder)
-    assert code == 2 and "half/README.md: cannot be written" in err.strip().splitlines()[-1]
-    assert list((folder / "half").glob("training-*")) and (folder / "half" / "fitted.json").exists()
-    code, err = ran(*command[:-3], "31", *command[-2:], cwd=folder)
-    assert code == 2 and "holds a model already" in err  # other settings are another model
-    (folder / "half" / "README.md").rmdir()
-    code, err = ran(*command, cwd=folder)
+    whole, half = f"whole_{ensemble}", f"half_{ensemble}"
+    command = (*FIT[:-1], ensemble, "--steps", "30", "-o")
+    code, err = ran(*command, whole, cwd=folder)
     assert code == 0, err
-    names = [sorted(path.name for path in (folder / name).iterdir()) for name in ("whole", "half")]
+    (folder / half / "README.md").mkdir(parents=True)
+    code, err = ran(*command, half, cwd=folder)
+    assert code == 2 and f"{half}/README.md: cannot be written" in err.strip().splitlines()[-1]
+    assert list((folder / half).glob("training-*")) and (folder / half / "fitted.json").exists()
+    code, err = ran(*command[:-2], "31", "-o", half, cwd=folder)
+    assert code == 2 and "holds a model already" in err  # other settings are another model
+    (folder / half / "README.md").rmdir()
+    code, err = ran(*command, half, cwd=folder)
+    assert code == 0, err
+    names = [sorted(path.name for path in (folder / name).iterdir()) for name in (whole, half)]
     assert names[0] == names[1] and "README.md" in names[0]
-    logs = [(folder / name / "metrics.jsonl").read_text() for name in ("whole", "half")]
+    logs = [(folder / name / "metrics.jsonl").read_text() for name in (whole, half)]
     assert logs[0] == logs[1]
 
 

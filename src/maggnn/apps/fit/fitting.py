@@ -44,7 +44,7 @@ from maggnn.data.files import locked, whole_file
 from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
-from maggnn.model.weights_file import checksum_of
+from maggnn.model import weights_file
 from maggnn.training.devices import check_devices
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
@@ -253,11 +253,16 @@ def _check_folder(out: Path, overwrite: bool, trainings: Sequence[Path]) -> None
 
 
 def _saved_from(out: Path, training: Path) -> bool:
-    """Whether the folder's model is that training's: then the fit was killed before its card was whole, and goes on."""
+    """Whether the folder's model is that training's: then the fit was killed before its card was whole, and goes on.
+
+    Weights are compared, not files: the networks of folds are trained without validation, which their files say and the
+    model's file does not.
+    """
     try:
-        return checksum_of(out / MODEL) == checksum_of(member_folder(training, 1) / MODEL)
+        saved, trained = (weights_file.load(folder / MODEL)[0] for folder in (out, member_folder(training, 1)))
     except (InputError, OSError):
         return False
+    return saved.keys() == trained.keys() and all(torch.equal(saved[name], trained[name]) for name in saved)
 
 
 def _finish(out: Path, training: Path) -> None:

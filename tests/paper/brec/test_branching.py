@@ -13,7 +13,7 @@ from maggnn.graphs.distances import with_distances
 from maggnn.model.q_network import AgentShape, QNetwork
 from maggnn.model.refined.copies import refine
 from maggnn.model.state import State
-from maggnn_paper.brec.branching import best_outcomes, first_in_order, invariant_search
+from maggnn_paper.brec.branching import best_outcomes, first_in_order, invariant_search, random_scores
 from maggnn_paper.universal.classical import latin_square_graph
 from maggnn_paper.universal.exclusion import packed
 from maggnn_paper.universal.random_graphs import random_latin_square
@@ -128,6 +128,20 @@ def test_all_best_moves_of_all_tuples_of_a_kind_are_tried():
 
     outcomes = best_outcomes(to_the_neighbour, path, [[torch.tensor([0, 24])]], order=2)  # (0, 0) and (4, 4)
     assert [place.tolist() for place in outcomes[0]] == [[1, 23]]  # (0, 1) and (4, 3)
+
+
+def test_random_moves_go_to_random_nodes_and_treat_nodes_of_a_colour_alike():
+    """A star of five leaves with a mark on its centre: five sixths of the moves of a slot go to the leaves."""
+    star = all_of(pack_networkx([nx.star_graph(5)]))
+    state = State.start(star, torch.zeros(1, 1, 2, dtype=torch.long), history_width=0)
+    to_leaves, first_slot = 0, 0
+    for seed in range(0, 2000, 2):
+        q_table, _ = random_scores(seed)(state)
+        leaves = q_table[1:, 0]
+        assert q_table.shape == (6, 1, 2) and bool((leaves == leaves[0]).all())
+        to_leaves += int(leaves.max() > q_table[0].max())
+        first_slot += int(q_table[..., 0].max() > q_table[..., 1].max())
+    assert abs(to_leaves / 1000 - 5 / 6) < 0.05 and abs(first_slot / 1000 - 0.5) < 0.06
 
 
 def test_a_kind_with_too_many_outcomes_goes_no_further(monkeypatch):

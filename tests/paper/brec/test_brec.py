@@ -39,7 +39,7 @@ from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import Pairs, like_sized, pair_ids, permuted
 from maggnn_paper.brec.paper_test import PaperSettings, class_error, paper_test, train_predictor
 from maggnn_paper.brec.practice import joined
-from maggnn_paper.brec.proposed import ProposalSettings, found, with_proposed
+from maggnn_paper.brec.proposed import RANDOM_MOVES, RANDOM_TUPLES, ProposalSettings, found, with_proposed
 from maggnn_paper.brec.rpc import (
     FAINTEST,
     LOSS_TO_STOP,
@@ -501,7 +501,9 @@ def test_one_relabelling_stands_for_eight_that_are_alike():
 
 
 def test_every_relabelling_takes_one_of_the_sets_that_were_found():
-    settings = RpcSettings(start="walks", num_tuples=1, starts=1, proposals=ProposalSettings("", numberings=4))
+    settings = RpcSettings(
+        start="walks", num_tuples=1, starts=1, proposals=ProposalSettings(RANDOM_TUPLES, numberings=4)
+    )
     graphs = Pairs.of(shrikhande_rook(), torch.tensor([0]))
     tuples, costs = found(graphs, 1, 2, settings.proposals)
     assert tuples.shape == (1, 2, 4, 2)
@@ -514,6 +516,13 @@ def test_every_relabelling_takes_one_of_the_sets_that_were_found():
         assert marked.marked[0, graph, 0].tolist() in carried.marked[0, graph].tolist()
     first = (marked.marked == carried.marked[:, :, :1]).all(-1).view(2, RELABELLINGS)
     assert first.sum(1).tolist() == [RELABELLINGS // 2] * 2  # each set is taken by as many of a graph's relabellings
+
+
+def test_random_moves_in_the_agents_search_do_not_depend_on_the_numbering():
+    settings = ProposalSettings(RANDOM_MOVES, starts=2, moves=2, numberings=4)
+    tuples, costs = found(Pairs.of(shrikhande_rook(), torch.tensor([0])), 1, 2, settings)
+    assert tuples.shape == (1, 2, 4, 2)
+    assert (costs.graphs, costs.alike) == (2, 2) and 0 < costs.passes <= settings.passes
 
 
 def test_an_agent_from_elsewhere_marks_two_strongly_regular_graphs(tmp_path):

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import Edges, next_colours, readout
+from maggnn.graphs.colours import Edges, mix, next_colours, readout
 from maggnn.model.agent import Scores, q_rows
 from maggnn.model.refined.copies import CELLS, first_colours, refine_in_parts
 from maggnn.model.state import State
@@ -183,7 +183,8 @@ def best_outcomes(
     q_table, _ = scores(State.start(graphs, read, history_width=0))
     rows = q_rows(q_table, graphs)  # [B, C, V * k]
     tied = (rows >= rows.amax(dim=-1, keepdim=True) - TIE).unflatten(-1, (-1, order))  # [B, C, V, k]
-    colours, rounds = _stable_colours(graphs, read)  # [B, V, C]
+    flat, rounds = _stable_colours(graphs, read)  # [N, C]
+    colours = graphs.padded(flat, 0)  # [B, V, C]
     every = _side_by_side(graphs, [torch.cat([EMPTY, *per_graph]) for per_graph in kinds], order)
     nodes = _colours_after(graphs, every, rounds)  # [B, V, M]
     result: list[list[Tensor]] = []
@@ -199,6 +200,37 @@ def best_outcomes(
     return result
 
 
+def random_scores(seed: int) -> Scores:
+    """The control of an agent in this search: values of moves that say nothing, and depend on no numbering.
+
+    A move's value is drawn by the stable colour of its node and by its slot, so that all nodes of a colour are equally
+    promising, as they are to a Q-network. A colour is the best with a probability in proportion to its nodes (the
+    exponential race: the largest of log(u) / size), so a move goes to a random node, as random moves do.
+    """
+
+    def scores(state: State) -> tuple[Tensor, Tensor]:
+        graphs = state.graphs
+        colours, _ = _stable_colours(graphs, state.tuples)  # [N, C]
+        sizes = torch.stack([_class_sizes(own, graphs) for own in colours.unbind(dim=1)], dim=1)  # [N, C]
+        slots = [_uniform(colours, seed + slot).log() / sizes for slot in range(state.tuples.shape[2])]
+        return torch.stack(slots, dim=2), state.history
+
+    return scores
+
+
+def _class_sizes(colours: Tensor, graphs: GraphBatch) -> Tensor:
+    """How many nodes of the same graph have each node's colour, [N]."""
+    keys = torch.stack([graphs.node_graph, colours], dim=1)
+    _, which, counts = keys.unique(dim=0, return_inverse=True, return_counts=True)
+    return counts[which]
+
+
+def _uniform(hashes: Tensor, seed: int) -> Tensor:
+    """Numbers in (0, 1) that are drawn by 64-bit hashes and a seed; equal hashes have equal ones."""
+    drawn = mix(hashes ^ mix(torch.tensor([seed + 1])))
+    return ((drawn & (2**52 - 1)).double() + 0.5) / 2**52
+
+
 def _moved(places: Tensor, moves: Sequence[Tensor], width: int) -> Tensor:
     """The different tuples that some [M] lead to by the moves that `moves` allows for each slot, [V, M] each."""
     outcomes = []
@@ -211,13 +243,13 @@ def _moved(places: Tensor, moves: Sequence[Tensor], width: int) -> Tensor:
 
 
 def _stable_colours(graphs: GraphBatch, tuples: Tensor) -> tuple[Tensor, int]:
-    """Stable colours of copies [B, C, k], all after the same number of rounds: [B, V, C], and that number."""
+    """Stable colours of copies [B, C, k], all after the same number of rounds: [N, C], and that number."""
     edges, colours, rounds = Edges.of(graphs), first_colours(graphs, tuples), 0
     counts, before = readout(graphs, colours).num_colours, None
     while before is None or not torch.equal(counts, before):
         colours, rounds, before = next_colours(edges, colours), rounds + 1, counts
         counts = readout(graphs, colours).num_colours
-    return graphs.padded(colours, 0), rounds
+    return colours, rounds
 
 
 def _colours_after(graphs: GraphBatch, tuples: Tensor, rounds: int) -> Tensor:

@@ -1,10 +1,15 @@
 """Tuples of BREC's graphs that an agent proposes which was trained before and on other graphs, and its control.
 
-The agent is one that comes with the package; its search is `maggnn_paper.brec.branching`. The control, random
-moves at equal cost, judges as many random tuples as the agent makes encoder passes, by the same rule: most colours,
-rarest hash, its value. Both see a graph in as many random numberings as the test has relabellings
-(`ProposalSettings.numberings`), because a search may depend on them, and each relabelling of the test takes what was
-found in one of these.
+The agent is one that comes with the package; its search is `maggnn_paper.brec.branching`. It has two controls:
+
+    random moves    the same search, in which a move goes to a random colour (`branching.random_scores`): as many steps,
+                    and colour refinement is used as freely as beside the agent. What the agent learned is the
+                    difference to this control
+    random tuples   as many random tuples as the agent makes encoder passes, judged by the same rule: most colours,
+                    rarest hash, its value
+
+All see a graph in as many random numberings as the test has relabellings (`ProposalSettings.numberings`), because a
+search may depend on them, and each relabelling of the test takes what was found in one of these.
 """
 
 from __future__ import annotations
@@ -26,9 +31,15 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest, pretrained_agent
 from maggnn.model.refined.copies import refine_in_parts
 from maggnn.model.tuples import sample_tuples
-from maggnn_paper.brec.branching import Searched, first_in_order, invariant_search
+from maggnn_paper.brec.branching import Searched, first_in_order, invariant_search, random_scores
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.universal.exclusion import packed
+
+RANDOM_MOVES, RANDOM_TUPLES = "random moves", "random tuples"
+"""The controls, in place of an agent's name."""
+
+SEED = 0
+"""Of the numberings, the random tuples and the random moves."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +47,8 @@ class ProposalSettings:
     """How tuples are found before a test.
 
     Attributes:
-        agent: its name; empty for the control.
-        starts, moves: C and t of the search; the control judges C * t random tuples.
+        agent: its name, or one of the controls `RANDOM_MOVES` and `RANDOM_TUPLES`.
+        starts, moves: C and t of the search; `RANDOM_TUPLES` stands for C * t of them.
         numberings: of each graph, in which the search runs.
     """
 
@@ -59,7 +70,7 @@ class SearchCosts:
     Attributes:
         graphs: how many were searched.
         alike: in how many of them all numberings led to equal copies.
-        passes: the most marked copies of one graph that the Q-network read.
+        passes: the most marked copies of one graph in which moves were chosen.
         refined: tuples that colour refinement looked at, the sum over graphs of the mean over numberings.
         tuples: |V|^k, the sum over graphs.
     """
@@ -81,8 +92,8 @@ class SearchCosts:
         """For the ledger."""
         share = self.refined / self.tuples
         return (
-            f"all numberings of {self.alike:.0f} of {self.graphs:.0f} graphs led to equal copies; the Q-network read "
-            f"at most {self.passes:.0f} copies of a graph, colour refinement {share:.1%} of all tuples"
+            f"all numberings of {self.alike:.0f} of {self.graphs:.0f} graphs led to equal copies; moves were chosen in "
+            f"at most {self.passes:.0f} copies of a graph, and colour refinement read {share:.1%} of all tuples"
         )
 
 
@@ -98,7 +109,7 @@ def with_proposed(
         pairs: their numbers in BREC.
         folder: of the run; tuples that an earlier job found are read from there.
     """
-    digest = agent_digest(settings.agent) if settings.agent else ""
+    digest = "" if settings.agent in (RANDOM_MOVES, RANDOM_TUPLES) else agent_digest(settings.agent)
     facts = f"{tuple(pairs)} {num_tuples} {tuple_order} {settings} {digest}"
     path = folder / "proposed" / f"{pairs[0]}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}.safetensors"
     with locked(path.with_suffix(".lock")):  # jobs of other seeds ask for the same
@@ -113,7 +124,7 @@ def with_proposed(
 def found(graphs: Pairs, num_tuples: int, tuple_order: int, settings: ProposalSettings) -> tuple[Tensor, SearchCosts]:
     """The tuples of all pairs, [P, 2, R * m, k], and what they cost."""
     model = _model(settings, num_tuples, tuple_order)
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(SEED)
     sets, costs = [], []
     for pair, size in enumerate(graphs.num_nodes.tolist()):
         adjacency = graphs.adjacency[pair, :, :size, :size].cpu().numpy() > 0
@@ -129,8 +140,8 @@ def found(graphs: Pairs, num_tuples: int, tuple_order: int, settings: ProposalSe
 
 
 def _model(settings: ProposalSettings, num_tuples: int, tuple_order: int) -> MagGNN | None:
-    """The agent in a model that only searches; None for the control."""
-    if not settings.agent:
+    """The agent in a model that only searches; None for the controls."""
+    if settings.agent in (RANDOM_MOVES, RANDOM_TUPLES):
         return None
     agent = pretrained_agent(settings.agent)
     own = replace(agent.config.agent, num_tuples=num_tuples, tuple_order=tuple_order)
@@ -151,12 +162,12 @@ def _in_numberings(
 ) -> tuple[Searched, Tensor]:
     """What is found in each numbering, its tuples in the graph's own one [R, m, k], and their hashes [R, m]."""
     numbered: PackedGraphs = packed([graph[np.ix_(order.numpy(), order.numpy())] for order in orders])
-    if model is None:
-        batch = numbered[torch.arange(len(orders))]
+    batch = (numbered if model is None else model.precomputed(numbered))[torch.arange(len(orders))]
+    if settings.agent == RANDOM_TUPLES:
         searched = _best_of_random(batch, num_tuples, tuple_order, settings.passes, generator)
     else:
-        batch = model.precomputed(numbered)[torch.arange(len(orders))]
-        searched = invariant_search(model.scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
+        scores = random_scores(SEED) if model is None else model.scores
+        searched = invariant_search(scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
     hashes = refine_in_parts(batch, searched.tuples).hashes
     old = torch.stack([order[own] for order, own in zip(orders, searched.tuples, strict=True)])
     return searched._replace(tuples=old), hashes

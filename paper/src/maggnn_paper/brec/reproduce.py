@@ -11,6 +11,7 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | `finest` | brec_rpc | basic:finest | at the tuples of the finest colouring, m = 1, and stay there | the same |
 | `finest3` | brec_rpc | basic:finest3 | the same with k = 3, pairs in which these tuples are alike alone | the same |
 | `agent` | brec_rpc | basic:agent | at a tuple that the agent `any` finds, trained before on other graphs | the same |
+| `moves` | brec_rpc | basic:moves | at a tuple that the same search finds with random moves | the same |
 | `walks` | brec_rpc | basic:walks | at the best of as many random tuples as the agent makes encoder passes | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
 
@@ -19,7 +20,8 @@ which no protocol counts. From `nodes`, `random-marks` means marks that stay (t 
 
 `finest` is the exact rule that an agent which hunts for fine colourings could at best learn: all |V|^2 tuples of each
 graph are tried by colour refinement, once, and the network reads m of them. Its settings are the same for all
-categories and were chosen on pairs of our own (`practice`); `finest3`, `agent` and `walks` have the same ones.
+categories and were chosen on pairs of our own (`practice`); `finest3`, `agent`, `moves` and `walks` have the same
+ones.
 """
 
 from __future__ import annotations
@@ -260,7 +262,8 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
 def _passes(settings: Settings) -> int | None:
     """Encoder passes over a graph for one answer, where tuples are found before the test.
 
-    The control `walks` judges as many random tuples, by refinement, as the agent looks at copies.
+    The control `moves` makes as many moves; `walks` judges as many random tuples, by refinement, as the agent reads
+    copies.
     """
     if not isinstance(settings, RpcSettings) or not settings.is_marked:
         return None

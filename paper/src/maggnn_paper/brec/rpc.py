@@ -83,7 +83,7 @@ ROUNDING = 1e-13
 FINEST = "mag-gnn-finest"
 """The ledger's name of a model whose marks stand on the finest tuples; no agent is trained."""
 
-MARKED = {"finest": FINEST, "agent": "mag-gnn-pre", "walks": "random-moves"}
+MARKED = {"finest": FINEST, "agent": "mag-gnn-pre", "moves": "random-moves", "walks": "random-moves"}
 """Starts whose tuples are found before the test (`Pairs.marked`), with the ledger's name of the model."""
 
 LEARNING_RATE = 1e-4
@@ -111,14 +111,14 @@ class RpcSettings:
         tuple_order, num_tuples, num_moves: k, m and t; marks that start as `all` or `MARKED` say do not move.
         frequency: of sines; 0 is relu.
         start, starts: where tuples are before their first move, and the sets U whose outputs are averaged.
-        proposals: how tuples of the starts `agent` and `walks` are found.
+        proposals: how tuples of the starts `agent`, `moves` and `walks` are found.
         epochs, learning_rate: the protocol's 20 and 1e-4; anything else is another budget and must be called so.
     """
 
     tuple_order: int = 2
     num_tuples: int = 4
     num_moves: int = 4
-    start: Literal["random", "nodes", "all", "finest", "agent", "walks"] = "random"
+    start: Literal["random", "nodes", "all", "finest", "agent", "moves", "walks"] = "random"
     starts: int = 16
     hidden: int = 32
     num_layers: int = 5

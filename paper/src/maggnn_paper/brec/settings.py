@@ -12,7 +12,7 @@ from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.baseline_test import BaselineSettings
 from maggnn_paper.brec.finest import alike_at_finest
 from maggnn_paper.brec.paper_test import PaperSettings
-from maggnn_paper.brec.proposed import ProposalSettings
+from maggnn_paper.brec.proposed import RANDOM_MOVES, RANDOM_TUPLES, ProposalSettings
 from maggnn_paper.brec.rpc import MARKED, RpcSettings
 
 Settings = RpcSettings | PaperSettings | BaselineSettings
@@ -27,7 +27,8 @@ TESTS: dict[str, RpcSettings | PaperSettings] = {
     "finest": FINEST,
     "finest3": FINEST,
     "agent": replace(FINEST, start="agent", proposals=ProposalSettings("any")),
-    "walks": replace(FINEST, start="walks", proposals=ProposalSettings("")),
+    "moves": replace(FINEST, start="moves", proposals=ProposalSettings(RANDOM_MOVES)),
+    "walks": replace(FINEST, start="walks", proposals=ProposalSettings(RANDOM_TUPLES)),
     "paper": PaperSettings(),
 }
 TABLE = {name: "brec_paper" if name == "paper" else "brec_rpc" for name in TESTS}
@@ -38,6 +39,7 @@ STARTS = {
     "all": "every tuple, m = |V|^2, none moves",
     "finest": "the tuples of the finest colouring, none moves",
     "agent": "tuples that the agent proposes",
+    "moves": "tuples that random moves propose in the agent's search",
     "walks": "the best of random tuples",
 }
 

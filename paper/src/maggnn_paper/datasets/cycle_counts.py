@@ -28,7 +28,7 @@ def _cycle(length: int) -> Dataset:
 
 
 def _cycle_nodes(length: int) -> Dataset:
-    """The same targets, one rooted graph a node: each node has tuples and a reward of its own."""
+    """The same targets, one rooted graph for each node, which then has its own tuples and reward."""
     dataset = _cycle(length)
     parts = {name: graphs_of_roots(dataset.graphs, torch.from_numpy(dataset.extra[name])) for name in PARTS}
     extra = {name: ids.numpy() for name, ids in parts.items()}

@@ -1,7 +1,7 @@
 """Regular graphs for the limits of message passing: strongly regular families, and random regular graphs.
 
 In a strongly regular graph srg(n, k, l, m) every node has k neighbours, two neighbours have l neighbours in
-common and two other nodes m. Graphs of equal parameters look alike to 3-WL (2-FWL). Every family here is made
+common and two other nodes m. 3-WL (2-FWL) does not distinguish graphs of equal parameters. Every family here is made
 from definitions by switching, without a download; how much of the family that reaches is said with each. For
 srg(16, 6, 2, 2) and srg(25, 12, 5, 6) see `expressivity.shrikhande_rook` and `expressivity.sr25`.
 

@@ -1,6 +1,6 @@
-"""What marks can tell apart before any training: BREC's pairs by k marks, and how fast molecules are looked at.
+"""What marks can distinguish without any training: BREC's pairs with k marks, and the speed of refining molecules.
 
-Nothing is trained or drawn here, so one run says it all. Colour refinement is exact but for collisions of 64-bit
+Nothing is trained or drawn at random here, so one run is enough. Colour refinement is exact up to collisions of 64-bit
 hashes.
 """
 

@@ -1,7 +1,7 @@
 """Theorem 2, executable: on super graphs the agent needs one move where random moves need about 4n - 1.
 
-The task: is each block's direct opposite of the same type (positive) or of the other (negative)? Only a tuple
-whose two marks lie on opposite blocks tells. For n >= 3 the tested sequences are of classes never seen in training.
+The task: is each block's direct opposite of the same type (positive) or of the other (negative)? Only tuples whose two
+marks lie on opposite blocks are informative. For n >= 3 the tested sequences are of classes never seen in training.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ ENTRIES: dict[str, DatasetEntry] = {
         _exp_facts,
     ),
     "brec": DatasetEntry(
-        "400 pairs of hard graphs in 7 categories, one pair a task", 800, "data root", _load_brec, _brec_facts
+        "400 pairs of hard graphs in 7 categories, each pair a separate task", 800, "data root", _load_brec, _brec_facts
     ),
 }
 """Rows of the visible table."""

@@ -295,12 +295,12 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
         f", {untried} of which no marks of this k distinguish (colour refinement) and were left out" if untried else ""
     )
     note += " that `finest` cannot distinguish, with two marks at its tuples" if test == THREE_MARKS else ""
-    note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
+    note += "; train_s covers training and test of all of them, for all methods of this k; params of the largest model"
     has_agent = method not in ("gin", *BASELINES) and test in ("rpc", "nodes", "paper")
-    note += " of a model, with its agent" if has_agent else " of a model"
+    note += ", with its agent" if has_agent else ""
     note += "; no agent was trained" if method == FINEST else ""
     if test == "paper":
-        return f"{note}; a start is right if both graphs are"
+        return f"{note}; a start counts as right if both graphs are classified correctly"
     other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
     searches = [SearchCosts(**result["search"]) for result in results.values() if result.get("search")]
     note += f"; {SearchCosts.together(searches).in_words}" if searches else ""

@@ -59,5 +59,5 @@ def _time_of_molecules() -> LedgerRow:
         mean=round(milliseconds, 1),
         k=1,
         config="all copies with one mark",
-        note=f"{60_000 * MOLECULES / milliseconds:,.0f} molecules a minute; {len(hashes.unique()):,} kinds",
+        note=f"{60_000 * MOLECULES / milliseconds:,.0f} molecules a minute; {len(hashes.unique()):,} different ones",
     )

@@ -142,7 +142,7 @@ def method_rows(
         notes = (_against_random(name, results, control, after), validation_note(results))
         note = "; ".join(note for note in notes if note) or None
         rows.append(score_row(table, name, results, after, "last", note, dataset))
-        rows.append(score_row(table, name, results, after, MEAN, f"mean answer of {STARTS} starts", dataset))
+        rows.append(score_row(table, name, results, after, MEAN, f"mean prediction of {STARTS} starts", dataset))
     return rows
 
 

@@ -58,7 +58,7 @@ def moves_row(method: str, todo: Sequence[Job], results: Sequence[Result], folde
     needed = torch.stack([moves_needed(job, method, folder) for job in todo])
     base = score_row("theorem2", method, results, moves=0)
     n = int(base.dataset.removeprefix("supergraph"))
-    note = f"4n - 1 = {4 * n - 1}; walks followed for {LONGEST_WALK} moves, starts already opposite count as 0"
+    note = f"4n - 1 = {4 * n - 1}; walks followed for {LONGEST_WALK} moves, starts on opposite blocks count as 0"
     changes = {
         "metric": "moves",
         "mean": round(float(needed.mean()), 4),

@@ -1,4 +1,4 @@
-"""Answers that do not depend on how nodes are numbered: deterministic starts, averaged over what symmetry leaves open.
+"""Predictions that do not depend on the numbering: deterministic starts, averaged over symmetric choices.
 
 The paper gives up equivariance for efficiency and notes that deterministic starts would grant it. Here a start is found
 by individualisation and refinement: the first mark goes into the smallest cell (nodes of equal colour) with more than

@@ -1,4 +1,4 @@
-"""KP-GNN: messages from all nodes within K edges, each distance by itself, and what joins the nodes of one distance.
+"""KP-GNN: separate messages from the nodes at each distance up to K, and the edges between nodes of one distance.
 
 Feng, Chen, Li, Sarkar and Zhang, "How Powerful are K-hop Message Passing Graph Neural Networks", NeurIPS 2022.
 

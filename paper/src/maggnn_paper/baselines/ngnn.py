@@ -1,4 +1,4 @@
-"""NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a node is what a GNN says of its neighbourhood.
+"""NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a GNN embeds the ego net of each node.
 
     x(v, .) = g( G_v^h, mark at v ),                 G_v^h the subgraph within h edges of v
     h_v     = W [ R over u of x(v, u), x(v, v) ],     the graph: sum of h_v

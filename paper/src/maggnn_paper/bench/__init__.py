@@ -1,4 +1,4 @@
-"""`maggnn-paper bench`: what things cost, each measured side by side in one run on one machine.
+"""`maggnn-paper bench`: costs, with the methods of a table measured in one run on one machine.
 
 | file | question |
 |---|---|

@@ -1,4 +1,4 @@
-"""Whether answers are right whatever happens: rows of table `right_answers`.
+"""Whether rewriting, renumbering, kills or damage change a prediction: rows of the table `right_answers`.
 
     spellings   1,000 molecules, half of MOLHIV and half of ZINC-FULL, each written in ten other ways (random SMILES):
                 the largest difference between answers for one molecule, relative to the largest answer, from

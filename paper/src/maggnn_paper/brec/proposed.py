@@ -1,4 +1,4 @@
-"""Tuples of BREC's graphs that an agent proposes which was trained before and on other graphs, and its control.
+"""Tuples of BREC's graphs that an agent proposes, which was trained before on other graphs, and its control.
 
 The agent is one that comes with the package; its search is `maggnn_paper.brec.branching`. The control, random
 moves at equal cost, judges as many random tuples as the agent makes encoder passes, by the same rule: most colours,

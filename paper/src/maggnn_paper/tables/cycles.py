@@ -1,4 +1,4 @@
-"""The paper's table of cycle counting, and what it leaves open: nodes and edges with a reward of their own, links.
+"""The paper's table of cycle counting, and beyond it: separate rewards for nodes and edges, and hidden links.
 
 | data set | who is rewarded for a move | marks start | config |
 |---|---|---|---|

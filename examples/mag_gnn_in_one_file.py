@@ -1,8 +1,8 @@
 """MAG-GNN in one file: the paper from top to bottom in plain PyTorch and PyG, without the package.
 
 MAG-GNN (Kong et al., NeurIPS 2023) marks a few nodes of a graph and gives the marked graph to a GNN, which can then
-tell graphs apart that look alike to every GNN without marks. Marks on some nodes tell more than marks on others, so an
-agent moves them before the GNN answers. In the order of this file: marks (Eq. 2), the GNN over marked copies (Eq. 1),
+distinguish graphs that no GNN distinguishes without marks. Some nodes are more informative than others, so an agent
+moves the marks before the prediction. In the order of this file: marks (Eq. 2), the GNN over marked copies (Eq. 1),
 the predictor f_p (Eq. 5), states and actions (Eq. 6-7), rewards (Eq. 8), the Q-network (Eq. 9), the greedy move
 (Eq. 10), ORD training (Eq. 4, Algorithms 1 and 2), and the test after 0, 1, ..., t moves.
 
@@ -73,7 +73,7 @@ def shrikhande_and_rook(copies: int = 8) -> list[Data]:
 
     Nodes are the cells of a 4 x 4 torus. In the Shrikhande graph a cell is joined to its shifts by (0, 1), (1, 0) and
     (1, 1) in both directions, in the rook's graph to all cells of its row and its column. Both are strongly regular
-    with equal parameters, so 3-WL cannot tell them apart.
+    with equal parameters, so 3-WL cannot distinguish them.
     """
     cell = torch.cartesian_prod(torch.arange(4), torch.arange(4))  # [16, 2]
     shift = (cell[:, None] - cell) % 4  # [16, 16, 2]
@@ -126,7 +126,7 @@ class Encoder(nn.Module):
     """Eq. 1, the MPNN g: GIN layers over all marked copies at once. [B, m, k] -> [N, m, d].
 
     The m copies of a graph share its edges and differ in their marks only, so the copies are a dimension of the
-    features, and `node_dim=0` tells PyG that nodes are the first one. With k = 0 there are no marks: a plain GIN.
+    features, and `node_dim=0` declares nodes as the first dimension. With k = 0 there are no marks: a plain GIN.
     """
 
     def __init__(self, k: int, d: int, layers: int):
@@ -152,7 +152,7 @@ def pool(h: Tensor, graphs: Batch) -> Tensor:
 
 
 class Predictor(nn.Module):
-    """Eq. 5, f_p and its MLP: embed each marked copy, take the mean over the tuples in U, read the classes off."""
+    """Eq. 5, f_p and its MLP: embed each marked copy, take the mean over the tuples in U, predict the class."""
 
     def __init__(self, k: int, d: int, layers: int, classes: int):
         super().__init__()
@@ -342,7 +342,7 @@ def train_agent(q_network: QNetwork, environment: Environment, graphs: list[Data
 
 @torch.no_grad()
 def accuracies(predictor: Predictor, states: list[State]) -> list[float]:
-    """Per cent of right answers from each state of a search."""
+    """Accuracy in per cent of the predictions from each state of a search."""
     predictor.eval()
     return [100 * float((predictor(*state).argmax(dim=-1) == state.graphs.y).float().mean()) for state in states]
 
@@ -365,7 +365,7 @@ def main() -> None:
     q_network = QNetwork(k, d, layers)
     train_agent(q_network, Environment(predictor, graphs, k), graphs, settings)
 
-    # As in the paper, the graphs of the test are those of training; their tuples are drawn anew.
+    # As in the paper, the graphs of the test are those of training; their tuples are drawn again.
     batch = batch_of(graphs, torch.arange(len(graphs)).repeat(settings.tests))
     start = State(batch, random_tuples(batch, m, k))
     agent = accuracies(predictor, search(q_network, start, settings.t))

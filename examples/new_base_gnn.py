@@ -1,7 +1,7 @@
 """Another base GNN: any PyG convolution as the encoder, here GATConv and GCNConv, compared on one small data set.
 
-The Shrikhande graph and the 4 x 4 rook's graph are strongly regular with equal parameters: 3-WL cannot tell them apart,
-a pair of marks can. `EncoderConfig(conv=...)` names the convolution; nothing else changes.
+The Shrikhande graph and the 4 x 4 rook's graph are strongly regular with equal parameters: 3-WL cannot distinguish
+them, a pair of marks can. `EncoderConfig(conv=...)` names the convolution; nothing else changes.
 """
 
 from maggnn import Config, EncoderConfig, train

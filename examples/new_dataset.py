@@ -1,8 +1,8 @@
-"""Graphs of your own: NetworkX graphs in, a trained MAG-GNN and its accuracy out. A few seconds on one core.
+"""Your own graphs: trains a MAG-GNN on NetworkX graphs and prints its accuracy, in a few seconds on one core.
 
 The task: is there a ring of six among squares and pentagons, or two triangles instead? Every node has two neighbours,
-so a GNN without marks sees one graph. A mark tells if it lies on the six nodes in question; the agent learns to leave
-the other rings and to stay once it is there. Test graphs have other numbers of squares and pentagons than training.
+so a GNN without marks cannot distinguish them. A mark is informative if it lies on the six nodes in question; the agent
+learns to move it there from other rings. Test graphs have other numbers of squares and pentagons than training graphs.
 """
 
 import networkx as nx

@@ -1,4 +1,4 @@
-"""Molecules of your own: a table of SMILES in, a trained MAG-GNN and its error out. Some ten seconds on one core.
+"""Your own molecules: trains a MAG-GNN on a table of SMILES and prints its error, in about ten seconds on one core.
 
 The target is the size of a molecule's ring plus half a unit for each oxygen. The agent `cycles6`, which comes with the
 package, moves the marks: it learned on bare random graphs where to put them so that cycles can be counted (PRE).
@@ -24,7 +24,7 @@ def write_table(path: Path, rows: int = 300) -> None:
             ring = choice.randint(4, 8)
             chain = "".join(choice.choices("CO", [3, 1], k=choice.randint(0, 5)))
             writer.writerow([f"C1{'C' * (ring - 1)}1{chain}", ring + 0.5 * chain.count("O")])
-        writer.writerow(["C1CC", 3.0])  # a ring that is not closed: reported, not used
+        writer.writerow(["C1CC", 3.0])  # an invalid SMILES, which is reported and left out
 
 
 def main() -> None:
@@ -50,11 +50,11 @@ def main() -> None:
     )
     trained = train(config, quiet=True)
     dataset, test = load_own(folder / "mine.npz"), trained.split.test
-    answers = Engine(trained.model).predict(dataset.graphs, test).cpu()  # in the target's own units
+    answers = Engine(trained.model).predict(dataset.graphs, test).cpu()  # in the units of the target
     error, guess = (
         (values - dataset.y[test]).abs().mean() for values in (answers, dataset.y[trained.split.train].mean())
     )
-    print(f"mean absolute error {error:.2f}, of always saying the mean {guess:.2f}")
+    print(f"mean absolute error {error:.2f}, of always predicting the mean {guess:.2f}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ CLAIMS = {
     "the fitted network has an error of {exact}": people("mag-gnn"),
     "descriptors {exact}": people("descriptor-boosting"),
     "fingerprints {exact}": people("fingerprint-forest"),
-    "instead of an agent {mean} pairs": {"table": "brec_rpc", "dataset": "all:finest", "method": "mag-gnn-finest"},
+    "an agent, distinguish {mean} pairs": {"table": "brec_rpc", "dataset": "all:finest", "method": "mag-gnn-finest"},
     "trained once on other graphs finds {mean} of the 50": {"table": "brec_rpc", "dataset": "regular-strongly:agent"},
 }
 """What the text says, and the row that it says it of."""

@@ -64,7 +64,7 @@ def test_new_base_gnn(output_of):
 def test_own_molecules(output_of):
     text = output_of("own_molecules.py")
     assert "301 rows, left out: [(302, " in text
-    error, guess = map(float, re.findall(r"error ([\d.]+), of always saying the mean ([\d.]+)", text)[0])
+    error, guess = map(float, re.findall(r"error ([\d.]+), of always predicting the mean ([\d.]+)", text)[0])
     assert error < 0.5 * guess
 
 

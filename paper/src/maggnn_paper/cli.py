@@ -29,21 +29,21 @@ def main() -> None:
 def reproduce(
     table: Annotated[str, typer.Argument(help="a table: synthetic, moves, molecules, ...")],
     row: Annotated[list[str], typer.Option(help="only these data sets")] = [],  # noqa: B006
-    methods: Annotated[list[str], typer.Option(help="only these methods (controls come along)")] = [],  # noqa: B006
+    methods: Annotated[list[str], typer.Option(help="only these methods (controls are included)")] = [],  # noqa: B006
     runs: Annotated[
         int | None, typer.Option(help="independent trainings, if not the table's own number", min=1)
     ] = None,
-    workers: Annotated[int, typer.Option(help="processes side by side", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="number of parallel processes", min=1)] = 1,
     ray: Annotated[
-        str | None, typer.Option(help="run jobs side by side on this Ray: HOST:PORT, auto, or local to start one")
+        str | None, typer.Option(help="run jobs in parallel on this Ray: HOST:PORT, auto, or local to start one")
     ] = None,
-    folder: Annotated[Path, typer.Option(help="results of single jobs; what is there is not run again")] = Path(
+    folder: Annotated[Path, typer.Option(help="results of single jobs; finished jobs are not run again")] = Path(
         "runs/reproduce"
     ),
-    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    ledger: Annotated[Path, typer.Option(help="the ledger to append rows to")] = Path("results/ledger.jsonl"),
     as_json: AsJson = False,
 ) -> None:
-    """Run a table or figure of the paper. Its rows go to the ledger."""
+    """Measure a table or figure of the paper. Its rows are appended to the ledger."""
     from maggnn_paper import ledger as ledgers
     from maggnn_paper.jobs.side_by_side import on_ray
     from maggnn_paper.tables.registry import reproduce_table
@@ -61,18 +61,18 @@ def bench(
         int | None,
         typer.Option(
             min=0,
-            help="only that many graphs, molecules or rows; for chemist, cells (0: write the rows of finished ones)",
+            help="at most this many graphs, molecules or rows; for chemist, cells (0: only write finished rows)",
         ),
     ] = None,
-    memory_mb: Annotated[float, typer.Option(help="memory that a chunk may take; the paper allows 1 GB")] = 1000.0,
+    memory_mb: Annotated[float, typer.Option(help="memory limit of a chunk; the paper allows 1 GB")] = 1000.0,
     methods: Annotated[list[str], typer.Option(help="baselines to time as well (inference)")] = [],  # noqa: B006
     sets: Annotated[list[str], typer.Option("--set", help="only these practice sets (chemist)")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
-    ledger: Annotated[Path, typer.Option(help="where the rows go")] = Path("results/ledger.jsonl"),
+    ledger: Annotated[Path, typer.Option(help="the ledger to append rows to")] = Path("results/ledger.jsonl"),
     out: Annotated[Path, typer.Option("-o", "--out", help="the picture that scaling draws")] = Path("runs/scaling.png"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure time and memory on this machine. The rows go to the ledger."""
+    """Measure time and memory on this machine. The rows are appended to the ledger."""
     from maggnn_paper.bench.tables import run_bench
     from maggnn_paper.ledger import append
 
@@ -95,7 +95,7 @@ def figure(
     graph: Annotated[list[int], typer.Option(help="which graphs of the set to draw (trajectory)")] = [0],  # noqa: B006
     seed: Annotated[int, typer.Option(help="seed of the starting tuples", min=0, max=MOST_SEED)] = 0,
 ) -> None:
-    """Draw a figure of the paper. It is made from a run folder, or from the ledger where it compares runs."""
+    """Draw a figure of the paper from a run folder, or from the ledger if it compares runs."""
     from maggnn_paper.figures.commands import draw
 
     path = out or (run if run.is_dir() else run.parent) / f"{what}.png"
@@ -110,9 +110,9 @@ def get(
 ) -> None:
     """Convert official files of a data set into a packed file.
 
-    It is written under the data root; ZINC and QM9 are downloaded where absent.
+    It is written under the data root; ZINC and QM9 are downloaded if necessary.
 
-    PyG reads the bonds of QM9 as they are written: its aromatic and hybridisation columns come out as zeros.
+    PyG reads the bonds of QM9 as they are written, so its aromatic and hybridisation columns are zero.
     """
     from maggnn_paper.datasets.official import get as get_official
 
@@ -121,7 +121,7 @@ def get(
 
 @app.command()
 def report() -> None:
-    """Render the pages of results from the ledger. Writes docs/results and the table of the README."""
+    """Render docs/results and the table of the README from the ledger."""
     from maggnn_paper.report import check_checkout, write_report
 
     check_checkout(Path.cwd())
@@ -131,12 +131,12 @@ def report() -> None:
 
 @app.command()
 def player(
-    out: Annotated[Path, typer.Option("-o", "--out", help="the recorded answers, a .json")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--out", help="the recorded predictions, a .json")] = Path(
         "docs/player/recorded.json"
     ),
-    folder: Annotated[Path, typer.Option(help="where the two models go; what is there is not trained again")] = Path(
-        "runs/player"
-    ),
+    folder: Annotated[
+        Path, typer.Option(help="folder of the two models; finished models are not trained again")
+    ] = Path("runs/player"),
 ) -> None:
     """Record the site's interactive player. Trains its two models, in about two minutes."""
     from maggnn_paper.site.player import record_player, to_json

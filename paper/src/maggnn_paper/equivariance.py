@@ -1,4 +1,4 @@
-"""Answers that do not depend on how nodes are numbered: deterministic starts, averaged over what symmetry leaves open.
+"""Predictions that do not depend on the numbering: deterministic starts, averaged over symmetric choices.
 
 The paper gives up equivariance for efficiency and notes that deterministic starts would grant it. Here a start is found
 by individualisation and refinement: the first mark goes into the smallest cell (nodes of equal colour) with more than
@@ -59,7 +59,7 @@ def _target_cell(colours: Tensor, marked: Tensor) -> Tensor:
     """
     _, cell, sizes = colours.unique(return_inverse=True, return_counts=True)
     if bool((sizes > 1).any()):
-        # Cells are numbered by their colour, so equal sizes are told apart by it.
+        # Cells are numbered by their colour, so it decides between equal sizes.
         best = torch.where(sizes > 1, sizes, sizes.max() + 1).argmin()
         return cell == best
     free = torch.ones_like(colours, dtype=torch.bool)

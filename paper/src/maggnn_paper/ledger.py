@@ -24,7 +24,7 @@ from maggnn.data.files import locked
 from maggnn.errors import InputError, did_you_mean
 
 DEFAULT_PATH = Path("results/ledger.jsonl")
-"""Where rows go unless told otherwise, relative to the current directory."""
+"""Where rows go by default, relative to the current directory."""
 
 TABLES = (
     "synthetic",
@@ -173,7 +173,7 @@ class LedgerRow:
     keep: str | None = None
     """Keep rule: which state of the walk answers (`last`, `confident`)."""
     marking: str | None = None
-    """What a mark looks like to the encoder (`binary`, `distance`); None without marks and in the oldest rows."""
+    """How marks are encoded (`binary`, `distance`); None without marks and in the oldest rows."""
     inputs: str | None = None
     """What the networks read of a molecule: `atoms+bonds`, then `+walks`, `+rings`, `+distances`."""
     passes: int | None = None

@@ -1,4 +1,4 @@
-"""The paper's own figures, as data, so that the report can set them beside ours.
+"""The paper's own figures, as data, so that the report can list them next to ours.
 
 Each block below mirrors one table of the paper, a row a method and a column a dataset, and can be checked by
 eye against it. `PUBLISHED` is all of them under one key. The paper's RNM (random node marking) is our

@@ -1,4 +1,4 @@
-"""What marks can tell apart at all: of pairs, of BREC, and what is left out for it."""
+"""What marks can distinguish at all: of pairs, of BREC, and what is left out for it."""
 
 import torch
 
@@ -26,7 +26,7 @@ def test_brec_leaves_out_what_no_marks_tell(packed_data):
         assert sorted(pair for job in jobs for pair in job.pairs) == sorted(pairs.tolist())
     none = {"t_square": [0.0] * 20, "control": [0.0] * 20}
     results = {job: {"found": {"mag-gnn": none}} for job in marked}
-    assert "of 20 pairs, 2 of which no marks of this k tell apart" in reproduce._note("rpc", "mag-gnn", results)
+    assert "of 20 pairs, 2 of which no marks of this k distinguish" in reproduce._note("rpc", "mag-gnn", results)
 
 
 def test_the_table(packed_data, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""DropGNN: the same GNN on several runs of a graph, each without some nodes.
+"""DropGNN: the mean of one GNN over several runs on a graph, each without some random nodes.
 
     h_v = mean over runs r of g( G without the nodes that r drops )_v,   each dropped with p = 2 / (1 + n)
 

@@ -14,7 +14,7 @@ many as there are pairs of neighbours and not V^3; GIN's update in place of one 
 sets are pooled to their nodes, where the paper pools each level over the graph.
 
 Local neighbours see cliques: two triangles that differ in one node, the two different nodes being joined, are a clique
-of four. So all 15 graphs of SR25 are told apart (measured), which no method bounded by 3-WL does, such as PPGN.
+of four. So it distinguishes all 15 graphs of SR25 (measured), which no method bounded by 3-WL does, such as PPGN.
 
 Sums over sets add to one row from many threads of a GPU, so that they do not repeat there bit for bit.
 

@@ -1,4 +1,4 @@
-"""GSN: a GNN that is told how many small subgraphs of a kind each node and each edge lies in.
+"""GSN: a GNN whose inputs count the small subgraphs of each type that contain a node or an edge.
 
 Bouritsas, Frasca, Zafeiriou and Bronstein, "Improving Graph Neural Network Expressivity via Subgraph Isomorphism
 Counting", TPAMI 2022.

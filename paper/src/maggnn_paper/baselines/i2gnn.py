@@ -1,4 +1,4 @@
-"""I2-GNN: a node is what a GNN says of its neighbourhood, once for each neighbour that is marked beside it.
+"""I2-GNN: a node is embedded by a GNN over its neighbourhood, once for each neighbour, with both nodes marked.
 
 Huang, Peng, Ma and Zhang, "Boosting the Cycle Counting Power of Graph Neural Networks with I2-GNNs", ICLR 2023.
 

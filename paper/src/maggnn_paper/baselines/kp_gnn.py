@@ -1,4 +1,4 @@
-"""KP-GNN: messages from all nodes within K edges, each distance by itself, and what joins the nodes of one distance.
+"""KP-GNN: separate messages from the nodes at each distance up to K, and the edges between nodes of one distance.
 
 Feng, Chen, Li, Sarkar and Zhang, "How Powerful are K-hop Message Passing Graph Neural Networks", NeurIPS 2022.
 
@@ -14,10 +14,10 @@ with c_u how many nodes are 1, 2 and 3 steps from u within it, and how many edge
 three distances.
 
 Departures: the authors' code adds the counts up over the subgraph before it looks them up in tables, clipped; here the
-nodes' counts stay a multiset, which tells all 15 graphs of SR25 apart (added up, they come in 12 kinds). Edges of a
+nodes' counts stay a multiset, which distinguishes all 15 graphs of SR25 (the sums have 12 values). Edges of a
 peripheral subgraph count alike whatever their bond is. The hops join by their own maps into one perceptron (not one
-perceptron each, then a learned weighting), and the number of paths to a node is not used. `hops` = 0 tells the first 8
-distances apart; farther nodes count as 8 away.
+perceptron each, then a learned weighting), and the number of paths to a node is not used. `hops` = 0 distinguishes
+the first 8 distances; farther nodes count as 8 away.
 
 Sums over one distance add to one row from many threads of a GPU, so that they do not repeat there bit for bit.
 """

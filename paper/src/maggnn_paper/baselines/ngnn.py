@@ -1,4 +1,4 @@
-"""NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a node is what a GNN says of its neighbourhood.
+"""NGNN (Zhang and Li, "Nested Graph Neural Networks", NeurIPS 2021): a GNN embeds the ego net of each node.
 
     x(v, .) = g( G_v^h, mark at v ),                 G_v^h the subgraph within h edges of v
     h_v     = W [ R over u of x(v, u), x(v, v) ],     the graph: sum of h_v
@@ -6,8 +6,8 @@
 How far each node is from v comes as a category of its own, the distance encoding that the paper allows.
 
 Departures: the outer GNN that the paper allows after the pooling is left out, as in its own experiments on molecules;
-the root's own row is read beside R (its code has either), without which a count has to be told from a mean. R is the
-mean, or the sum where counts are asked for.
+the root's own row is read beside R (its code has either), without which a count has to be inferred from a mean. R is
+the mean, or the sum where counts are asked for.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import UNREACHED, Copies, cached
 
 FARTHEST = 8
-"""Distances that are told apart where `hops` sets no bound; farther nodes count as this far."""
+"""Distances that are distinguished where `hops` sets no bound; farther nodes count as this far."""
 
 
 class Atoms(nn.Module):
@@ -170,7 +170,7 @@ class DistanceFeatures(nn.Module):
 
 
 def farthest(hops: int, num_roots: int = 1) -> int:
-    """How many distances from 1 up are told apart; a second root, the first one's neighbour, is one edge farther."""
+    """How many distances from 1 up are distinguished; a second root, the first one's neighbour, is one edge farther."""
     return hops + num_roots - 1 if hops else FARTHEST
 
 

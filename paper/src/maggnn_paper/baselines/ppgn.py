@@ -1,4 +1,4 @@
-"""PPGN: products of matrices in place of messages, which tell apart what 3-WL does.
+"""PPGN: products of matrices in place of messages, with the expressivity of 3-WL.
 
 Maron, Ben-Hamu, Serviansky and Lipman, "Provably Powerful Graph Networks", NeurIPS 2019.
 

@@ -1,4 +1,4 @@
-"""SSWL+: a pair (root v, node u) hears of u's neighbours in its copy and of its node in the copies of v's neighbours.
+"""SSWL+: a pair (root v, node u) aggregates u's neighbours in its copy and node u in the copies of v's neighbours.
 
 Zhang, Feng, Du, He and Wang, "A Complete Expressiveness Hierarchy for Subgraph GNNs via Subgraph Weisfeiler-Lehman
 Tests", ICML 2023, which ranks it above the other node-rooted methods.

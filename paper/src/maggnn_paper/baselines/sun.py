@@ -1,4 +1,4 @@
-"""SUN: a pair (root v, node u) hears of its copy, of its node in all copies, and of both their own copies' roots.
+"""SUN: a pair (root v, node u) aggregates its copy, node u in all copies, and the roots of the copies of u and v.
 
 Frasca, Bevilacqua, Bronstein and Maron, "Understanding and Extending Subgraph GNNs by Rethinking Their Symmetries",
 NeurIPS 2022.

@@ -1,4 +1,4 @@
-"""`maggnn-paper bench`: what things cost, each measured side by side in one run on one machine.
+"""`maggnn-paper bench`: costs, with the methods of a table measured in one run on one machine.
 
 | file | question |
 |---|---|
@@ -6,7 +6,7 @@
 | `floor` | the bare matrix products and bytes of that work |
 | `train` | one step of ORD's predictor, of the Q update and of SIMUL, by batch size |
 | `scaling` | time and memory against graphs, nodes, m, k and t, with fitted exponents |
-| `chemist` | how good `maggnn fit` is on practice tables, beside its parts and baselines |
+| `chemist` | the accuracy of `maggnn fit` on practice tables, compared with its parts and with baselines |
 | `motifs` | whether atom contributions find the atoms that a property was planted in |
 | `people` | what a new user meets: the first model, and a table of a million molecules |
 | `predict` | the stages of `maggnn predict` from SMILES, beside parsing alone |

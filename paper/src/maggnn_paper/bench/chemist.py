@@ -1,4 +1,4 @@
-"""How good `maggnn fit` is on practice tables, beside its parts and beside both baselines alone.
+"""The accuracy of `maggnn fit` on practice tables, compared with its parts and with two baselines.
 
 A cell is a set of `practice_sets`, a split (random or scaffold) and its seed: `maggnn fit` with its default settings,
 in a process of its own, and on the same training and validation rows

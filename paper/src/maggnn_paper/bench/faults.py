@@ -1,4 +1,4 @@
-"""`maggnn predict --ray` while things break: every row is answered once, and the files are those of an unbroken run.
+"""`maggnn predict --ray` with injected faults: every row is predicted once, and the files equal an undisturbed run's.
 
 The command runs on a simulated cluster of three nodes (`ray.cluster_utils`). One after the other, at random times,
 

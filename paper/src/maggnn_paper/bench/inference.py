@@ -98,13 +98,13 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
     for run in runs:
         precision, chunks = run.engine.precision, len(list(run.engine.chunks(workload.graphs, ids)))
         error = relative_error(run.engine, run.model, workload.graphs, ids[:512])
-        note = f"{count} graphs in {chunks} chunk(s), {precision}, error {error:.1e} of the largest answer"
+        note = f"{count} graphs in {chunks} chunk(s), {precision}, error {error:.1e} relative to the largest output"
         note += f"; {ratios} (its matrix products)" if run.name == f"mag-gnn {PRECISIONS[0]}" else ""
         suffix = "" if precision == PRECISIONS[0] else f"-{precision}"
         method, peak = run.name.split()[0], peaks[run.name]
         rows.append(_row("bench_inference", workload, method, times[run.name], run.model, note, suffix, peak))
     moved = feature_bytes(workload, agent) / 1e9
-    note = f"{count} graphs; matrix products of the search and answer, float32; its features are {moved:.2f} GB to move"
+    note = f"{count} graphs; matrix products of search and prediction, float32; {moved:.2f} GB of features to move"
     rows.append(_row("bench_floor", workload, "floor", times["floor"], agent, note))
     return rows, functions[f"mag-gnn {PRECISIONS[0]}"]
 

@@ -1,4 +1,4 @@
-"""Training on a set that is larger than memory: the time of a step beside that from memory.
+"""Training on a set that is larger than memory: the time of a step, compared with a set in memory.
 
 The set is ZINC-FULL, several times over, as `maggnn data map` writes it. Steps on it are made by a process that may
 hold less memory than the set takes, its pages of files included (a control group of Linux), and none of it is in memory

@@ -1,4 +1,4 @@
-"""Whether atom contributions find the atoms that a property was planted in.
+"""Whether atom contributions identify the atoms that determine a property.
 
     ester        the number of carboxylic esters, with normal noise of 0.1: numbers
     sulfonamide  whether there is a sulfonamide: classes
@@ -8,9 +8,9 @@ For each group, molecules of ZINC-FULL with and without it, in equal numbers, be
 fits one network (`--ensemble 1`: no mean over networks smooths the ranking). Of 200 further molecules that have the
 group, the contributions of atoms (`maggnn.apps.explain.contributions`) are ranked from the highest down. Two things are
 counted: in how many molecules the highest atom is one of the group (`motif-NAME-top`), and in how many all atoms of the
-group come before all others (`motif-NAME`). The second asks for more than the answer needs: a group of four atoms can
-be told by two of them. Molecules without the group have similar ones (amides, acids, sulfones), so neither an element
-nor a bond gives it away.
+group come before all others (`motif-NAME`). The second is stricter than necessary: a group of four atoms can be
+recognised by two of them. Molecules without the group have similar ones (amides, acids, sulfones), so that neither an
+element nor a bond identifies the group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a new user meets: how long the commands take, what they need and how good the first model is.
+"""The first steps of a new user: times and memory of the commands, and the accuracy of the first model.
 
     help      `maggnn --help`
     zinc2000  a table of 2,000 molecules: `maggnn fit`, then `maggnn predict` on the same table

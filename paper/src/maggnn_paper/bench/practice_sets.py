@@ -33,7 +33,7 @@ QM9_COLUMNS = {"mu": 0, "gap": 4}
 ACTIVE_SHARE = 0.25
 
 Maker = Callable[[int], Iterator[tuple[str, Any]]]
-"""Is told how many rows, and yields SMILES and targets."""
+"""Takes the number of rows, and yields SMILES and targets."""
 
 
 @dataclass(frozen=True)

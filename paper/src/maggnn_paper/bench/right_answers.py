@@ -1,4 +1,4 @@
-"""Whether answers are right whatever happens: rows of table `right_answers`.
+"""Whether rewriting, renumbering, kills or damage change a prediction: rows of the table `right_answers`.
 
     spellings   1,000 molecules, half of MOLHIV and half of ZINC-FULL, each written in ten other ways (random SMILES):
                 the largest difference between answers for one molecule, relative to the largest answer, from
@@ -240,7 +240,7 @@ def _ordering(count: int) -> Iterator[LedgerRow]:
                 in_canonical_order(packed)
                 seconds["order"].append(time.process_time() - began)
         whole, order = min(seconds["all"]), min(seconds["order"])
-        note = f"{1e6 * order / count:.0f} of {1e6 * whole / count:.0f} microseconds of the processor a molecule"
+        note = f"{1e6 * order / count:.0f} of {1e6 * whole / count:.0f} microseconds of processor time for a molecule"
         yield _row(f"ordering{ending}", 100 * order / whole, note, "percent")
 
 
@@ -251,13 +251,15 @@ def _kills() -> Iterator[LedgerRow]:
     said = _slow_tests("kills")
     for command in KILLED:
         kills, ended = _numbers(rf"{command}: (\d+) kills, (\d+) equal", said)
-        note = f"random kills; the {ended} runs that then ended gave what a run gives that nobody kills"
+        note = f"random kills; the {ended} runs that then ended gave the result of an uninterrupted run"
         yield _row(f"kills-{command}", kills, note, "kills")
 
 
 def _damage() -> Iterator[LedgerRow]:
     folders, refused = _numbers(r"(\d+) damaged folders, (\d+) refused", _slow_tests("damage"))
-    note = f"of {folders} folders: {refused} were refused in one line, the others answered; none took a gigabyte"
+    note = (
+        f"of {folders} folders: {refused} were refused in one line, the others made predictions; none took a gigabyte"
+    )
     yield _row("damaged-folders", 0, note, "tracebacks")
 
 

@@ -1,4 +1,4 @@
-"""`maggnn predict --ray` beside plain `maggnn predict`: time and memory for the same table on the same machine.
+"""`maggnn predict --ray` compared with plain `maggnn predict`: time and memory for the same table on the same machine.
 
 Both run as commands in processes of their own, plain first. What starting costs (Python, torch, Ray) is taken out by a
 second table of a fifth of the size: the rate is that of the difference. The answers have to be equal.

@@ -1,4 +1,4 @@
-"""What `maggnn serve` does on this machine: molecules a second in batches, and how long single questions take.
+"""The speed of `maggnn serve` on this machine: molecules a second in batches, and the latency of single requests.
 
 The server is a process of its own; the clients are threads of this one, so they share the machine's cores with it.
 Batches are streams of Arrow that two clients send one after the other. Single questions leave at fixed times, whether

@@ -48,7 +48,7 @@ def run_bench(
     """Measure bench `name`.
 
     Args:
-        tell: is given a line as soon as it is there.
+        tell: is called with each line of progress.
         methods: baselines that `inference` times as well.
         sets: practice sets of `chemist`; all if none are given.
     """

@@ -2,9 +2,9 @@
 
 The networks are those of `maggnn.model` with residual GIN layers, mean pooling and BatchNorm, and may have sines in
 place of relu; tests hold them to equal outputs and gradients. BatchNorm takes its statistics over the real rows of each
-pair alone. It is what makes a pair of nearly equal graphs tellable within eighty small steps: the norm before the
-readout brings the difference of two pooled embeddings, a small share of their size, to scale. LayerNorm would not: it
-looks at one row at a time and cannot know what the rows have in common.
+pair alone. It makes a pair of nearly equal graphs distinguishable within eighty small steps: the norm before the
+readout scales up the difference of two pooled embeddings, a small share of their size. LayerNorm would not: it
+normalises each row separately and cannot subtract what the rows have in common.
 
 Statistics for use after training are taken then, from the finished weights (`settle`). Running ones would be those of
 slightly older weights, and the two pooled embeddings of a pair can differ by less than training moves their mean in
@@ -134,11 +134,11 @@ class _Normalised(torch.autograd.Function):
 def activation(h: Tensor, frequency: float) -> Tensor:
     """relu, or sin(frequency * h): layers that forget nothing.
 
-    GIN's sum is injective and an MLP with relu can be. With weights as they are drawn it is nearly linear, and what
-    two marks tell of a graph fades layer by layer: in pair 260, of the tuples that colour refinement says tell (41 %),
-    the strongest changes an output by 2e-6 after twelve layers of relu, all of them by about 1 with sin(3 h). With
-    sin(6 h) rounding comes to scale as well. But what tells everything apart by chance is hard to foresee for an
-    agent: lower frequencies leave it something to go by.
+    GIN's sum is injective and an MLP with relu can be. With initial weights it is nearly linear, and
+    the effect of two marks fades layer by layer: in pair 260, of the informative tuples (41 % by colour refinement),
+    the strongest changes an output by 2e-6 after twelve layers of relu, and all of them by about 1 with sin(3 h). With
+    sin(6 h) rounding errors become large as well. But outputs that differ at random are hard to predict for an agent,
+    so lower frequencies are better for it.
     """
     return torch.sin(frequency * h) if frequency else h.relu()
 

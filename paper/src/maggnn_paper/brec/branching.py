@@ -2,9 +2,9 @@
 
 A greedy search depends on the numbering in two places: where it starts, and which of several equally promising moves
 it makes. Here all of them are followed at once. Tuples whose marked copies have equal hashes under colour refinement
-(`maggnn.model.refined.copies`) form a *kind*: no message-passing network distinguishes their copies, so the Q-network
-reads one of them for all. But moves from them may lead to different copies, as in strongly regular graphs, so all
-tuples of a kind stay in the search:
+(`maggnn.model.refined.copies`) form a *kind*, an equivalence class: no message-passing network distinguishes their
+copies, so the Q-network reads one of them for all. But moves from them may lead to different copies, as in strongly
+regular graphs, so all tuples of a kind stay in the search:
 
     starts    all marks on one node; the kinds of these tuples, at most C of them, in the order (most colours first,
               rarest hash first, value of the hash)
@@ -13,9 +13,9 @@ tuples of a kind stay in the search:
               hash that comes first in the same order, all of them together
     result    of all tuples on the way, m that come first in that order and have different hashes
 
-The Q-network reads no more than C * t marked copies, and the predictor m. Refinement looks at |V| copies to find the
-starts and at all outcomes; a kind whose best moves have more than `MOST_OUTCOMES` outcomes goes no further. No step
-depends on the numbering, except where rounding decides between values of Q that are not quite equal.
+The Q-network reads no more than C * t marked copies, and the predictor m. Refinement is applied to |V| copies to find
+the starts, and to all outcomes; a kind whose best moves have more than `MOST_OUTCOMES` outcomes goes no further. No
+step depends on the numbering, except where rounding decides between values of Q that are not quite equal.
 
 Tuples are held as places in the list of all |V|^k tuples (`maggnn.model.tuples.all_tuples`).
 
@@ -38,7 +38,7 @@ from maggnn.model.state import State
 from maggnn.model.tuples import tuples_at
 
 TIE = 1e-4
-"""Promises that are closer than this are equal: Q is computed in single precision, by many layers of sums."""
+"""Q-values that are closer than this count as equal: Q is computed in single precision, by many layers of sums."""
 
 MOST_OUTCOMES = 1 << 12
 """Of the best moves of one kind, the bound of what is refined: all pairs of 64 nodes."""

@@ -1,4 +1,4 @@
-"""Which of BREC's pairs k marks can tell apart at all, by exact colour refinement: no agent gets beyond that."""
+"""Which of BREC's pairs k marks can distinguish at all, by exact colour refinement: the upper bound for agents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maggnn.theory.refinement import graph_hashes
 def told_apart_by(graphs: PackedGraphs, pairs: Tensor, order: int) -> Tensor:
     """Whether the copies of graphs 2i and 2i + 1 that `order` marks make differ, for each i of `pairs` [P]: [P].
 
-    What fewer marks tell apart needs no more: only pairs that are still together are looked at with one mark more.
+    Pairs that are distinguished with fewer marks are not refined with more.
     """
     told = torch.zeros(len(pairs), dtype=torch.bool)
     for marks in range(order + 1):
@@ -28,6 +28,6 @@ def told_apart_by(graphs: PackedGraphs, pairs: Tensor, order: int) -> Tensor:
 
 @cache
 def out_of_reach(pairs: tuple[int, ...], order: int) -> frozenset[int]:
-    """Those of some of BREC's pairs that no tuples of this order tell apart."""
+    """Those of some of BREC's pairs that no tuples of this order distinguish."""
     numbers = torch.tensor(pairs)
     return frozenset(numbers[~told_apart_by(registry.load("brec").graphs, numbers, order)].tolist())

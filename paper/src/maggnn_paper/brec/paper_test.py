@@ -1,4 +1,4 @@
-"""The paper's own BREC test: a two-class model a pair, then 1,000 random starts, distinguished if 950 are right.
+"""The paper's own BREC test: a two-class model for each pair must classify 950 of 1,000 random starts correctly.
 
 The paper says "test 1000 times with different initial node tuples" and "correctly classifies the pair at least 950
 times". We read it strictly: a test draws tuples for both graphs, and is right only if both graphs are named correctly.

@@ -9,8 +9,8 @@
 | `double` | the bipartite doubles of such a pair | 72 |
 
 Left out are pairs that the finest tuples of order 2 do not distinguish under exact colour refinement, because no
-setting could change that, and pairs with a graph that colour refinement with two marks does not tell from one of
-BREC's.
+setting could change that, and pairs with a graph that colour refinement with two marks does not distinguish
+from one of BREC's.
 
 Shapes: n nodes; an adjacency is [n, n], boolean.
 """
@@ -87,7 +87,7 @@ def _can_be_told(pair: PackedGraphs) -> bool:
 
 
 def _in_brec(pair: PackedGraphs) -> bool:
-    """Whether BREC has a graph that is, or is not told from, one of these."""
+    """Whether BREC has a graph that is, or is not distinguished from, one of these."""
     brec = registry.load("brec").graphs
     alike = (brec.num_nodes == pair.num_nodes[0]) & torch.isin(brec.num_edges, pair.num_edges)
     ids = alike.nonzero()[:, 0]

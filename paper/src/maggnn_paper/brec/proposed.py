@@ -1,4 +1,4 @@
-"""Tuples of BREC's graphs that an agent proposes which was trained before and on other graphs, and its control.
+"""Tuples of BREC's graphs that an agent proposes, which was trained before on other graphs, and its control.
 
 The agent is one that comes with the package; its search is `maggnn_paper.brec.branching`. It has two controls:
 

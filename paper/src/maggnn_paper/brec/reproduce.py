@@ -1,4 +1,4 @@
-r"""BREC into the ledger: pairs told apart by the official test (`brec_rpc`) and by the paper's (`brec_paper`).
+r"""BREC into the ledger: pairs distinguished by the official test (`brec_rpc`) and by the paper's (`brec_paper`).
 
 Every category of the file is split into groups of like size; a job is one test of one group with one seed and one
 order of tuples. Results of jobs lie in the folder and are not measured twice.
@@ -138,7 +138,7 @@ def _pieces(dataset: str) -> list[str]:
 
 
 def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> list[BrecJob]:
-    """All groups and seeds of some of the seven categories, without pairs that no marks of this order tell apart."""
+    """All groups and seeds of some of the seven categories, without pairs that no marks of this order distinguish."""
     sizes = registry.load("brec").graphs.num_nodes.view(-1, 2)[:, 0]
     # Groups of tests whose tuples are found before are the same everywhere: what one machine measured another finds.
     most = MOST_NODES["cpu" if _is_marked(TESTS[test]) else pick_device("auto").type]
@@ -155,7 +155,7 @@ def make_jobs(test: str, method: str, categories: Sequence[str], runs: int) -> l
 
 
 def _hopeless(settings: Settings, pairs: Tensor) -> frozenset[int]:
-    """Pairs that marks provably cannot tell apart.
+    """Pairs that marks provably cannot distinguish.
 
     Where tuples are found before the test, every pair is tried, as with controls without marks and baselines.
     """
@@ -228,7 +228,7 @@ def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABE
 
 
 def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -> LedgerRow:
-    """Pairs told apart, mean and spread over seeds."""
+    """Pairs distinguished, mean and standard deviation over seeds."""
     first_job, first = next(iter(results.items()))
     counts = _by_seed(results, lambda job, result: float(told_apart(job, result, method).sum()))
     seconds = _by_seed(results, lambda _, result: result["seconds"])
@@ -262,7 +262,7 @@ def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -
 def _passes(settings: Settings) -> int | None:
     """Encoder passes over a graph for one answer, where tuples are found before the test.
 
-    The control `moves` makes as many moves; `walks` judges as many random tuples, by refinement, as the agent reads
+    The control `moves` makes as many moves; `walks` evaluates as many random tuples, by refinement, as the agent reads
     copies.
     """
     if not isinstance(settings, RpcSettings) or not settings.is_marked:
@@ -295,15 +295,15 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     untried = sum(len(_hopeless(settings[name], pairs)) for name, pairs in pair_ids(tuple(settings)).items())
     note = f"of {tried + untried} pairs"
     note += (
-        f", {untried} of which no marks of this k tell apart (colour refinement) and were left out" if untried else ""
+        f", {untried} of which no marks of this k distinguish (colour refinement) and were left out" if untried else ""
     )
     note += " that `finest` cannot distinguish, with two marks at its tuples" if test == THREE_MARKS else ""
-    note += "; train_s is training and test of all of them, for all methods of this k; params: the most"
+    note += "; train_s covers training and test of all of them, for all methods of this k; params of the largest model"
     has_agent = method not in ("gin", *BASELINES) and test in ("rpc", "nodes", "paper")
-    note += " of a model, with its agent" if has_agent else " of a model"
+    note += ", with its agent" if has_agent else ""
     note += "; no agent was trained" if method == FINEST else ""
     if test == "paper":
-        return f"{note}; a start is right if both graphs are"
+        return f"{note}; a start counts as right if both graphs are classified correctly"
     other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
     searches = [SearchCosts(**result["search"]) for result in results.values() if result.get("search")]
     note += f"; {SearchCosts.together(searches).in_words}" if searches else ""

@@ -11,13 +11,13 @@ and the same of q pairs of relabellings of one graph, the control. The threshold
 q = 32 differences in 16 dimensions of two equal normal distributions: 31 F(16, 16). The published program leaves the
 factor q out of T^2 and keeps the threshold, so published counts were made with T^2 / q > 72.34, a test that equal
 distributions as good as never pass, where T^2 > 72.34 lets one in twenty pass. We count by that stricter rule
-(`distinguished`) and report the other one beside it. Either way the control must stay below. The program's weight decay
+(`distinguished`) and also report the other one. Either way the control must stay below. The program's weight decay
 of 1e-4 and its schedule, which waits ten epochs for a plateau, are left out; what they change was not measured.
 
 What a model with marks adds is where they start. `random`: every relabelled graph draws its own tuples, m to a set U.
 `nodes`: one tuple at each node, all its marks on that node, m = |V|; nothing is drawn, no numbering matters, and only
 ties between moves are broken at random. `all`: every tuple of V^k, m = |V|^k, which do not move; what a predictor
-tells when nothing is left to be found. What is random adds to S, so the outputs of `starts` searches are averaged.
+distinguishes when no search is needed. What is random adds to S, so the outputs of `starts` searches are averaged.
 The Siamese model learns from sets of m random tuples in these three cases, as ORD says. `finest`: the m tuples of
 `maggnn.model.refined.finest`, in training and in the test, which do not move. The rule does not depend on the
 numbering, so the tuples are found once for each graph of the file and renumbered with it (`Pairs.marked`), and
@@ -99,8 +99,8 @@ STEEPNESS = 0.25
 """The power of distances between outputs in the agent's loss."""
 
 FAINTEST = 1e-6
-"""A distance that is none but for rounding. With the ridge, outputs that never vary are told apart from a distance of
-sqrt(THRESHOLD * RIDGE) = 0.003 on."""
+"""A distance that is due to rounding alone. With the ridge, outputs that never vary are distinguished if they differ by
+at least sqrt(THRESHOLD * RIDGE) = 0.003."""
 
 
 @dataclass(frozen=True)
@@ -357,11 +357,11 @@ def single_starts(graphs: Pairs, settings: RpcSettings, walkers: int, generator:
 
 @torch.no_grad()
 def tuple_errors(predictor: Predictor, graphs: Pairs, order: int) -> Tensor:
-    """How little each tuple of V^k tells, from 1 (nothing) to 0 (most of its graph's), [P, 2, n^k].
+    """How uninformative each tuple of V^k is, from 1 (not informative) to 0 (the most of its graph), [P, 2, n^k].
 
     A Siamese model names no class, so Eq. 8 needs another loss: how far a tuple's output is from the nearest that any
-    tuple of the other graph has. Often a few tuples tell a thousand times more than most; a root of the distance tells
-    both these from the next best and those that tell little from those that tell nothing.
+    tuple of the other graph has. Often the distances of a few tuples are a thousand times as large as most others; a
+    root of the distance separates both these from the next best and small distances from none.
     """
     outputs = every_answer(predictor, graphs.double(), order)  # [P, 2, n^k, out]
     is_tuple = graphs.is_tuple(order)

@@ -68,14 +68,15 @@ HARDER: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Settings by category and test where the ordinary ones are too small, chosen on these pairs (BREC has no others).
 
-Tuples of the three kinds of regular graphs look much alike, so networks are wider, learn longer (under RPC the agent
-alone, the Siamese model has its 20 epochs) and more searches are averaged. Of the CFI pairs looked at,
-colour refinement with one or two marks needs up to 11 rounds, of all others up to 4, so there the networks are deeper.
+Marked copies of the three categories of regular graphs are very similar, so networks are wider, learn longer (under RPC
+only the agent; the Siamese model has its 20 epochs) and more searches are averaged. For the CFI pairs that were
+examined, colour refinement with one or two marks needs up to 11 rounds, for all others up to 4, so networks for CFI
+pairs are deeper.
 """
 
 
 def settings_for(test: str, method: str, category: str) -> Settings:
-    """A plain GNN is the same model with k = 0; its copies are all alike, so one is enough."""
+    """A plain GNN is the same model with k = 0; its copies are all equal, so one is enough."""
     if method in BASELINES:
         return BaselineSettings(method)
     settings = replace(TESTS[test], **HARDER.get(category, {}).get(test, {}))
@@ -89,8 +90,8 @@ def settings_for(test: str, method: str, category: str) -> Settings:
 def tried(test: str, settings: Settings, pairs: Tensor) -> tuple[Tensor, Settings]:
     """The pairs that a test tries, with their settings.
 
-    `finest3` tries those whose finest copies with two marks are alike, with a third mark; `finest` cannot distinguish
-    them, so the two tests together say what two marks, or three where two are not enough, can do.
+    `finest3` tries, with a third mark, those whose finest copies with two marks are equal. `finest` cannot distinguish
+    them, so the two tests together show what two marks, or three where two are not enough, can distinguish.
     """
     if test != THREE_MARKS or not isinstance(settings, RpcSettings) or not settings.is_marked:
         return pairs, settings

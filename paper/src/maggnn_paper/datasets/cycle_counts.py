@@ -28,7 +28,7 @@ def _cycle(length: int) -> Dataset:
 
 
 def _cycle_nodes(length: int) -> Dataset:
-    """The same targets, one rooted graph a node: each node has tuples and a reward of its own."""
+    """The same targets, one rooted graph for each node, which then has its own tuples and reward."""
     dataset = _cycle(length)
     parts = {name: graphs_of_roots(dataset.graphs, torch.from_numpy(dataset.extra[name])) for name in PARTS}
     extra = {name: ids.numpy() for name, ids in parts.items()}
@@ -37,7 +37,7 @@ def _cycle_nodes(length: int) -> Dataset:
 
 
 def _cycle_edges(length: int) -> Dataset:
-    """Cycles through each undirected edge, one graph an edge with its two ends as roots; standardised likewise."""
+    """Cycles through each undirected edge, one graph for each edge with its two nodes as roots; standardised too."""
     graphs, extra = packed_file("cycle")
     graph = torch.repeat_interleave(torch.arange(len(graphs)), graphs.num_edges)
     once = graphs.edge_index[0] < graphs.edge_index[1]
@@ -62,13 +62,13 @@ def _cycle_entry(length: int) -> DatasetEntry:
 
 
 def _cycle_nodes_entry(length: int) -> DatasetEntry:
-    what = f"the same {length}-cycles, one graph a node with that node as its root"
+    what = f"the same {length}-cycles, one graph for each node, which is its root"
     facts = facts_of_parts(28_485, 18_820, 46_695, 21.71, 34.75)
     return DatasetEntry(what, 94_000, "data root", lambda: _cycle_nodes(length), facts)
 
 
 def _cycle_edges_entry(length: int) -> DatasetEntry:
-    what = f"{length}-cycles through each edge, one graph an edge with its ends as roots"
+    what = f"{length}-cycles through each edge, one graph for each edge, whose nodes are its roots"
     facts = facts_of_parts(47_385, 31_405, 77_905, 20.85, 33.88)
     return DatasetEntry(what, 156_695, "data root", lambda: _cycle_edges(length), facts)
 

@@ -15,12 +15,12 @@ BREC_CATEGORIES = {"basic": 60, "regular": 50, "str": 50, "extension": 100, "cfi
 
 
 def _ten_folds_of_pairs(dataset: Dataset, generator: torch.Generator) -> list[Split]:
-    """Graphs 2i and 2i + 1 look alike but for the label: a pair must not lie on both sides of a split."""
+    """Graphs 2i and 2i + 1 are similar but have different labels: a pair must not lie on both sides of a split."""
     return stratified_folds(dataset.y, NUM_FOLDS, generator, groups=torch.arange(len(dataset.graphs)) // 2)
 
 
 def _one_for_each_pair(dataset: Dataset, generator: torch.Generator) -> list[Split]:
-    """BREC asks of each pair by itself whether its two graphs can be told apart."""
+    """BREC asks for each pair separately whether its two graphs can be distinguished."""
     pairs = torch.arange(len(dataset.graphs)).view(-1, 2)
     return [Split(pair, pair, pair) for pair in pairs]
 
@@ -64,7 +64,7 @@ ENTRIES: dict[str, DatasetEntry] = {
         _exp_facts,
     ),
     "brec": DatasetEntry(
-        "400 pairs of hard graphs in 7 categories, one pair a task", 800, "data root", _load_brec, _brec_facts
+        "400 pairs of hard graphs in 7 categories, each pair a separate task", 800, "data root", _load_brec, _brec_facts
     ),
 }
 """Rows of the visible table."""

@@ -1,12 +1,12 @@
-"""Link prediction that message passing cannot do unless it is shown the pair: rings whose nodes are all alike.
+"""Link prediction that message passing cannot do unless the pair is part of its input: rings of equivalent nodes.
 
-The nodes of a ring are tied to their next and third next ones; the ties to the second next are there too but hidden.
-A pair that hides a tie has three neighbours in common, other pairs have at most two, so a look at both ends together
-finds all of them. But a ring looks the same from every node, so embeddings that are made for each node by itself are
-all equal and say nothing of a pair. Marked in the input (`links`) the pair is plain to any GNN; known to the readout
-alone (`links_unmarked`) it takes marks that break the symmetry. The Q-network does not see the pair then, so moves can
-only find places that tell of many pairs. Sizes in `val` and `test` are not among those of `train`; the hidden ties of
-one ring are all images of each other, so there are as many kinds of them as sizes.
+The nodes of a ring are linked to the nodes at distance one and three along the ring; the links at distance two are
+hidden. A pair with a hidden link has three common neighbours, and other pairs have at most two, so the pair together
+determines the answer. But all nodes of a ring are equivalent, so embeddings that are computed for each node
+independently are all equal and carry no information about a pair. If the pair is marked in the input (`links`), any GNN
+can solve the task; if only the readout knows it (`links_unmarked`), marks have to break the symmetry. In this case the
+Q-network does not see the pair, so it can only find nodes that are informative about many pairs. Sizes in `val` and
+`test` do not occur in `train`. All hidden links of one ring are equivalent, so there is one orbit for each size.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ SEED = 2023
 
 
 def hidden_links(marked: bool) -> tuple[PackedGraphs, Mapping[str, np.ndarray]]:
-    """One graph for each of the pairs, half of them hidden ties, with the two ends as roots; then the parts.
+    """One graph for each pair, half of which have a hidden link, with the two nodes as roots; then the parts.
 
     Args:
-        marked: whether the ends are told apart in `x`; otherwise only the readout knows them.
+        marked: whether the two nodes are marked in `x`; otherwise only the readout knows them.
     """
     generator = torch.Generator().manual_seed(SEED)
     rings = [_ring(n, generator) for n in SIZES]
@@ -95,9 +95,9 @@ def _common_neighbours(graphs: PackedGraphs, number: int, first: int, second: in
 
 def _links_entry(name: str) -> DatasetEntry:
     marked = name == "links"
-    how = "told apart" if marked else "known to the readout alone"
+    how = "marked" if marked else "known to the readout only"
     return DatasetEntry(
-        f"hidden ties of rings, one graph a pair with its ends {how}",
+        f"hidden links of rings, one graph for each pair, whose nodes are {how}",
         len(SIZES) * PAIRS_A_RING,
         "generated",
         lambda: _load_links(name, marked),

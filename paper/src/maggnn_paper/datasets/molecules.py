@@ -122,7 +122,7 @@ ENTRIES: dict[str, DatasetEntry] = {
         features="zinc",
     ),
     "molhiv": DatasetEntry(
-        "molecules that stop HIV or do not, scaffold split, ROC-AUC",
+        "molecules that inhibit HIV or do not, scaffold split, ROC-AUC",
         41_127,
         "data root",
         _molhiv,
@@ -130,6 +130,9 @@ ENTRIES: dict[str, DatasetEntry] = {
         features="ogb",
     ),
     "qm9": _qm9_entry("qm9", QM9_TARGETS, "small molecules, twelve properties at once, no geometry"),
-    **{f"qm9_{name}": _qm9_entry(f"qm9_{name}", (name,), f"small molecules, {name} alone") for name in QM9_TARGETS},
+    **{
+        f"qm9_{name}": _qm9_entry(f"qm9_{name}", (name,), f"small molecules, only the target {name}")
+        for name in QM9_TARGETS
+    },
 }
 """Rows of the visible table."""

@@ -1,7 +1,7 @@
 """Regular graphs for the limits of message passing: strongly regular families, and random regular graphs.
 
 In a strongly regular graph srg(n, k, l, m) every node has k neighbours, two neighbours have l neighbours in
-common and two other nodes m. Graphs of equal parameters look alike to 3-WL (2-FWL). Every family here is made
+common and two other nodes m. 3-WL (2-FWL) does not distinguish graphs of equal parameters. Every family here is made
 from definitions by switching, without a download; how much of the family that reaches is said with each. For
 srg(16, 6, 2, 2) and srg(25, 12, 5, 6) see `expressivity.shrikhande_rook` and `expressivity.sr25`.
 
@@ -286,7 +286,7 @@ FAMILIES: dict[str, tuple[Callable[[], PackedGraphs], Parameters, int, str]] = {
     "sr26": (sr26, (26, 10, 3, 4), 10, "the 10 strongly regular graphs"),
     "sr28": (sr28, (28, 12, 6, 4), 4, "T(8) and the 3 Chang graphs, strongly regular"),
     "sr35": (sr35, (35, 18, 9, 9), 80, "the 80 Steiner triple systems as graphs, strongly regular"),
-    "sr36": (sr36, (36, 15, 6, 6), 12, "the 12 kinds of 6x6 Latin squares as graphs, strongly regular"),
+    "sr36": (sr36, (36, 15, 6, 6), 12, "the graphs of the 12 main classes of 6x6 Latin squares, strongly regular"),
     "sr40": (sr40, (40, 12, 2, 4), 12, "12 of the 28 strongly regular graphs"),
 }
 """What makes each set, its parameters, how many graphs it has and what they are."""

@@ -89,7 +89,7 @@ def plot_accuracy_against_moves(
     """The paper's figure "Performance versus the number of RL steps": mean and deviation over tests.
 
     Series whose name begins with "random" are controls and drawn grey and dashed. Of the others the earlier
-    lie on top of the later, which are broader, so that equal curves can be told apart.
+    lie on top of the later, which are broader, so that equal curves can be distinguished.
 
     Shapes:
         each series: mean and std in percent, [t + 1].

@@ -1,4 +1,4 @@
-"""The paper's figure "Sorted scores": how well each single marked graph tells its graph from the others.
+"""The paper's figure "Sorted scores": how well each single marked graph identifies its graph.
 
 A graph has |V|^k marked graphs. If many of them alone earn a score near one, a search for a few of them can
 replace their enumeration: this is the observation that MAG-GNN rests on.
@@ -58,7 +58,7 @@ def plot_sorted_scores(
     highlight: Sequence[int] = (0, -1),
     title: str = "Score of each marked graph by itself",
 ) -> None:
-    """One line a graph; those of `highlight` (positions, the first and the last unless told) stand out."""
+    """One line for each graph; those of `highlight` (by default the first and the last) are emphasised."""
     names = [f"C{number + 1}" for number in range(len(scores))] if names is None else names
     shown = list(dict.fromkeys(position % len(scores) for position in highlight))
     figure = new_figure(height=4.6)

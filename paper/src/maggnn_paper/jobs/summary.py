@@ -131,10 +131,10 @@ def inputs_of(config: dict[str, Any]) -> str | None:
 
 
 def passes_of(method: str, agent: dict[str, Any], moves: int, keep: str) -> int | None:
-    """Encoder passes over one graph for one answer; None for baselines, whose passes are of another kind.
+    """Encoder passes over one graph for one prediction; None for baselines, whose passes are not comparable.
 
-    The agent looks at m marked copies before each move and the predictor at those of the state that answers, or of all
-    states where the most confident one is kept. Random moves cost no pass.
+    The agent reads m marked copies before each move, and the predictor those of the state that is kept, or of all
+    states if the most confident one is kept. Random moves cost no pass.
     """
     if method in BASELINES:
         return None

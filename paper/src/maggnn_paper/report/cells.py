@@ -1,4 +1,4 @@
-"""What the cells of the report's tables say: a measured figure, a published one, a setting in words."""
+"""The cells of the report's tables: a measured figure, a published figure, a setting in words."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -76,12 +76,12 @@ def paper(figure: Published | None) -> str:
 
 
 def number(value: float | None, metric: str) -> str:
-    """A measured number with the digits its metric deserves; almost perfect never reads as perfect."""
+    """A measured number with the digits that suit its metric; an almost perfect value is not rounded to perfect."""
     if value is None:
         return "failed"
     if metric in ("accuracy", "auroc"):
         return ">99.99" if value < 100 and f"{value:.2f}" == "100.00" else f"{value:.2f}"
-    if metric in ("mae", "difference"):
+    if metric in ("mae", "rmse", "difference"):
         return f"{value:#.3g}".removesuffix(".")
     if metric in ("score", "fineness", "finest", "telling"):
         return ">0.999" if value < 1 and f"{value:.3f}" == "1.000" else f"{value:.3f}"

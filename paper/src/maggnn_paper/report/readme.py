@@ -40,10 +40,10 @@ class Benchmark:
     published: str = "mag-gnn"
 
 
-LAST, SUREST = {"keep": "last"}, {"keep": "confident"}
+LAST, CONFIDENT = {"keep": "last"}, {"keep": "confident"}
 GIN = {"method": "gin"}
 SEARCH = {"method": "mag-gnn", "m": 1, "k": 2, "t": 4, **LAST}
-RANDOM = {"method": "random-moves", "m": 1, "k": 2, "t": 4, **SUREST}
+RANDOM = {"method": "random-moves", "m": 1, "k": 2, "t": 4, **CONFIDENT}
 DISTANCE = {"marking": "distance", "inputs": "atoms+bonds"}
 BENCHMARKS = (
     Benchmark("SR25, accuracy", "synthetic", "sr25", "accuracy", SEARCH, RANDOM, GIN),

@@ -17,36 +17,39 @@ COLUMNS_PER_TABLE = 6
 TITLES = {
     "synthetic": (
         "Expressivity: EXP, CSL, SR25",
-        "Accuracy in percent; the paper's table of synthetic results.",
+        "Accuracy in percent on the synthetic data sets of the paper (its Table 1).",
     ),
     "moves": (
-        "Against the number of moves",
-        "The paper's figure of RL steps: accuracy in percent, for molecules the MAE; t = 0 is the random start.",
+        "Accuracy against the number of moves",
+        "Accuracy in percent, for molecules the MAE, after t moves (Figure 5 of the paper); t = 0 is the random start.",
     ),
     "passes": (
-        "At equal cost",
+        "Accuracy at equal cost",
         "Accuracy in percent against the number of encoder passes: the agent, and random marks with as many passes.",
     ),
     "theorem1": (
         "Theorem 1: random regular graphs",
         "Share of pairs of random cubic graphs that one mark distinguishes, and share of nodes whose mark does.",
     ),
-    "theorem2": ("Theorem 2: super graphs", "Accuracy in percent; learned moves against random moves."),
+    "theorem2": ("Theorem 2: super graphs", "Accuracy in percent of learned moves and of random moves."),
     "demo": (
         "The demo, from ten seeds",
-        "Accuracy in percent of `maggnn demo`'s two sets; learned moves against random moves with the same predictors.",
+        "Accuracy in percent on the two sets of `maggnn demo`: learned and random moves with the same predictors.",
     ),
     "own_loop": (
-        "A training loop of one's own",
-        "Accuracy in percent on SR25 of the loop that the tutorial prints, against random moves in the same predictor.",
+        "A custom training loop",
+        "Accuracy in percent on SR25 of the training loop of the guide, and of random moves in the same predictor.",
     ),
     "ceilings": (
         "What marks can distinguish at all",
-        "Pairs of BREC whose marked copies differ under colour refinement, exact and without training, and its time.",
+        "Pairs of BREC whose marked copies differ under exact colour refinement, without training, and its time.",
     ),
     "families": (
         "One agent on families it has never seen",
-        "After t moves: fineness of the stable colouring / share of finest tuples / share of informative tuples.",
+        (
+            "After t moves: fineness of the stable colouring / share of finest tuples / share of informative tuples "
+            "([terms](../glossary.md#further-terms)). `refinement` is the exact greedy search."
+        ),
     ),
     "relabelling": (
         "Invariance to the numbering of nodes",
@@ -54,9 +57,12 @@ TITLES = {
     ),
     "motivation": (
         "Motivation: one random marked graph",
-        "Accuracy in percent of one random 2-tuple on SR25.",
+        "Accuracy in percent with one random tuple of two marks on SR25 (the motivation of the paper).",
     ),
-    "brec_paper": ("BREC, the paper's test", "Pairs distinguished: 950 right of 1,000 random starts."),
+    "brec_paper": (
+        "BREC, the paper's test",
+        "Pairs distinguished. A pair counts if at least 950 of 1,000 random starts are classified correctly.",
+    ),
     "brec_rpc": (
         "BREC, the official protocol",
         (
@@ -65,19 +71,28 @@ TITLES = {
             "([why](../paper_map.md#brec-with-an-agent-from-elsewhere))."
         ),
     ),
-    "cycles": ("Cycle counting", "Node MAE on standardised counts; below 0.01 a model is said to count."),
+    "cycles": (
+        "Cycle counting",
+        "MAE of nodes on standardised counts; by convention a model with less than 0.01 can count.",
+    ),
     "edges": ("Edge-level tasks", "Beyond the paper: AUROC of predicting hidden links, in percent."),
     "molecules": ("Molecules: ZINC, ZINC-FULL, MOLHIV", "MAE (lower is better) and AUROC in percent."),
-    "qm9": ("QM9", "MAE, lower is better; energies in hartree, total U0, U, H, G."),
-    "transfer": ("Transfer", "Agent pre-trained on the first dataset, predictor trained on the second."),
+    "qm9": ("QM9", "MAE, lower is better; energies in hartree; U0, U, H and G are total energies."),
+    "transfer": (
+        "Transfer",
+        "The agent is pretrained on the first data set, and the predictor is trained on the second.",
+    ),
     "ablation": (
         "Ablations on ZINC and other molecules",
-        "Validation scores, by which settings are chosen; one line per variant, on ZINC unless it says otherwise.",
+        "Validation scores, by which settings are chosen; one line for each variant, on ZINC unless named otherwise.",
     ),
     "bench_inference": ("Inference time", "Milliseconds for the whole test set, and megabytes."),
     "bench_train": ("Training time", "Milliseconds per step, and megabytes."),
     "bench_scaling": ("Scaling", "Time and memory against the sizes of the problem."),
-    "bench_floor": ("Compared with the matrix products alone", "Milliseconds; `floor` is the matrix products only."),
+    "bench_floor": (
+        "Inference time and its matrix products",
+        "Milliseconds; `floor` is the time of the matrix products alone.",
+    ),
     "people": (
         "Models for your own molecules",
         "Beyond the paper: accuracy and time of `maggnn fit` and `maggnn predict`.",
@@ -87,8 +102,8 @@ TITLES = {
         "Errors in the target's unit; ROC-AUC, PR-AUC and coverage of 90 % intervals in percent; means over splits.",
     ),
     "right_answers": (
-        "Right answers",
-        "Beyond the paper: spellings, numberings, interruptions and damaged inputs, which must not change an answer.",
+        "Robustness",
+        "Beyond the paper: rewritten SMILES, other numberings, interruptions and damage must not change a result.",
     ),
 }
 """Heading and one sentence for each table of the ledger."""

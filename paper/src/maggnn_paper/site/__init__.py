@@ -1,1 +1,1 @@
-"""The documentation site: what mkdocs is told about settings, and the recorded player of "How it works"."""
+"""The documentation site: the settings' descriptions for mkdocs, and the recorded player of "How it works"."""

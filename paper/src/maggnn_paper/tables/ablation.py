@@ -1,4 +1,4 @@
-"""What was tried on validation parts: base GNNs, structural encodings, starts and rewards on ZINC, budgets elsewhere.
+"""Trials on validation splits: base GNNs, structural encodings, starts and rewards on ZINC, budgets elsewhere.
 
 Every variant is the set's config with a few settings changed; the test split is not looked at.
 """

@@ -1,6 +1,6 @@
-"""What marks can tell apart before any training: BREC's pairs by k marks, and how fast molecules are looked at.
+"""What marks can distinguish without any training: BREC's pairs with k marks, and the speed of refining molecules.
 
-Nothing is trained or drawn here, so one run says it all. Colour refinement is exact but for collisions of 64-bit
+Nothing is trained or drawn at random here, so one run is enough. Colour refinement is exact up to collisions of 64-bit
 hashes.
 """
 
@@ -59,5 +59,5 @@ def _time_of_molecules() -> LedgerRow:
         mean=round(milliseconds, 1),
         k=1,
         config="all copies with one mark",
-        note=f"{60_000 * MOLECULES / milliseconds:,.0f} molecules a minute; {len(hashes.unique()):,} kinds",
+        note=f"{60_000 * MOLECULES / milliseconds:,.0f} molecules a minute; {len(hashes.unique()):,} different ones",
     )

@@ -1,4 +1,4 @@
-"""The paper's table of cycle counting, and what it leaves open: nodes and edges with a reward of their own, links.
+"""The paper's table of cycle counting, and beyond it: separate rewards for nodes and edges, and hidden links.
 
 | data set | who is rewarded for a move | marks start | config |
 |---|---|---|---|
@@ -38,7 +38,7 @@ TESTS = 10
 """From random starts; there is only one start on the neighbours of a root."""
 
 CAUTIONS = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""In units of the spread of a state's rewards, for marks that start where they tell most already."""
+"""In units of the spread of a state's rewards, for marks that already start at informative nodes."""
 
 NODES_A_GRAPH = 19
 """Of the CYCLE graphs, on average (18.8): a mark tuple for each node is that many for each graph."""
@@ -97,7 +97,7 @@ def reproduce(
 
 
 def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[LedgerRow]:
-    """The agent beside its controls in the same predictor."""
+    """The agent and its controls in the same predictor."""
     moves = results[0]["config"]["agent"]["num_moves"]
     agent, random = (run_means(results, method, "last")[:, moves] for method in ("mag-gnn", "random-moves"))
     note = f"against random moves {paired_note(agent, random)}"

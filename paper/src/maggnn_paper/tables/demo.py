@@ -1,4 +1,4 @@
-"""The demo: the wall time of `maggnn demo` with what it scored, and whether its two tasks are learned from any seed."""
+"""The demo: the wall time and the scores of `maggnn demo`, and whether its two tasks are learned from every seed."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Rows are named `agent>family`, as transfers are. Each figure is exact, by colour refinement: the fineness of the stable
 colouring after the moves, the share of searches that end at one of the finest tuples of all, and the share that end at
-a tuple which tells the graph from the other one of its pair. The method `refinement` is the exact greedy teacher; its
-row without a number of moves is what all tuples of the family have: the best fineness, and the shares of finest and of
-telling tuples.
+an informative tuple (metric `telling`), whose marked copy the other graph of the pair does not have. The method
+`refinement` is the exact greedy teacher; its row without a number of moves is about all tuples of the family: the best
+fineness, and the shares of finest and of informative tuples.
 """
 
 from __future__ import annotations

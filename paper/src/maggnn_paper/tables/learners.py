@@ -1,4 +1,4 @@
-"""The paper's learner on SR25 with as many transitions as it needs: learning curves beside exact lookahead.
+"""The paper's learner on SR25 with as many transitions as it needs: learning curves, compared with exact lookahead.
 
 Lookahead regresses all 50 Q-values of a state in one update, replay one of them. Under ORD the environment is a table
 of 15 x 625 states and 468,750 transitions, so a reward is a look-up and the buffer may hold as many transitions as it

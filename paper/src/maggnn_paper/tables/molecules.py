@@ -34,7 +34,7 @@ BASELINE_RUNS = 1
 METHODS = ("gin", "random-marks", "mag-gnn", "mag-gnn-pre")
 TESTS = 10
 REPLAY = {"target": "dqn", "gamma": 0.9, "standardise_rewards": False, "agent_batch_size": 128}
-"""The paper's replay instead of lookahead; discount and batch are not told there."""
+"""The paper's replay instead of lookahead; the paper does not state discount and batch size."""
 
 SYNCS = 20
 """Copies to the target network in a run. The paper's sync rate, 3000, is about that share of its own steps."""
@@ -142,7 +142,7 @@ def method_rows(
         notes = (_against_random(name, results, control, after), validation_note(results))
         note = "; ".join(note for note in notes if note) or None
         rows.append(score_row(table, name, results, after, "last", note, dataset))
-        rows.append(score_row(table, name, results, after, MEAN, f"mean answer of {STARTS} starts", dataset))
+        rows.append(score_row(table, name, results, after, MEAN, f"mean prediction of {STARTS} starts", dataset))
     return rows
 
 

@@ -1,11 +1,11 @@
 """Agents and their controls at equal cost: accuracy against encoder passes over a graph, on SR25 and EXP.
 
-One tuple of two marks. What p passes can buy:
+There is one tuple of two marks. These are the ways to spend p passes (random moves cost none):
 
 | row | passes |
 |---|---|
-| mag-gnn, last state | p - 1 moves of the agent, each of which looks at the marked copy, and the answer |
-| random-moves, surest state | the answers of p states, of which the surest counts; random moves cost nothing |
+| mag-gnn, last state | p - 1 moves of the agent, each of which reads the marked copy, and the prediction |
+| random-moves, most confident state | the predictions of p states, of which the most confident counts |
 | random-marks, mean of p | the mean answer of p random starts |
 | random-marks, m = p | a predictor that was trained to read p random tuples at once |
 
@@ -31,8 +31,13 @@ MANY_TUPLES = (2, 3, 4, 6)
 """Numbers of tuples that predictors are trained for."""
 
 
-AGENT, SUREST, MEAN_ANSWER, MANY = "agent, last state", "surest random state", "mean of starts", "many tuples"
-WAYS = (AGENT, SUREST, MEAN_ANSWER, MANY)
+AGENT, CONFIDENT, MEAN_ANSWER, MANY = (
+    "agent, last state",
+    "most confident random state",
+    "mean of starts",
+    "many tuples",
+)
+WAYS = (AGENT, CONFIDENT, MEAN_ANSWER, MANY)
 """What passes are spent on, as the page of results and the figure call it."""
 
 
@@ -41,7 +46,7 @@ def way_to_spend(row: LedgerRow) -> str:
     if row.method == "mag-gnn":
         return AGENT
     if row.method == "random-moves":
-        return SUREST
+        return CONFIDENT
     return MANY if row.keep == "last" else MEAN_ANSWER
 
 
@@ -94,7 +99,7 @@ def _rows(results: Sequence[Result], many: Mapping[int, Sequence[Result]]) -> li
         moves = passes - 1
         agent = run_means(results, "mag-gnn", "last")[:, moves]
         sure = run_means(results, "random-moves", "confident")[:, moves]
-        others = {"the surest of as many random states": sure}
+        others = {"the most confident of as many random states": sure}
         controls = [score_row("passes", "random-moves", results, moves, "confident")]
         if passes > 1:
             keep = mean_of(passes)

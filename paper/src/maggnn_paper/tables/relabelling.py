@@ -1,4 +1,4 @@
-"""How far answers move when nodes are numbered otherwise: from deterministic starts not at all, but for rounding.
+"""How much predictions change with the numbering of nodes: from deterministic starts only by rounding.
 
 Graphs of each set are renumbered at random, `RELABELLINGS` times in all, and the largest difference to the answer for
 the graph as it came is the row. The network is a fresh one in double precision with larger weights than usual: a

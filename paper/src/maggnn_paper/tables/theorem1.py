@@ -1,9 +1,9 @@
 """Theorem 1 in numbers: of pairs of random regular graphs, how many have a node whose marked graph the other lacks?
 
-The theorem says: almost all, as the number of nodes grows, for 3 <= r < sqrt(2 log n). It rests on Lemma 1: of two such
-graphs, any node of one and any node of the other look different when marked, but for a chance that falls faster than
-1 / n. Message passing tells no pair of regular graphs apart. Colour refinement decides all of this exactly, so nothing
-is trained here.
+The theorem says: almost all, as the number of nodes grows, for 3 <= r < sqrt(2 log n). It rests on Lemma 1: for two
+such graphs, the marked graphs of any node of one and any node of the other differ, except with a probability that
+falls faster than 1 / n. Message passing distinguishes no pair of regular graphs. Colour refinement decides all of this
+exactly, so nothing is trained here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ SIZES = (8, 10, 12, 16, 20, 30, 50, 100)
 DEGREE = 3
 PAIRS = 200
 NOTES = {
-    "pairs": "share of pairs that tell; without a mark none does",
-    "nodes": "share of nodes that tell; without a mark none does",
+    "pairs": "share of pairs that one mark distinguishes; without a mark none is",
+    "nodes": "share of nodes whose mark distinguishes the pair; without a mark none does",
     "node_pairs": "Lemma 1: share of pairs of nodes, one of each graph, whose marked graphs differ",
 }
 

@@ -1,7 +1,7 @@
 """Theorem 2, executable: on super graphs the agent needs one move where random moves need about 4n - 1.
 
-The task: is each block's direct opposite of the same type (positive) or of the other (negative)? Only a tuple
-whose two marks lie on opposite blocks tells. For n >= 3 the tested sequences are of classes never seen in training.
+The task: is each block's direct opposite of the same type (positive) or of the other (negative)? Only tuples whose two
+marks lie on opposite blocks are informative. For n >= 3 the tested sequences are of classes never seen in training.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def moves_row(method: str, todo: Sequence[Job], results: Sequence[Result], folde
     needed = torch.stack([moves_needed(job, method, folder) for job in todo])
     base = score_row("theorem2", method, results, moves=0)
     n = int(base.dataset.removeprefix("supergraph"))
-    note = f"4n - 1 = {4 * n - 1}; walks followed for {LONGEST_WALK} moves, starts already opposite count as 0"
+    note = f"4n - 1 = {4 * n - 1}; walks followed for {LONGEST_WALK} moves, starts on opposite blocks count as 0"
     changes = {
         "metric": "moves",
         "mean": round(float(needed.mean()), 4),

@@ -1,4 +1,4 @@
-"""The paper's limit 'harder to train', as a number: ORD on SR25, predictor and agent, alone on the machine."""
+"""The paper's limitation 'harder to train', measured: ORD on SR25, predictor and agent, alone on the machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The agents that come with the package and have a data set of their own: trained by ORD, tested, saved with that row.
+"""The pretrained agents of the package that learn on one data set: trained by ORD, tested, saved with that row.
 
-The universal agent, which has none, is trained and tested by `maggnn_paper.universal`.
+The universal agent, which learns on generated graphs, is trained and tested by `maggnn_paper.universal`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CANDIDATES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def agent_jobs(names: Sequence[str] = tuple(RECIPES)) -> list[Job]:
-    """One training an agent."""
+    """One training for each agent."""
     made = []
     for name in names:
         source, settings = CANDIDATES.get(name, (RECIPES.get(name, ""), ()))
@@ -41,7 +41,7 @@ def reproduce(
 ) -> list[LedgerRow]:
     """Train what is not in `folder` yet and save the agents, in the package unless `agents` names another folder.
 
-    Rows: each agent at home after its moves, beside random moves and no move.
+    Rows: each agent on its own data set after its moves, with random moves and with no move for comparison.
 
     Args:
         datasets: the agents to train, by name.
@@ -52,10 +52,12 @@ def reproduce(
     for name, job, result in zip(datasets, jobs, run_jobs(jobs, folder, workers), strict=True):
         table = "cycles" if name.startswith("cycles") else "moves"
         moves = job.config.agent.num_moves
-        row = score_row(table, "mag-gnn", [result], moves, note=f"the agent {name} at home")
+        row = score_row(table, "mag-gnn", [result], moves, note=f"the agent {name} on its own data set")
         rows.append(row)
         for control, after in (("random-moves", moves), ("random-marks", 0)):
-            rows.append(score_row(table, control, [result], after, note=f"the predictor that agent {name} learned in"))
+            rows.append(
+                score_row(table, control, [result], after, note=f"the predictor that agent {name} learned from")
+            )
         model, config = load_model(folder / job.name / "model.safetensors")
         save_agent(target / f"{name}.safetensors", model, config, json.loads(row.to_json()))
     return rows

@@ -1,14 +1,14 @@
 """One agent in place of a data set's own, without any training of it: SR25, EXP and the super graphs of Theorem 2.
 
 A predictor learns from random marks alone, as ORD does. Then the agent `any`, which was trained on other graphs and
-without labels, moves the marks, and the last state answers. Beside it stand random moves in the same predictor, and
-controls with as many encoder passes: the surest of t + 1 random states and the mean of t + 1 random starts. Rows are of
-the table `transfer`, named `any>sr25`.
+without labels, moves the marks, and the prediction is made from the last state. It is compared with random moves in the
+same predictor, and with controls that use as many encoder passes: the most confident of t + 1 random states and the
+mean of t + 1 random starts. Rows are of the table `transfer`, named `any>sr25`.
 
-Two more rows say what the search for fine colourings is worth to this predictor. The method `mag-gnn-finest` is its
-accuracy at all finest tuples, which no agent that looks for nothing else can exceed by much. With `keep` = finest the
-answer is that of the state with the most colours on the way, which colour refinement counts without an encoder pass,
-for the agent and for random moves alike.
+Two more rows show how useful fine colourings are to this predictor. The method `mag-gnn-finest` is its accuracy at all
+finest tuples, which an agent that searches only for these cannot exceed by much. With `keep` = finest the prediction is
+made from the state with the most colours of the walk, which colour refinement counts without an encoder pass, both for
+the agent and for random moves.
 
 Predictors are small, so that they can be trained on a core of a CPU. Of the super graphs no predictor is trained: only
 marks on opposite blocks say whether a sequence is positive, so the share of walks that end there is measured, in table

@@ -1,4 +1,4 @@
-"""Fresh graphs all the time: what the universal agent trains on.
+"""The training graphs of the universal agent, generated anew all the time.
 
 Fixed sets of graphs are memorised, so every batch is drawn anew from `FAMILIES`, in which only the classical graphs
 repeat. What `exclusion` forbids is dropped. Graphs are drawn by number: the n-th draw of a seed is the same with any

@@ -1,4 +1,4 @@
-"""Which graphs training may not see: those of published tests and of our own test families, however numbered.
+"""Graphs that are excluded from training: those of published tests and of our own test families, however numbered.
 
 A graph is left out where one mark cannot distinguish it from a test graph: the multisets of its copies with one mark,
 refined, are equal (`maggnn.theory.refinement.graph_hashes` of order 1). Isomorphic graphs always agree in that, and so

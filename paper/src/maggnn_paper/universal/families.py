@@ -1,10 +1,11 @@
 """Tests of an agent on families of graphs that it was never trained on.
 
-Each family is a list of graphs, two by two of equal size. From random tuples the agent makes up to four moves, and
-beside it stand random moves, the most central nodes and the exact greedy teacher, which looks at the values of all
-moves. After each number of moves there are three figures: the fineness of the tuple's stable colouring (number of
-colours over |V|), the share of tuples that are among the finest of all |V|^k, and the share of tuples that *tell*:
-their marked copy never occurs in the other graph of the pair. All three are exact, by colour refinement.
+Each family is a list of graphs, in pairs of equal size. From random tuples the agent makes up to four moves. It is
+compared with random moves, with the most central nodes and with the exact greedy teacher, which computes the values of
+all moves. Three quantities are measured after each number of moves: the fineness of the tuple's stable colouring
+(number of colours over |V|), the share of tuples that are among the finest of all |V|^k, and the share of *informative*
+tuples (metric `telling`), whose marked copy never occurs in the other graph of the pair. All three are exact, by colour
+refinement.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ def _brec(category: str) -> PackedGraphs:
 
 
 def telling(graphs: GraphBatch, order: int) -> Tensor:
-    """Which tuples tell, for graphs of equal size two by two, [B, V^k].
+    """Which tuples are informative, for pairs of graphs of equal size, [B, V^k].
 
-    A tuple of graph 2i tells where its refined copy never occurs in graph 2i + 1, and the other way round.
+    A tuple of graph 2i is informative if its refined copy never occurs in graph 2i + 1, and vice versa.
     """
     tuples = all_tuples(graphs.max_num_nodes, order, graphs.device)
     parts = tuples.split(max(1, CELLS[graphs.device.type] // graphs.total_nodes))
@@ -130,7 +131,7 @@ class Judged:
     Attributes:
         graphs: the batch.
         values: of all tuples.
-        finest, tells: which tuples are among the finest, and which tell, [B, V, ..., V].
+        finest, tells: which tuples are among the finest, and which are informative, [B, V, ..., V].
     """
 
     graphs: GraphBatch
@@ -158,7 +159,7 @@ class Judged:
         return cls(graphs, values, ValueTable(values.finest().float(), graphs.num_nodes), tells)
 
     def figures(self, tuples: Tensor) -> Tensor:
-        """Fineness, share among the finest and share that tells, of tuples [B, m, k]: [3, B]."""
+        """Fineness, share of finest and share of informative tuples, of tuples [B, m, k]: [3, B]."""
         return torch.stack([table.at(tuples).mean(dim=1) for table in (self.values, self.finest, self.tells)])
 
 
@@ -200,7 +201,7 @@ class Measured:
         graphs: how many were tested.
         fineness, finest, telling: after 0, 1, ... moves, means over graphs and starts.
         most, share_finest, share_telling: of the same family the best fineness that there is, and the shares of all
-            tuples that are finest and that tell.
+            tuples that are finest and that are informative.
     """
 
     family: str
@@ -291,7 +292,7 @@ def _walk(judged: Judged, tuples: Tensor, step: Step, num_moves: int) -> Tensor:
 
 
 def _of_all_tuples(judged: Judged) -> Tensor:
-    """The best value of each graph, and the shares of its tuples that are finest and that tell, [3, B]."""
+    """The best value of each graph, and the shares of its tuples that are finest and that are informative, [3, B]."""
     best = judged.values.values.flatten(1).amax(dim=1)
     shares = [table.values.flatten(1).mean(dim=1) for table in (judged.finest, judged.tells)]
     return torch.stack([best, *shares]).cpu()

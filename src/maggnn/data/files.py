@@ -153,4 +153,4 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"{path}: cannot be written ({reason}); what was there before is untouched") from error
+        raise InputError(f"{path}: cannot be written ({reason}); the previous file is unchanged") from error

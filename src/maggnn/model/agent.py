@@ -29,7 +29,7 @@ Scores = Callable[[State], tuple[Tensor, Tensor]]
 def best_move(
     q_table: Tensor, state: State, actions: str, generator: torch.Generator | None = None, ties: Ties = "random"
 ) -> tuple[Tensor, Move]:
-    """Return the best Q-value [B, m] and move of each tuple (Eq. 10). Ties are broken at random, or the first is taken."""
+    """Return the best Q-value [B, m] and move of each tuple (Eq. 10). `ties` says which of equal moves is taken."""
     rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
     choice = best_index(rows, generator, ties)  # [B, m]
     best = rows.gather(-1, choice[..., None])[..., 0]

@@ -162,7 +162,7 @@ def test_mistakes_are_named(agent_file, tmp_path):
     for settings, words in (
         ({"agent": {"pretrained": ""}}, "come together"),
         ({"training": {"paradigm": "ord"}}, "come together"),
-        ({"training": {"agent_steps": 3}}, "takes its agent as it is"),
+        ({"training": {"agent_steps": 3}}, "does not train its agent"),
         ({"agent": {"state": "predictor"}}, "agent.state = q_network"),
         ({"training": {"starts_per_graph": 2}}, "searches once"),
     ):

@@ -122,7 +122,7 @@ def test_reports_of_classes_use_the_threshold_of_the_model():
     assert report.own.values == two_class_metrics(LABELS, LIKELY, 0.8)
     assert report.own.classes["yes"]["recall"] == pytest.approx((LIKELY[LABELS == 1] >= 0.8).mean())
     words = threshold_words(report, chosen=True)
-    assert "at least 0.800 count as yes" in words and "out of fold" in words
+    assert "at least 0.800 count as yes" in words and "out-of-fold" in words
     assert "the default" in threshold_words(report, chosen=False)
 
 

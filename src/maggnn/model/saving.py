@@ -114,9 +114,7 @@ def _check_own_part(facts: dict[str, Any], given: Mapping[str, object]) -> None:
 
 def _model_plan(facts: dict[str, Any], path: Path, base: BaseGNN | None, g_p: Callable[[], AnyEncoder] | None) -> Plan:
     if "model" not in facts:
-        raise InputError(
-            f"{path} is a training checkpoint, not a model; the model is {path.parent / 'model.safetensors'}"
-        )
+        raise InputError(f"a training checkpoint, not a model; the model is {path.parent / 'model.safetensors'}")
     _check_own_part(facts, {"base": base, "g_p": g_p})
     config = configs.from_dict(weights_file.section(facts, "config"), origin=str(path))
     shape = weights_file.section(facts, "model")

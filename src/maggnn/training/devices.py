@@ -131,8 +131,8 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Fabric warns about its guesses about the machine
         fabric = Fabric(accelerator=kind, devices=devices, num_nodes=nodes, strategy="ddp_spawn")
-    # Results are passed through a file: Fabric reads its own pipe only when all processes have ended, so a process would
-    # wait forever if its result is larger than the pipe.
+    # Results are passed through a file: Fabric reads its own pipe only when all processes have ended, so a process
+    # would wait forever if its result is larger than the pipe.
     with tempfile.TemporaryDirectory() as name:
         said = Path(name) / "said"
         try:

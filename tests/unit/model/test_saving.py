@@ -146,4 +146,4 @@ def test_a_training_checkpoint_is_not_a_model(tmp_path):
     path = tmp_path / "checkpoint.safetensors"
     weights_file.save(path, TENSORS, {"config": {}, "position": [0, 0], "counters": {}})
     message = refused(checkpoint.load_model, path)
-    assert "checkpoint.safetensors is a training checkpoint" in message and "model.safetensors" in message
+    assert "checkpoint.safetensors: a training checkpoint" in message and "model.safetensors" in message

@@ -1,4 +1,4 @@
-"""What a user did wrong, in one line."""
+"""Errors that a user can correct, each with a message of one line."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from importlib.util import find_spec
 
 
 class InputError(ValueError):
-    """A user's mistake: one line that says what was wrong, where, and what to do. The command line exits with 2."""
+    """A user's mistake. The message is one line: what is wrong, where, and what to do. Commands exit with code 2."""
 
 
 class DivergenceError(InputError):
-    """Training came apart: a loss, or what was learned from it, is no finite number (`diverged` makes one)."""
+    """Training diverged: a loss or a weight is not a finite number. `diverged` creates this error."""
 
 
 class UntrainedAgentWarning(UserWarning):
-    """A model answers after moves of an agent that has learned nothing."""
+    """A model predicts after moves of an untrained agent."""
 
 
 class DamagedError(InputError):
-    """A file is cut short or otherwise not as it was written."""
+    """A file is truncated or otherwise damaged."""
 
 
 def diverged(what: str) -> DivergenceError:
-    """The error for training that came apart, with what to do."""
+    """Return the error for training that diverged, with advice on what to do."""
     return DivergenceError(f"training diverged: {what}; lower training.learning_rate")
 
 
@@ -47,25 +47,25 @@ EXTRAS = {
     "lightning": "lightning",
     "lightning_fabric": "devices",
 }
-"""Module -> the optional dependency that brings it."""
+"""Maps a module to the optional dependency (extra) that installs it."""
 
 
 def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """What to install for a module that could not be imported, in one line; None where it is none of ours."""
+    """Return one line that says what to install for a missing module, or None if no extra of maggnn installs it."""
     module = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(module)
     return f"this needs {module}, which is not installed: pip install 'maggnn[{extra}]'" if extra else None
 
 
 def require(*modules: str) -> None:
-    """Refuse before long work where a module that is needed at its end is not installed."""
+    """Raise an `InputError` before long work if a module that is needed at its end is not installed."""
     for module in modules:
         if find_spec(module) is None:
             raise InputError(str(missing_extra(ModuleNotFoundError(module, name=module))))
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest of `choices`, and all of them where they are few.
+    """Return the end of a message about an unknown name: the most similar of `choices`, and all if they are few.
 
     Example:
         >>> did_you_mean("zinq", ["zinc", "qm9"])
@@ -80,4 +80,4 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 MOST_LISTED = 25
-"""Names that a message lists; of more, only the nearest is named."""
+"""The largest number of names that a message lists; beyond it, only the most similar name is given."""

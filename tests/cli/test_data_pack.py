@@ -29,7 +29,7 @@ PACK = ("data", "pack", "mine.csv", "--smiles", "smiles", "--target", "logP", "-
 
 def test_pack_says_what_it_kept_and_what_it_left_out(folder, run_command):
     code, out, err = run_command("maggnn", *PACK, "--workers", "2", "-o", "out/my.npz", cwd=folder)
-    assert (code, err) == (0, "mine.csv: column 'logP' is taken for numbers: it holds 4 different ones\n")
+    assert (code, err) == (0, "mine.csv: column 'logP' is interpreted as numbers: it has 4 different values\n")
     lines = out.splitlines()
     assert [line.split() for line in lines[:8]] == [
         ["rows", "6"], ["kept", "4"], ["train", "2"], ["val", "1"], ["test", "1"], ["task", "regression"],

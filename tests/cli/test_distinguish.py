@@ -153,7 +153,7 @@ BAD_FILES = {
         ("empty.edges", "has no nodes"),
         ("text.npz", "cannot be read"),
         ("text.pt", "cannot be read safely"),
-        ("graph.xyz", "the ending of the name"),
+        ("graph.xyz", "the suffix of the name"),
         ("missing.g6", "no file missing.g6"),
         ("sr52", "did you mean"),
     ],
@@ -172,7 +172,7 @@ def test_a_pickle_runs_nothing(maggnn):
     torch.save([Trap()], maggnn.folder / "trap.pt")
     torch.save({"weights": torch.ones(2)}, maggnn.folder / "weights.pt")
     assert "cannot be read safely" in maggnn("trap.pt").mistake()
-    assert "holds no PyG graphs" in maggnn("weights.pt").mistake()
+    assert "contains no PyG graphs" in maggnn("weights.pt").mistake()
 
 
 def test_what_does_not_fit_together(maggnn):

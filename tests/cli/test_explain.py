@@ -105,7 +105,7 @@ def test_an_unseen_element_and_the_unit_of_scores(maggnn):
 def test_a_file_that_is_there_is_replaced_and_help_says_so(maggnn, folder):
     (folder / "old.svg").write_text("old")
     assert maggnn("words", "CCO", "-o", "old.svg")[0] == 0 and (folder / "old.svg").read_text().startswith("<svg")
-    assert "replaces a file that is there" in " ".join(maggnn("--help")[1].replace("│", " ").split())
+    assert "replaces an existing file" in " ".join(maggnn("--help")[1].replace("│", " ").split())
 
 
 @pytest.mark.parametrize("name", ["numbers", "words"])

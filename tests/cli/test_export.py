@@ -225,7 +225,7 @@ def test_a_full_disk_leaves_the_previous_file(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        with pytest.raises(InputError, match=r"cannot be written .*; what was there before is untouched"):
+        with pytest.raises(InputError, match=r"cannot be written .*; the previous file is unchanged"):
             exporting.write_checked(tmp_path / "old.pt2", bytes(2000), lambda path: None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -68,7 +68,7 @@ def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
         with (tmp_path / f"{name}.csv").open() as file:
             shares = [float(row["p_1"]) for row in csv.DictReader(file)]
         means[name] = sum(shares) / len(shares)
-    assert "count alike in total" in (tmp_path / "balanced" / "README.md").read_text()
+    assert "have the same total weight" in (tmp_path / "balanced" / "README.md").read_text()
     assert means["balanced"] > means["plain"]
 
 
@@ -91,11 +91,11 @@ def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
     ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
     assert ended.code == 2 and "no column 'dose'" in ended.err
     card = (tmp_path / "m" / "README.md").read_text()
-    assert "Columns read by gradient boosting and the Gaussian process beside descriptors: dose" in card
+    assert "Columns read by gradient boosting and the Gaussian process besides descriptors: dose" in card
 
 
 MISTAKES = {
-    "a feature for one network": (("--feature", "year"), "--feature is read by boosting"),
+    "a feature for one network": (("--feature", "year"), "--feature is for boosting"),
     "a feature that is the target": (("--feature", "y", "--ensemble", "2"), "'y' is a target"),
     "folds by time": (("--split", "time:year", "--folds", "3"), "--folds splits the rows anew"),
     "one fold": (("--folds", "1"), "--folds is 1"),

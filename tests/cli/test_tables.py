@@ -48,9 +48,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, call_command) -> Path:
 
 OPENED = [*rows()[:10], '"CCC,1.5', *rows()[11:]]
 REFUSED = {
-    "a quote that never closes": (table(OPENED), "line 12: a quote opens in this row and never closes"),
+    "a quote that never closes": (table(OPENED), "line 12: a quote opens in this row and is never closed"),
     "a quote that closes later": (table([*OPENED, '"CCC",2.5']), "line 12: text follows a closing quote"),
-    "two columns of one name": (table([f"{row},1" for row in rows()], "smiles,y,y"), "2 columns are called 'y'"),
+    "two columns of one name": (table([f"{row},1" for row in rows()], "smiles,y,y"), "2 columns are named 'y'"),
     "semicolons": (table([row.replace(",", ";") for row in rows()], "smiles;y"), "separated by ';'"),
     "an endless cell": (table([*rows(), f"{'C' * 1_100_000},1.5"]), "line 62: a cell of more than 1,000,000"),
     "no header": ("", "the table has no header"),
@@ -74,7 +74,7 @@ def test_all_commands_leave_the_same_rows_out(folder, called, tmp_path):
     expected = {
         "62": "line 62 has 1 cells where the header has 2",
         "63": "line 63 has 3 cells where the header has 2",
-        "64": "a SMILES of 200000 characters: at most 50000 are possible",
+        "64": "a SMILES of 200000 characters: at most 50000 are allowed",
     }
     csv.field_size_limit(1_000_000)
     assert json.loads(called(*COMMANDS["fit"], "--json", cwd=tmp_path).output().splitlines()[-1])["left_out"] == 3
@@ -127,11 +127,11 @@ def test_what_the_target_was_taken_for_is_said(called, tmp_path, command):
     (tmp_path / "t.csv").write_text(table(lines))
     code, _, err = called(*COMMANDS[command], cwd=tmp_path)
     assert code == 0, err
-    (said,) = [line for line in err.splitlines() if "taken for" in line]
-    assert said == "t.csv: column 'y' is taken for classes: its values are false and true"
+    (said,) = [line for line in err.splitlines() if "interpreted as" in line]
+    assert said == "t.csv: column 'y' is interpreted as classes: its values are false and true"
     if command == "fit":
         card = (tmp_path / "new" / "README.md").read_text()
-        assert "- Target: column 'y' is taken for classes: its values are false and true." in card
+        assert "- Target: column 'y' is interpreted as classes: its values are false and true." in card
         assert "| class | train | val | test |" in card and "| false | " in card and "| true | " in card
 
 

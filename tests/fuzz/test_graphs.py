@@ -136,7 +136,7 @@ def check_pyg(models: dict[str, Any], made: Made) -> None:
         assert chances.sum() == pytest.approx(1) and (chances >= 0).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*never saw")
+@pytest.mark.filterwarnings("ignore:.*not in the training data")
 @few_and_many(120, 1200)
 def test_pyg_graphs(models, examples):
     fuzz(pyg_graphs(), partial(check_pyg, models), examples)
@@ -206,7 +206,7 @@ def check_fit(made: list[Made]) -> None:
         assert sound is not False and np.isfinite(found.predict(graphs[:6])).all()
 
 
-@pytest.mark.filterwarnings("ignore:.*never saw")
+@pytest.mark.filterwarnings("ignore:.*not in the training data")
 @few_and_many(12, 120)
 def test_fitting_to_graphs(examples):
     fuzz(st.lists(pyg_graphs(), min_size=1, max_size=2), check_fit, examples)

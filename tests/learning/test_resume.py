@@ -110,7 +110,7 @@ def test_a_truncated_checkpoint_falls_back_to_the_one_before(tmp_path, capsys):
     assert tuple(older) < position(broken)
     newest.write_bytes(newest.read_bytes()[:-100])
     train(CONFIG, broken, quiet=True)
-    assert "going on from the one before" in capsys.readouterr().err
+    assert "resuming from the previous checkpoint" in capsys.readouterr().err
     assert same_models(straight, broken) and read_log(straight) == read_log(broken)
     newest.unlink()  # killed while the newest took the place of the one before
     train(CONFIG, broken, quiet=True)
@@ -123,7 +123,7 @@ def test_a_second_run_in_the_folder_is_told_of_the_first(tmp_path):
     while not (tmp_path / "checkpoint.safetensors").exists():
         assert process.exitcode is None and time.monotonic() < deadline
         time.sleep(0.01)
-    with pytest.raises(InputError, match=rf"another run is at work there \(process {process.pid}\)"):
+    with pytest.raises(InputError, match=rf"another run is using this folder \(process {process.pid}\)"):
         train(config, tmp_path, quiet=True)
     assert process.exitcode is None
     process.kill()  # its lock goes with it

@@ -35,7 +35,7 @@ def test_the_former_name_of_a_section_is_read():
     plain = {"agent": {"tuple_order": 0, "num_moves": 0}, "training": {"agent_steps": 0}}
     former = config.from_dict({"rival": {"name": "ngnn"}, **plain}, "run.toml")
     assert former.baseline.name == "ngnn" and "rival" not in config.to_toml(former)
-    assert "[baseline] is there twice" in refused({"rival": {"name": "ngnn"}, "baseline": {"name": "gine"}})
+    assert "[baseline] is given twice" in refused({"rival": {"name": "ngnn"}, "baseline": {"name": "gine"}})
 
 
 @pytest.mark.parametrize(

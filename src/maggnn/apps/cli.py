@@ -20,21 +20,21 @@ from maggnn.errors import InputError
 
 app = typer.Typer(
     rich_markup_mode=None, pretty_exceptions_enable=False,
-    help="MAG-GNN: a graph neural network whose agent moves node marks to informative places.",
+    help="MAG-GNN: a graph neural network whose agent moves node marks to informative nodes.",
 )  # fmt: skip
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
-Targets = Annotated[list[str], typer.Option(help="the column of a target, if not the model's own", metavar="COL")]
+Targets = Annotated[list[str], typer.Option(help="the column of a target, if not as in training", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
-Device = Annotated[str, typer.Option(help="auto (a GPU where there is one), cpu or cuda")]
+Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing files")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
 CV_KEYS = ("mean", "low", "high")
 EXPORT_FORMATS = (
-    "torch, aoti (compiled, needs g++) or onnx; reading a .pt2 file (torch, aoti) executes code that it may hold, "
-    "an .onnx file is data only"
+    "torch, aoti (compiled, needs g++) or onnx; loading a .pt2 file (torch, aoti) can execute code that it contains, "
+    "an .onnx file contains only data"
 )
 
 
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _with_address(arguments: list[str]) -> list[str]:
-    """Give a bare --ray its address, a local Ray: typer has no options whose value may be left out."""
+    """Insert the address "local" after --ray without a value: typer has no options whose value may be omitted."""
     found: list[str] = []
     for place, argument in enumerate(arguments):
         following = arguments[place + 1 : place + 2]
@@ -73,14 +73,14 @@ def general(
 def train(
     config: Annotated[str, typer.Argument(help="a TOML file, or the name of a packaged config such as sr25")],
     settings: Settings = [],  # noqa: B006 (typer copies it)
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; started again, it resumes")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="run folder; a second call resumes the run")] = None,
     devices: Annotated[
-        int, typer.Option(help="number of GPUs, or of processes on a CPU; each has batches of its own", min=1)
+        int, typer.Option(help="number of GPUs, or of processes on a CPU; each has its own batches", min=1)
     ] = 1,
-    nodes: Annotated[int, typer.Option(help="number of machines; each runs this command", min=1)] = 1,
+    nodes: Annotated[int, typer.Option(help="number of machines, each of which runs this command", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model and test it beside random moves. All files are written to a run folder."""
+    """Train a model and compare its test score with that of random moves. All files are written to a run folder."""
     from maggnn import config as configs
     from maggnn.training.run import train_on
 
@@ -103,9 +103,9 @@ def evaluate(
     moves: Annotated[int | None, typer.Option(help="number of moves t, if not the model's own", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test a trained model beside random moves, or a fitted one.
+    """Test a trained or a fitted model.
 
-    A run is tested on its test split after 0, 1, ..., t moves, a model of `maggnn fit` on a table.
+    A run is tested on its test split after 0, 1, ..., t learned or random moves, a model of `maggnn fit` on a table.
     """
     if table is not None:
         if tests is not None or moves is not None:
@@ -115,7 +115,7 @@ def evaluate(
     from maggnn.apps.fit.fitted import is_fitted
 
     if is_fitted(model):
-        raise InputError(f"{model}: a model of `maggnn fit`: give a table to test it on")
+        raise InputError(f"{model} is a model of `maggnn fit`: give a table to test it on")
     path = model / "model.safetensors" if model.is_dir() else model
     _show_evaluation(path, tests or 10, moves, as_json, {})
 
@@ -127,30 +127,30 @@ def fit(
         list[str],
         typer.Option(help="a column to predict, or a pattern such as NR-*; may be repeated", metavar="COL"),
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; started again, it resumes")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the model's folder; a second call resumes the fit")],
     smiles: Annotated[str, typer.Option(help="the column of SMILES or InChI", metavar="COL")] = "smiles",
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
-    folds: Annotated[int, typer.Option(help="folds of an additional cross-validation; 0: none", min=0, max=100)] = 0,
+    folds: Annotated[int, typer.Option(help="folds of an additional cross-validation (0: none)", min=0, max=100)] = 0,
     repeats: Annotated[int, typer.Option(help="repetitions of the cross-validation", min=1, max=100)] = 1,
     weight: Annotated[
         str | None, typer.Option(help="a column with the weight of each row in training", metavar="COL")
     ] = None,
     balance_classes: Annotated[
-        bool, typer.Option("--balance-classes", help="weight classes equally in training, however rare")
+        bool, typer.Option("--balance-classes", help="give all classes the same total weight in training")
     ] = False,
     feature: Annotated[
-        list[str], typer.Option(help="a numeric column to read beside molecules; may be repeated", metavar="COL")
+        list[str], typer.Option(help="a numeric column as an additional input; may be repeated", metavar="COL")
     ] = [],  # noqa: B006
-    salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or the largest alone")] = "keep",
+    salts: Annotated[str, typer.Option(help="keep all fragments of a molecule, or only the largest")] = "keep",
     duplicates: Annotated[
         str, typer.Option(help="rows with the same molecule: keep, mean (average them) or refuse")
     ] = "keep",
     seed: Annotated[int, typer.Option(help="seed of the split and of training", min=0, max=MOST_SEED)] = 0,
-    steps: Annotated[int | None, typer.Option(help="training steps, if not chosen by the table's size", min=1)] = None,
+    steps: Annotated[int | None, typer.Option(help="training steps (default: by the table's size)", min=1)] = None,
     config: Annotated[Path | None, typer.Option(help="settings, such as best.toml of `maggnn tune`")] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", help="a fitted model's folder: networks begin with its weights")
+        Path | None, typer.Option("--from", help="a fitted model's folder, whose weights initialise the networks")
     ] = None,
     device: Device = "auto",
     ensemble: Annotated[
@@ -203,7 +203,7 @@ def predict(
     ],
     out: Annotated[
         str,
-        typer.Option("-o", "--out", help="the predictions, a .csv or .parquet, with --ray a folder; it resumes"),
+        typer.Option("-o", "--out", help="file for predictions (.csv, .parquet), with --ray a folder; resumes"),
     ],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="coverage of prediction intervals, from 0.5 to 0.99")] = 0.9,
@@ -216,17 +216,17 @@ def predict(
         str | None,
         typer.Option(help="predict with Ray, started locally or at an address (auto, HOST:PORT)", metavar="[ADDRESS]"),
     ] = None,
-    gpus: Annotated[int | None, typer.Option(help="with --ray: number of GPUs, if not all", min=0)] = None,
+    gpus: Annotated[int | None, typer.Option(help="with --ray: number of GPUs (default: all)", min=0)] = None,
     by: Annotated[str | None, typer.Option(help="with --ray: a predicted column to select by", metavar="COL")] = None,
     top: Annotated[
         int | None, typer.Option(help="with --by: keep this many rows with the largest values", min=1)
     ] = None,
-    lowest: Annotated[bool, typer.Option("--lowest", help="with --top: the smallest values instead")] = False,
+    lowest: Annotated[bool, typer.Option("--lowest", help="with --top: keep the smallest values instead")] = False,
     above: Annotated[float | None, typer.Option(help="with --by: keep rows with larger values")] = None,
     below: Annotated[float | None, typer.Option(help="with --by: keep rows with smaller values")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add predictions to a table of any length. Rows that cannot be used have none, and a column says why."""
+    """Add predictions to a table of any length. Rows that cannot be used get no prediction, and a column says why."""
     if ray is None:
         for option, value in (("gpus", gpus), ("by", by), ("top", top), ("above", above), ("below", below)):
             if value is not None or (option == "top" and lowest):
@@ -236,7 +236,7 @@ def predict(
         result = predict_table(model, Path(table), Path(out), smiles, workers or 2, overwrite, coverage, device)
     else:
         if device != "auto":
-            raise InputError(f"--device {device}: Ray has its own: use --gpus 0 for CPUs alone")
+            raise InputError(f"--device {device}: Ray chooses the devices; use --gpus 0 to run on CPUs only")
         from maggnn.apps.scale.screening import screen
         from maggnn.apps.scale.selection import Selection
 
@@ -252,14 +252,14 @@ def predict(
 @app.command()
 def export(
     model: Annotated[Path, typer.Argument(help="a folder that `maggnn fit` or `maggnn train` wrote")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the program: a .pt2, or a .onnx")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="file for the program (.pt2 or .onnx)")],
     kind: Annotated[str, typer.Option("--format", help=EXPORT_FORMATS)] = "torch",
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a model as one program for serving.
 
-    It holds the whole search and needs torch or onnxruntime, but not maggnn.
+    The program contains the whole search and needs torch or onnxruntime, but not maggnn.
     """
     from maggnn.apps.export import export_model
 
@@ -279,23 +279,23 @@ def tune(
     source: Annotated[
         Path, typer.Argument(help="a table with a header (.csv, .parquet), or a data set's config (TOML)")
     ],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; started again, it resumes")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; a second call resumes the study")],
     smiles: Annotated[str | None, typer.Option(help="for a table: the column of SMILES", metavar="COL")] = None,
     target: Annotated[list[str], typer.Option(help="for a table: a column to predict", metavar="COL")] = [],  # noqa: B006
     trials: Annotated[int, typer.Option(help="total number of trials, including earlier runs", min=1)] = 20,
     minutes: Annotated[float | None, typer.Option(help="time limit, checked at each validation", min=0.01)] = None,
-    steps: Annotated[int | None, typer.Option(help="training steps of a trial, instead of the default", min=1)] = None,
+    steps: Annotated[int | None, typer.Option(help="training steps of a trial, if not the default", min=1)] = None,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     split: Annotated[str, typer.Option(help=SPLITS)] = "random",
     seed: Annotated[int | None, typer.Option(help="seed of split, trials and training", min=0, max=MOST_SEED)] = None,
     settings: Settings = [],  # noqa: B006
     workers: Workers = 2,
     ray: Annotated[
-        str | None, typer.Option(help="run trials side by side on Ray: its address, or none for a local one")
+        str | None, typer.Option(help="run trials in parallel on Ray at this address; without one, on a local Ray")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search m, k, t, width and more on the validation split. The test split is not used."""
+    """Tune m, k, t, width and other settings on the validation split. The test split is not used."""
     from maggnn.apps.tune import study as tuning
 
     if source.suffix == ".toml":
@@ -325,14 +325,14 @@ def serve(
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8080,
     name: Annotated[
-        list[str], typer.Option(help="another host name under which clients may reach the server", metavar="HOST")
+        list[str], typer.Option(help="an additional host name that clients may use for the server", metavar="HOST")
     ] = [],  # noqa: B006
     workers: Annotated[int, typer.Option(help="processes that read molecules", min=1)] = 1,
     most_rows: Annotated[int, typer.Option(help="most molecules in one request", min=1, max=65_536)] = 4096,
     most_atoms: Annotated[int, typer.Option(help="most atoms in one molecule", min=1, max=1000)] = 200,
 ) -> None:
     """Serve predictions over HTTP. POST /predict with JSON or Arrow; GET /health, /model, /metrics."""
-    import prometheus_client  # noqa: F401 (first, since the extra that brings it brings all that a server needs)
+    import prometheus_client  # noqa: F401 (first: the extra that installs it installs all that a server needs)
 
     from maggnn.apps.serve.server import serve as serve_model
 
@@ -346,7 +346,7 @@ def demo(
 ) -> None:
     """Compare MAG-GNN with its controls, in about three minutes.
 
-    GIN, random marks, random moves and MAG-GNN are trained on data made by code.
+    GIN, random marks, random moves and MAG-GNN are compared on generated data sets.
     """
     from maggnn.apps.demo import run_demo
 
@@ -396,7 +396,7 @@ def _show_table_evaluation(
 
 
 def _print_metrics(targets: dict[str, Any]) -> None:
-    """A line for each target: all metrics of the model itself."""
+    """Print one line for each target with all metrics of the model."""
     from maggnn.apps.fit.card.reported import metric_name
 
     for name, report in targets.items():

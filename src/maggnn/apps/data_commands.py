@@ -45,7 +45,7 @@ def data_check(
         for fact, holds in facts:
             print(f"{'ok  ' if holds else 'FAIL'}  {fact}")
     if not all(holds for _, holds in facts):
-        raise InputError(f"{name} is not what it should be")
+        raise InputError(f"{name} does not have the expected contents")
 
 
 @data_app.command("pack")
@@ -55,14 +55,16 @@ def data_pack(
     target: Annotated[list[str], typer.Option(help="a column of targets; may be repeated", metavar="COL")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
     features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
-    split: Annotated[str | None, typer.Option(help="a column that says train, val or test", metavar="COL")] = None,
-    seed: Annotated[int, typer.Option(help="seed of the split, without --split", min=0, max=MOST_SEED)] = 0,
+    split: Annotated[
+        str | None, typer.Option(help="a column with train, val or test in each row", metavar="COL")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="seed of the split, if --split is not given", min=0, max=MOST_SEED)] = 0,
     workers: Annotated[int, typer.Option(help="number of worker processes", min=1)] = 1,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Convert a table of molecules into a packed file. Rows that cannot be used are listed in a file next to it."""
+    """Convert a table of molecules to a packed file. Rows that cannot be used are listed in another file next to it."""
     from maggnn.apps.fit.packing import pack_table
 
     task = "regression" if regression else task
@@ -82,10 +84,10 @@ def data_pack(
 @data_app.command("map")
 def data_map(
     files: Annotated[list[Path], typer.Argument(help="packed files (.npz) with the same columns")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="the set, a folder called something.graphs")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="folder for the set; its name ends in .graphs")],
     as_json: AsJson = False,
 ) -> None:
-    """Join packed files to a set that is mapped into memory instead of read: for graphs that exceed memory."""
+    """Join packed files to one memory-mapped data set, for data that do not fit into memory."""
     from maggnn.data.mapped import write_mapped
 
     found = write_mapped(files, out)
@@ -94,5 +96,5 @@ def data_map(
 
 @data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def data_get() -> None:
-    """Say where this command is now: the sets whose official files it reads are those of the paper's tables."""
+    """Name the command's new place: it reads official files of data sets that only the paper's tables use."""
     raise InputError("`maggnn data get` is now `maggnn-paper get`: pip install maggnn-paper")

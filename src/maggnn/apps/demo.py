@@ -1,4 +1,4 @@
-"""The demo: two embedded data sets, four methods, one picture, under three minutes on two cores."""
+"""The demo: two generated data sets, four methods and one picture, in less than three minutes on two cores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TESTS = 100
 
 
 def run_demo(folder: Path) -> dict[str, Any]:
-    """Train, test and draw; accuracy in percent of each method on each set, the seconds and the picture's path."""
+    """Train, test and draw. Returns the accuracies of all methods in percent, the seconds and the picture's path."""
     require("matplotlib")
     began = time.monotonic()
     accuracy, picture = {}, folder / "marks.png"
@@ -36,7 +36,7 @@ def run_demo(folder: Path) -> dict[str, Any]:
 
 
 def _accuracies(config: Config, marked: Trained) -> dict[str, float]:
-    """Of a plain GIN with the same budget, and of the trained model before and after random and learned moves."""
+    """Return the accuracies of a plain GIN and of the trained model without moves, after random and learned moves."""
     without_marks = _without_marks(config)
     plain = train(without_marks, quiet=True)
     moves = config.agent.num_moves
@@ -50,7 +50,7 @@ def _accuracies(config: Config, marked: Trained) -> dict[str, float]:
 
 
 def _without_marks(config: Config) -> Config:
-    """The same predictor with the same budget and no marks: k = 0."""
+    """Return the settings of the same predictor with the same budget, but without marks (k = 0)."""
     return config.replaced(
         agent={"num_tuples": 1, "tuple_order": 0, "num_moves": 0, "keep": "last"},
         training={"agent_steps": 0, "starts_per_graph": 1},
@@ -58,7 +58,7 @@ def _without_marks(config: Config) -> Config:
 
 
 def accuracies_after_moves(trained: Trained, config: Config, tests: int, epsilon: float) -> list[float]:
-    """Mean accuracy in percent on the test split after 0, 1, ..., t moves; epsilon = 1 moves at random."""
+    """Return the mean test accuracy in percent after 0, 1, ..., t moves; epsilon = 1 moves at random."""
     device = pick_device(config.runtime.device)
     graphs = trained.model.precomputed(trained.dataset.graphs.to(device))
     generator = make_generator(TEST_SEED + config.runtime.seed, device)

@@ -30,13 +30,13 @@ from maggnn.theory.refinement import Comparison, nearest_tuple, separating_order
 from maggnn.training.progress import Progress
 
 SHOWN = 20
-"""Pairs, or classes of graphs, that are printed."""
+"""The largest number of pairs, or of classes of graphs, that are printed."""
 
 ALL = "all"
-"""The row of all categories."""
+"""The name of the table's row for all categories together."""
 
 VERDICTS = ("differ", "isomorphic", "undecided")
-"""What a proof may say, in the order of the table."""
+"""The possible verdicts of a proof, in the order of the table."""
 
 Pair = tuple[PackedGraphs, PackedGraphs]
 """Two sets of one graph each."""
@@ -44,7 +44,7 @@ Pair = tuple[PackedGraphs, PackedGraphs]
 
 @dataclass(frozen=True)
 class Report:
-    """What there is to say: `facts` for machines; for people a table, where there is one, and lines below it."""
+    """The result: `facts` for `--json`; for the terminal lines and, if it has rows, a table above them."""
 
     facts: dict[str, Any]
     lines: list[str]
@@ -57,7 +57,7 @@ def distinguish(source: str, other: str | None, order: int, picture: Path | None
 
     Args:
         picture: where to draw two graphs with the marks that distinguish them.
-        agent: who proposes the tuples of a proof, as in `maggnn.theory.proposals.proposer`; without it all are tried.
+        agent: proposes the tuples of a proof, as in `maggnn.theory.proposals.proposer`; None tries all tuples.
     """
     if agent is not None and picture is not None:
         raise InputError("a picture shows a comparison of all tuples: leave out --out or --agent")
@@ -80,7 +80,7 @@ def distinguish(source: str, other: str | None, order: int, picture: Path | None
 
 
 def _pairs(graphs: PackedGraphs, others: PackedGraphs | None, source: str, in_pairs: bool) -> list[Pair]:
-    """What is to be compared pair by pair; nothing for a set of graphs by itself."""
+    """Return the pairs that are to be compared; none for a set of graphs by itself."""
     if others is not None:
         if len(graphs) != len(others):
             raise InputError(f"{len(graphs)} and {len(others)} graphs: two files are compared line by line")
@@ -99,7 +99,7 @@ def _single(graphs: PackedGraphs) -> list[PackedGraphs]:
 
 
 def _check_features(graphs: PackedGraphs, others: PackedGraphs) -> None:
-    """Columns that only one of two graphs has would distinguish them for no good reason."""
+    """Check that both have the same feature columns; others would distinguish the graphs trivially."""
     for name in ("x", "edge_attr"):
         values = getattr(graphs, name), getattr(others, name)
         first, second = (0 if rows is None else rows.flatten(1).shape[1] for rows in values)
@@ -162,7 +162,7 @@ def _draw(pair: Pair, found: Comparison, path: Path, source: str) -> None:
 
 
 def _in_short(found: Comparison) -> str:
-    """What is said below two graphs without marks."""
+    """Return the note below two graphs that are drawn without marks."""
     if found.isomorphic:
         return "isomorphic"
     if not found.differ:
@@ -174,7 +174,7 @@ def _in_short(found: Comparison) -> str:
 
 
 def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str]) -> Report:
-    """The first pairs one by one, or, where they come in categories, how many of each are distinguished."""
+    """Compare pairs. The table has a row for each of the first pairs or, if there are categories, for each category."""
     found, progress = [], Progress()
     progress.begin("pairs", len(pairs), 0)
     try:
@@ -188,9 +188,9 @@ def _distinguish_pairs(pairs: list[Pair], order: int, categories: list[str]) -> 
     if categories:
         rows = [[name, *map(str, counts.values())] for name, counts in counted.items()]
         return Report(facts, [], ["category", *counted[ALL]], rows)
-    told = ", ".join(f"{name}: {count}" for name, count in counted[ALL].items())
+    summary = ", ".join(f"{name}: {count}" for name, count in counted[ALL].items())
     rows = [_row(*one) for one in enumerate(found[:SHOWN])]
-    return Report(facts, [told], ["pair", "order", "informative tuple"], rows)
+    return Report(facts, [summary], ["pair", "order", "informative tuple"], rows)
 
 
 def _row(number: int, found: Comparison) -> list[str]:
@@ -201,17 +201,17 @@ def _row(number: int, found: Comparison) -> list[str]:
 
 
 def _by_category(found: Sequence[Comparison], categories: Sequence[str], order: int) -> dict[str, dict[str, int]]:
-    """For each category, and for all: pairs, how many of them each order distinguishes, and how many by one tuple."""
+    """Count, for each category and for all, the pairs, those that each order distinguishes, and those by one tuple."""
     counted: dict[str, dict[str, int]] = {}
     for name in dict.fromkeys([*categories, ALL]):
         here = [one for one, category in zip(found, categories, strict=True) if name in (category, ALL)]
-        told = {f"k = {k}": sum(one.differ and one.order <= k for one in here) for k in range(order + 1)}
-        counted[name] = {"pairs": len(here), **told, "by one tuple": sum(one.witness is not None for one in here)}
+        by_order = {f"k = {k}": sum(one.differ and one.order <= k for one in here) for k in range(order + 1)}
+        counted[name] = {"pairs": len(here), **by_order, "by one tuple": sum(one.witness is not None for one in here)}
     return counted
 
 
 def _categories(dataset: Dataset) -> list[str]:
-    """The category of each pair; nothing for a set whose graphs are no pairs."""
+    """Return the category of each pair; empty for a data set that does not consist of pairs."""
     names, numbers = (dataset.extra.get(name, ()) for name in ("category_names", "pair_category"))
     return [str(names[number]) for number in numbers]
 
@@ -220,7 +220,7 @@ def _categories(dataset: Dataset) -> list[str]:
 
 
 def _prove_pairs(pairs: list[Pair], order: int, propose: Proposer) -> Report:
-    """What can be proved of each pair with the tuples that an agent proposes."""
+    """Report what can be proved about each pair with the tuples that an agent proposes."""
     if not pairs:
         raise InputError("--agent compares two graphs: give two files, or one with two graphs")
     found = [_prove(pair, order, propose) for pair in pairs]
@@ -229,9 +229,9 @@ def _prove_pairs(pairs: list[Pair], order: int, propose: Proposer) -> Report:
         return Report({"kind": "proof", "tried": order, **asdict(found[0]), "lines": lines}, lines)
     counted = {verdict: sum(one.verdict == verdict for one in found) for verdict in VERDICTS}
     facts = {"kind": "proofs", "tried": order, "counts": counted, "pairs": [asdict(one) for one in found]}
-    told = ", ".join(f"{name}: {count}" for name, count in {"pairs": len(found), **counted}.items())
+    summary = ", ".join(f"{name}: {count}" for name, count in {"pairs": len(found), **counted}.items())
     rows = [[str(number), one.verdict, str(one.order), _witness(one)] for number, one in enumerate(found[:SHOWN])]
-    return Report(facts, [told], ["pair", "verdict", "order", "marks not found in the other graph"], rows)
+    return Report(facts, [summary], ["pair", "verdict", "order", "marks not found in the other graph"], rows)
 
 
 def _prove(pair: Pair, order: int, propose: Proposer) -> Proof:
@@ -267,7 +267,7 @@ def _proved(found: Proof, order: int) -> list[str]:
 
 
 def _where(found: Proof) -> str:
-    """The marks in words; of very many the first."""
+    """Return a description of the marks; only the first are named if there are many."""
     assert found.witness is not None
     shown = ", ".join(map(str, found.witness[:SHOWN]))
     return f"marks on nodes ({shown}{', ...' if len(found.witness) > SHOWN else ''})"
@@ -291,7 +291,7 @@ def _distinguish_set(graphs: PackedGraphs, order: int) -> Report:
 
 
 def _groups(classes: torch.Tensor) -> list[list[int]]:
-    """Graphs that stay together, class by class; classes of one graph are left out."""
+    """Return the classes of graphs that are not distinguished; classes of a single graph are left out."""
     sizes = classes.bincount()
     shared = (sizes[classes] > 1).nonzero()[:, 0]
     by_class = shared[classes[shared].argsort(stable=True)]
@@ -309,5 +309,5 @@ def _advice(advice: Plan, groups: list[list[int]]) -> list[str]:
     m, k, t = advice.num_tuples, advice.tuple_order, advice.num_moves
     lines.append(f"suggestion: m = {m}, k = {k}, t = {t}, as {advice.reason}" if k else advice.reason)
     if k:
-        lines.append(f"marked copies a graph: {advice.copies}; all tuples of order {k}: {advice.all_copies:,.0f}")
+        lines.append(f"marked copies per graph: {advice.copies}; all tuples of order {k}: {advice.all_copies:,.0f}")
     return lines

@@ -1,4 +1,4 @@
-"""`maggnn export`: a model's whole search as one file that answers without this package's code.
+"""`maggnn export`: a model's whole search as one file that runs without this package.
 
 | format | file | runs with |
 |---|---|---|
@@ -6,10 +6,10 @@
 | aoti | .pt2 | `torch._inductor.aoti_load_package(path)`, in Python or C++; compiled for the machine's kind of CPU |
 | onnx | .onnx | onnxruntime |
 
-All take the same tensors by name and give the same answers; `inference/export/search.py` says which, and how ties are
-broken. What the tensors are is written into the file as JSON; `maggnn.load_exported` reads it back, and answers for
-graphs of the kinds that the model was fitted to. Whoever reads a .pt2 executes code that it may hold, so
-`load_exported` takes one with `trust=True` alone; an .onnx is data, and is the format for files that change hands.
+All take the same named tensors and return the same answers; `inference/export/search.py` documents them, and how ties
+are broken. A description of the tensors is written into the file as JSON. `maggnn.load_exported` reads it and predicts
+for graphs of the kinds that the model was fitted to. Loading a .pt2 file can execute code that it contains, so
+`load_exported` requires `trust=True` for it; an .onnx file is only data, and is the format for sharing models.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.saving import load_model
 
 WHAT = {
-    "edge_index": "source and target of each directed edge, ids of the batch, the edges of a graph together",
+    "edge_index": "source and target of each directed edge as node ids of the batch, grouped by graph",
     "node_graph": "the graph of each node, in order: 0, 0, ..., 1, ... (PyG's `batch`)",
-    "num_nodes": "how many nodes each graph has (PyG's `ptr.diff()`)",
+    "num_nodes": "the number of nodes of each graph (PyG's `ptr.diff()`)",
     "x": "features of the nodes",
     "edge_attr": "features of the edges",
-    "tuples": "the nodes that are marked before the first move, ids within each graph",
-    "roots": "the nodes that each graph is about, ids within it",
+    "tuples": "the nodes that are marked before the first move, as ids within each graph",
+    "roots": "the root nodes of each graph, as ids within it",
 }
 MEANING = {
     "classification": "probabilities of the classes",
     "multilabel": "probability of the second class of each target",
     "regression": "values in the targets' own units",
 }
-TIES = "of moves whose Q-values differ by less than 1e-5, the node of the smallest id, then the first slot"
+TIES = "among moves whose Q-values differ by less than 1e-5: the smallest node id, then the first slot"
 CLOSE = 1e-4
-"""How far a written program may be from the module it was made of, relative to the largest answer."""
+"""The largest difference between a written program and its module that is accepted, relative to the largest answer."""
 
 
 def export_model(model: Path, out: Path, kind: str = "torch", overwrite: bool = False) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def export_model(model: Path, out: Path, kind: str = "torch", overwrite: bool = 
     data = {"torch": _saved, "aoti": _compiled, "onnx": _as_onnx}[kind](program, description)
 
     def check(path: Path) -> None:
-        run = _run(program) if kind == "torch" else open_exported(path, kind)[0]  # reading one back takes seconds
+        run = _run(program) if kind == "torch" else open_exported(path, kind)[0]  # loading one takes seconds
         _check_answers(run, search, description)
 
     write_checked(out, data, check)
@@ -85,20 +85,20 @@ def export_model(model: Path, out: Path, kind: str = "torch", overwrite: bool = 
 
 
 def _check_out(out: Path, kind: str, overwrite: bool) -> None:
-    """Before long work, not after it."""
+    """Check the format and the output path before the long work of an export."""
     if kind not in SUFFIXES:
         raise InputError(f"--format is {kind!r}: give {', '.join(SUFFIXES)}")
     if out.suffix != SUFFIXES[kind]:
         raise InputError(f"{out}: --format {kind} writes a {SUFFIXES[kind]} file")
     check_writable(out)
     if out.is_dir():
-        raise InputError(f"{out}: is a folder, and the program needs a file")
+        raise InputError(f"{out} is a folder: give the path of a file")
     if out.exists() and not overwrite:
         raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
 
 
 def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
-    """The module to be exported, and what there is to say of it."""
+    """Return the module to be exported and its description."""
     if is_fitted(model):
         fitted = load_first(model)
         facts = fitted.facts
@@ -113,7 +113,7 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
 
 
 def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
-    """Inputs, outputs and the search, as plain values."""
+    """Describe the inputs, the outputs and the search as plain values."""
     agent, spec = model.agent, {"x": model.node_features, "edge_attr": model.edge_features}
     shapes: dict[str, list[str | int]] = {
         "edge_index": [2, "edges"],
@@ -160,12 +160,12 @@ def _traced(search: ExportedSearch, description: dict[str, Any]) -> ExportedProg
         program = torch.export.export(search, (), kwargs=inputs, dynamic_shapes=dynamic)
     for module in (program.graph_module, *program.graph_module.children()):
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
-            node.meta.pop("stack_trace", None)  # where this package lies is nobody else's business
+            node.meta.pop("stack_trace", None)  # it would reveal paths of this machine
     return program
 
 
 def _example(description: dict[str, Any], sizes: tuple[int, ...], seed: int) -> dict[str, Tensor]:
-    """Rings of `sizes` nodes (of 1: a node alone) with features at random."""
+    """Return rings with `sizes` nodes (a single node for size 1) and random features."""
     generator = torch.Generator().manual_seed(seed)
     num_edges = [0 if size == 1 else 1 if size == 2 else size for size in sizes]
     rings = [[(node, (node + 1) % size) for node in range(count)] for size, count in zip(sizes, num_edges, strict=True)]
@@ -204,7 +204,7 @@ def _compiled(program: ExportedProgram, description: dict[str, Any]) -> bytes:
         settings = {"aot_inductor.metadata": {DESCRIPTION: json.dumps(description)}}
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # of torch about itself
+                warnings.simplefilter("ignore", FutureWarning)  # torch warns about its own code
                 torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=settings)
         except InvalidCxxCompiler:
             raise InputError("--format aoti compiles the program: install a C++ compiler such as g++") from None
@@ -212,7 +212,7 @@ def _compiled(program: ExportedProgram, description: dict[str, Any]) -> bytes:
 
 
 def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
-    for name in ("onnx", "onnxruntime", "onnxscript"):  # torch asks for them later, in more words
+    for name in ("onnx", "onnxruntime", "onnxscript"):  # torch's own message is later and longer
         if importlib.util.find_spec(name) is None:
             raise InputError(f"--format onnx needs {name}: pip install 'maggnn[onnx]'")
     with warnings.catch_warnings(), _silent("torch.onnx"), _silent("onnx_ir"):
@@ -227,10 +227,10 @@ def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
 
 
 def _stable_sort(values: Any, stable: bool = True, dim: int = -1, descending: bool = False) -> Any:
-    """Sorting for ONNX, which torch does not translate: the first of as many as there are, the earlier of equals first.
+    """Sort stably in ONNX, for which torch has no translation: a top-k of all values keeps equal values in order.
 
-    Shapes:
-        values: tensors of an ONNX graph, as are both results, the sorted values and where they stood.
+    Args:
+        values: a tensor of an ONNX graph, as are both results, the sorted values and their previous positions.
     """
     from onnxscript import opset18  # pyright: ignore[reportMissingImports]
 
@@ -254,7 +254,7 @@ def _run(program: ExportedProgram) -> Run:
 
 
 def _check_answers(run: Run, search: ExportedSearch, description: dict[str, Any]) -> None:
-    """Tracers and compilers have bugs too: a program must answer as the module does, on batches of other sizes."""
+    """Check that a program gives the module's answers on batches of other sizes: tracers and compilers have bugs."""
     for sizes in ((4, 3, 5), (1, 6, 2, 9, 1), (1,)):
         inputs = _example(description, sizes, seed=1)
         with torch.no_grad():
@@ -265,14 +265,16 @@ def _check_answers(run: Run, search: ExportedSearch, description: dict[str, Any]
 
 
 def write_checked(out: Path, data: bytes, check: Callable[[Path], None]) -> None:
-    """Write under another name, check, rename: what is there stays whole."""
+    """Write to another name, check and rename, so that an existing file stays intact if anything fails."""
 
     def read_back(path: Path) -> None:
         try:
             check(path)
         except OSError as error:
             reason = error.strerror or error
-            raise InputError(f"{out}: cannot be read back ({reason}); what was there before is untouched") from error
+            raise InputError(
+                f"{out}: the new file cannot be read back ({reason}); the previous file is unchanged"
+            ) from error
 
     with whole_file(out, read_back) as waiting:
         waiting.write_bytes(data)

@@ -12,7 +12,7 @@ from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table
 
 
 def agents(as_json: AsJson = False) -> None:
-    """List the pretrained agents (agent.pretrained). Shows what each was trained on, and its score there."""
+    """List the pretrained agents (agent.pretrained), with what each was trained on and its score there."""
     from maggnn.model.pretrained import AGENTS, pretrained_agent
 
     found = [pretrained_agent(name) for name in AGENTS]
@@ -34,10 +34,10 @@ def agents(as_json: AsJson = False) -> None:
 
 def settings(
     experimental: Annotated[
-        bool, typer.Option("--experimental", help="the settings of single experiments, under [experimental.<section>]")
+        bool, typer.Option("--experimental", help="list the experimental settings, under [experimental.<section>]")
     ] = False,
 ) -> None:
-    """List every setting of a config file. Shows its default and meaning."""
+    """List every setting of a config file, with its default and meaning."""
     from maggnn.config import describe
 
     print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
@@ -45,22 +45,22 @@ def settings(
 
 def distinguish(
     graphs: Annotated[str, typer.Argument(help="a data set, or a .g6, .smi, .txt, .csv, .edges, .npz or .pt file")],
-    others: Annotated[str | None, typer.Argument(help="compare with these graphs, one by one")] = None,
+    others: Annotated[str | None, typer.Argument(help="compare with these graphs, pair by pair")] = None,
     order: Annotated[int, typer.Option(help="largest number of marks in a tuple", min=0)] = 2,
     agent: Annotated[
         str | None,
         typer.Option(
-            help="for large graphs: do not try all tuples, but look for one that an agent proposes, as a proof that "
-            "graphs differ; greedy (colour refinement alone), an agent of `maggnn agents`, or a .safetensors file",
+            help="for large graphs: instead of all tuples, try one that an agent proposes, to prove that graphs "
+            "differ; greedy (colour refinement alone), an agent of `maggnn agents`, or a .safetensors file",
             metavar="NAME",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="a picture of two graphs, a .png")] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="draw two graphs in this .png file")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compute how many marks distinguish graphs.
 
-    Nothing is trained; for a set of graphs it suggests m, k and t.
+    Nothing is trained. For a set of graphs, the command suggests m, k and t.
     """
     from maggnn.apps.distinguish import distinguish as compare
 
@@ -80,9 +80,9 @@ def show(
     molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="open the page in a browser")] = False,
 ) -> None:
-    """Open a local page of runs and models.
+    """Show runs and models on a local web page.
 
-    It has training curves, model cards, and graphs whose marks you and the agent move.
+    The page has training curves, model cards, and graphs whose marks you and the agent can move.
     """
     from maggnn.apps.show.server import serve
 
@@ -94,9 +94,9 @@ def explain(
     graph: Annotated[
         list[str],
         typer.Argument(
-            help="fitted to SMILES: SMILES strings, or a table of them (.csv, .smi, .parquet); a run: the number of a "
-            "graph of its data set, or a SMILES string where that holds molecules, else graph6; also a file such as "
-            "mine.g6, mine.g6:3 for its graph number 3"
+            help="for a model fitted to SMILES: SMILES strings, or a table of them (.csv, .smi, .parquet); for a run: "
+            "the number of a graph in its data set, a SMILES (for sets of molecules) or graph6 string, or a file such "
+            "as mine.g6; mine.g6:3 is graph 3 of that file"
         ),
     ],
     out: Annotated[
@@ -104,7 +104,7 @@ def explain(
         typer.Option(
             "-o",
             "--out",
-            help="a .html page, an .svg or .png picture of the marks; may be repeated; replaces a file that is there",
+            help="a .html page, or an .svg or .png picture of the marks; may be repeated; replaces an existing file",
         ),
     ] = [Path("explain.html")],  # noqa: B006
     moves: Annotated[int | None, typer.Option(help="number of moves t, if not the model's own", min=0)] = None,

@@ -1,6 +1,6 @@
-"""What every command line of this project shares: common options, how errors end a command, and how tables are printed.
+"""Code that all command lines of this project share: common options, exit codes and messages of errors, and tables.
 
-A user's mistake is an `InputError` anywhere below: one line on standard error, exit code 2, no traceback.
+Any `InputError` is a user's mistake: it is reported in one line on standard error, with exit code 2 and no traceback.
 """
 
 from __future__ import annotations
@@ -16,37 +16,37 @@ import typer
 from maggnn.errors import InputError, missing_extra
 
 UsageError: Any = typer.BadParameter.__mro__[1]
-"""Click's error for a wrong flag or argument; typer has moved click about, its own subclass has not moved."""
+"""Click's error for a wrong option or argument, found through typer's subclass because typer has moved click itself."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 LONGEST = 120
-"""Letters of a path that a message shows."""
+"""The number of characters of a path that a message shows."""
 
 STOPPED = 130
-"""Exit code after Ctrl-C; typer returns it in place of the interrupt."""
+"""The exit code after Ctrl-C, which typer returns instead of raising the interrupt."""
 
 STOPPED_MESSAGE = "stopped; what was written is whole, and what can be resumed the same command resumes"
 
 MOST_SEED = 2**62
-"""Of options that seed generators, as of `runtime.seed`: what is added to a seed still fits 64 bits."""
+"""The largest seed of an option, as of `runtime.seed`: offsets that are added to a seed still fit into 64 bits."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="print one machine-readable object last")]
-SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not the model's own", metavar="COL")]
+AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object")]
+SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not as in training", metavar="COL")]
 
 
 def run_app(app: typer.Typer, name: str) -> None:
-    """Run a command line and leave with its exit code: 0, 2 after a user's mistake, 130 after Ctrl-C."""
-    # Idle OpenMP threads that spin slow everything down where cores are shared; read when torch is loaded.
+    """Run a command line and exit with its code: 0, 2 after a user's mistake, or 130 after Ctrl-C."""
+    # Idle OpenMP threads that spin slow down everything on shared cores. Torch reads this variable when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # oneDNN, and torch beside it, keep what they prepared for a thousand shapes each, hundreds of megabytes in all, and
-    # batches of graphs never have the same shape twice. Only both limits together keep memory flat.
+    # oneDNN and torch each cache what they prepared for a thousand shapes, hundreds of megabytes in total, but batches
+    # of graphs hardly ever repeat a shape. Only both limits together keep memory use constant.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
     sys.unraisablehook = _stop_even_where_interrupts_are_ignored(name)
     try:
         _check_arguments(sys.argv[1:])
-        code = app(standalone_mode=False)  # what a command's exit code is to be, where it does not just return
+        code = app(standalone_mode=False)  # an exit code, if the command does not just return
     except UsageError as error:
         sys.exit(_fail(name, f"{' '.join(error.format_message().split())} (see {name} --help)", code=2))
     except InputError as error:
@@ -56,7 +56,7 @@ def run_app(app: typer.Typer, name: str) -> None:
         if message is None:
             raise
         sys.exit(_fail(name, message, code=2))
-    except OSError as error:  # a name that is too long, a disk that is full or cannot be read
+    except OSError as error:  # such as a file name that is too long, or a disk that is full or cannot be read
         if error.filename is None and error.errno not in NO_ROOM:
             raise
         where = "" if error.filename is None else f"{_shortened(str(error.filename))}: "
@@ -70,10 +70,10 @@ def run_app(app: typer.Typer, name: str) -> None:
 
 
 def _stop_even_where_interrupts_are_ignored(name: str) -> Callable[[Any], None]:
-    """A hook for exceptions that Python can only report, which ends the program where one of them is Ctrl-C.
+    """Return a hook for exceptions that Python cannot propagate, which ends the program if one of them is Ctrl-C.
 
-    Python drops what is raised while an object is finalised or a weak reference is cleared, as happens while modules
-    are imported, and the command would go on to its end. Files are safe from a sudden end: they are replaced whole.
+    Python ignores exceptions raised while an object is finalised or a weak reference is cleared, as happens during
+    imports, so the command would continue. A sudden end damages no files, because they are replaced as a whole.
     """
 
     def hook(unraisable: Any) -> None:
@@ -88,12 +88,12 @@ def _stop_even_where_interrupts_are_ignored(name: str) -> Callable[[Any], None]:
 
 
 def _check_arguments(arguments: list[str]) -> None:
-    """Refuse names that are not UTF-8 before any work: model files and cards, which hold names, are."""
+    """Reject arguments that are not UTF-8 before any work: model files and cards contain names and are UTF-8."""
     for argument in arguments:
         try:
             argument.encode()
         except UnicodeEncodeError:
-            raise InputError(f"{argument!a}: is not UTF-8; rename it") from None
+            raise InputError(f"{argument!a} is not UTF-8: rename it") from None
 
 
 def _shortened(path: str) -> str:
@@ -101,17 +101,17 @@ def _shortened(path: str) -> str:
 
 
 def tell(line: str) -> None:
-    """A line about progress, on standard error."""
+    """Print a line about progress on standard error."""
     print(printable(line), file=sys.stderr, flush=True)
 
 
 def printable(text: str) -> str:
-    """One line that does nothing to a terminal: what is quoted from a file may hold line ends and other controls."""
+    """Escape line ends and other control characters, which text quoted from a file may contain."""
     return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:
-    """A table for people, on standard output."""
+    """Print a table with aligned columns on standard output."""
     from rich.console import Console
     from rich.table import Table
 

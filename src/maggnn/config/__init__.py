@@ -1,6 +1,6 @@
-"""Every setting of a run: its sections together, read from TOML, checked, and written again.
+"""All settings of a run: reads them from TOML, checks them, and writes them.
 
-Unknown keys and wrong types stop at once and name the nearest valid key.
+Unknown keys and wrong types raise an `InputError` that names the most similar valid key.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Config:
-    """All sections of a run."""
+    """All sections of a run's settings."""
 
     data: DataConfig = field(default_factory=DataConfig)
     encoder: EncoderConfig = field(default_factory=EncoderConfig)
@@ -63,7 +63,7 @@ class Config:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
     def with_settings(self, settings: Sequence[str]) -> Config:
-        """A copy with settings of the command line applied.
+        """Return a copy with settings of the command line applied.
 
         Args:
             settings: each as "section.key=value".
@@ -81,7 +81,7 @@ class Config:
         return from_dict(values, origin="--set")
 
     def replaced(self, **sections: Mapping[str, Any]) -> Config:
-        """A copy with fields of sections replaced, checked like a file.
+        """Return a copy with fields of sections replaced, checked like a file.
 
         Args:
             **sections: the changed fields of a section, as in `config.replaced(data={"fold": 3})`.
@@ -111,7 +111,7 @@ def load(source: Path | str) -> Config:
 
 
 def packaged_folder() -> Path:
-    """`configs/` of the installed package, or of the checkout when the package is installed in place."""
+    """Return `configs/` of the installed package, or of the checkout if the package is installed in place."""
     packaged = Path(__file__).parents[1] / "configs"
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
 
@@ -119,12 +119,12 @@ def packaged_folder() -> Path:
 def _packaged(name: str) -> Path:
     names = sorted(path.stem for path in packaged_folder().glob("*.toml"))
     if name not in names:
-        raise InputError(f"no config {name!r}{did_you_mean(name, names)}; a file of your own ends in .toml")
+        raise InputError(f"no config {name!r}{did_you_mean(name, names)}; the path of your own file ends in .toml")
     return packaged_folder() / f"{name}.toml"
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The plain values of a TOML file, experimental settings in the sections that they belong to."""
+    """Return the plain values of a TOML file, with experimental settings in their sections."""
     try:
         return _with_experimental(tomllib.loads(path.read_text(encoding="utf-8")), str(path))
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _with_experimental(values: dict[str, Any], origin: str) -> dict[str, Any]:
-    """A file's values with `[experimental.<section>]` merged into `[<section>]`, each setting where it must stand."""
+    """Merge `[experimental.<section>]` of a file's values into `[<section>]`; misplaced settings are errors."""
     known = {name for name, _, _ in describe(experimental=True)}
     for section, entries in values.items():
         for key in entries if isinstance(entries, Mapping) and section != "experimental" else ():
@@ -158,7 +158,7 @@ def _with_experimental(values: dict[str, Any], origin: str) -> dict[str, Any]:
 def from_dict(values: Mapping[str, Any], origin: str) -> Config:
     """Build a config from plain values; anything unknown or of the wrong type is an `InputError`."""
     if not isinstance(values, Mapping):
-        raise InputError(f"{origin}: settings are a {type(values).__name__}, must be sections")
+        raise InputError(f"{origin}: settings are of type {type(values).__name__}, must be sections")
     sections = {section.name: section for section in fields(Config)}
     hints = get_type_hints(Config)
     built: dict[str, Any] = {}
@@ -167,7 +167,7 @@ def from_dict(values: Mapping[str, Any], origin: str) -> Config:
         if name not in sections:
             raise InputError(f"{origin}: unknown section [{name}]{did_you_mean(name, sections)}")
         if name in built:
-            raise InputError(f"{origin}: [{name}] is there twice, once under its former name")
+            raise InputError(f"{origin}: [{name}] is given twice, once under its former name")
         if not isinstance(entries, Mapping):
             raise InputError(f"{origin}: [{name}] must be a section, not a value")
         built[name] = _section(hints[name], name, entries, origin)
@@ -177,7 +177,7 @@ def from_dict(values: Mapping[str, Any], origin: str) -> Config:
 
 
 def to_dict(config: Config) -> dict[str, dict[str, Any]]:
-    """Plain nested values, the inverse of `from_dict`."""
+    """Return plain nested values, the inverse of `from_dict`."""
     return {
         section.name: {entry.name: getattr(getattr(config, section.name), entry.name) for entry in _entries(section)}
         for section in fields(Config)
@@ -185,9 +185,9 @@ def to_dict(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def to_json(config: Config) -> str:
-    """One line that is equal for equal settings: what differs from the defaults.
+    """Return the settings that differ from the defaults as one line of JSON, equal for equal settings.
 
-    A new setting or section, whose defaults leave old configs as they were, then leaves their line as it was too.
+    New settings or sections, whose defaults do not change old configs, thus do not change the lines of old configs.
     """
     defaults = to_dict(Config())
     changed = {
@@ -199,7 +199,7 @@ def to_json(config: Config) -> str:
 
 
 def to_toml(config: Config) -> str:
-    """A file that `load` reads: what differs from the defaults, and the data set's name."""
+    """Return a file that `load` reads: the settings that differ from the defaults, and the data set's name."""
     defaults, experimental = to_dict(Config()), {name for name, _, _ in describe(experimental=True)}
     usual: dict[str, list[str]] = {}
     apart: dict[str, list[str]] = {}
@@ -207,14 +207,14 @@ def to_toml(config: Config) -> str:
         for key, value in entries.items():
             if value != defaults[section][key] or (section, key) == ("data", "name"):
                 place = apart if f"{section}.{key}" in experimental else usual
-                # A string, a number or a truth value is written alike in JSON and in TOML.
+                # Strings, numbers and booleans are written the same way in JSON and in TOML.
                 place.setdefault(section, []).append(f"{key} = {json.dumps(value)}")
     named = usual | {f"experimental.{section}": lines for section, lines in apart.items()}
     return "\n\n".join("\n".join([f"[{section}]", *lines]) for section, lines in named.items()) + "\n"
 
 
 def describe(experimental: bool = False) -> list[tuple[str, str, str]]:
-    """(section.key, default, description) of every setting, or of every experimental one, for help texts and docs."""
+    """Return (section.key, default, description) of all settings, or of all experimental ones, for help and docs."""
     return [
         (f"{section.name}.{entry.name}", repr(entry.default), entry.metadata["help"])
         for section in fields(Config)
@@ -240,7 +240,7 @@ def _section(kind: type, name: str, entries: Mapping[str, Any], origin: str) -> 
 
 
 def _typed(hint: Any, value: Any, where: str) -> Any:
-    """The value if it has the hinted type (an int may stand for a float); otherwise one clear line."""
+    """Return the value if it has the hinted type (an int is accepted as a float); otherwise raise an `InputError`."""
     if get_origin(hint) is Literal:
         choices = get_args(hint)
         if value not in choices:
@@ -257,14 +257,14 @@ def _typed(hint: Any, value: Any, where: str) -> Any:
 
 
 _LATER_SECTIONS = ("baseline",)
-"""Not in the line of a config that leaves them alone."""
+"""Sections that `to_json` omits if they have their defaults."""
 
 _FORMER_SECTIONS = {"rival": "baseline"}
-"""Names that sections have in model files of earlier versions."""
+"""The names of sections in model files of earlier versions."""
 
 
 def check_section(section: Any, where: str = "config") -> None:
-    """Types, choices and ranges of one section's fields, and what must hold between them."""
+    """Check types, choices and ranges of one section's fields, and the relations between them."""
     hints = get_type_hints(type(section))
     metadata = {entry.name: entry.metadata for entry in fields(section)}
     for name, hint in hints.items():
@@ -307,7 +307,7 @@ def _check_values(config: Config, origin: str) -> None:
         raise InputError(f"{origin}: training.patience counts validations: set validate_every too")
     if config.agent.start != "random" and training.starts_per_graph != 1:
         start = config.agent.start
-        raise InputError(f"{origin}: agent.start = {start} is one start a graph: set training.starts_per_graph to 1")
+        raise InputError(f"{origin}: agent.start = {start} allows one start only: set training.starts_per_graph to 1")
     if config.runtime.checkpoint_every % config.runtime.log_every:
         raise InputError(f"{origin}: runtime.checkpoint_every must be a multiple of runtime.log_every")
     smallest = max(config.replay.warmup, config.training.walkers)
@@ -323,11 +323,11 @@ def _takes_turns(training: TrainingConfig) -> bool:
 def _check_pretrained(config: Config, origin: str) -> None:
     agent, training = config.agent, config.training
     if (training.paradigm == "pre") != bool(agent.pretrained):
-        raise InputError(f"{origin}: training.paradigm = pre and agent.pretrained (such as cycles6) come together")
+        raise InputError(f"{origin}: training.paradigm = pre and agent.pretrained (as cycles6) must be set together")
     if training.paradigm != "pre":
         return
     if training.agent_steps:
-        raise InputError(f"{origin}: PRE takes its agent as it is: set training.agent_steps to 0")
+        raise InputError(f"{origin}: PRE does not train its agent: set training.agent_steps to 0")
     if agent.encoder != "own" or agent.state != "q_network":
         raise InputError(f"{origin}: an agent from other data needs agent.encoder = own and agent.state = q_network")
     if training.starts_per_graph != 1:
@@ -335,7 +335,7 @@ def _check_pretrained(config: Config, origin: str) -> None:
 
 
 def _parse_value(text: str) -> Any:
-    """A TOML value, or the text itself as a string, so that `--set data.name=csl` needs no quotes."""
+    """Return a TOML value, or the text itself as a string, so that `--set data.name=csl` needs no quotes."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,6 +1,6 @@
-"""The sections of a run's settings: frozen dataclasses whose fields carry a description, bounds and the paper's symbol.
+"""The sections of a run's settings: frozen dataclasses whose fields have a description, bounds and the paper's symbol.
 
-Pages, `maggnn settings` and the command line's help are made from the descriptions.
+`maggnn settings` and the settings page of the documentation are made from the descriptions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Precision = Literal["float32", "tf32", "bfloat16"]
-"""Of matrix products on a GPU while answering: 24, 11 or 8 bits of each factor; sums are always float32."""
+"""The precision of matrix products on a GPU at inference: 24, 11 or 8 bits of each factor; sums are always float32."""
 
 
 def option(
@@ -19,10 +19,10 @@ def option(
     at_most: float | None = None,
     experimental: bool = False,
 ) -> Any:
-    """A field with its one-line description and its bounds.
+    """Return a field with its one-line description and its bounds.
 
     Args:
-        experimental: the setting of a single experiment. In a file it stands under `[experimental.<section>]`.
+        experimental: whether it is a setting for a single experiment, under `[experimental.<section>]` in files.
     """
     limits = {"at least": at_least, "at most": at_most}
     return field(default=default, metadata={"help": help_text, "limits": limits, "experimental": experimental})
@@ -30,7 +30,7 @@ def option(
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Which graphs."""
+    """The data set and its split."""
 
     name: str = option("sr25", "data set, a name from `maggnn data list`")
     fold: int = option(0, "which split of the set's protocol (CSL, EXP: one of ten folds)", at_least=0)
@@ -53,22 +53,22 @@ class EncoderConfig:
     residual: bool = option(False, "add a layer's input to its output")
     dropout: float = option(0.0, "share of a layer's outputs that training drops", at_least=0, at_most=0.9)
     random_walk: int = option(
-        0, "steps whose return probabilities describe each node beside its features", at_least=0, at_most=256
+        0, "random-walk steps whose return probabilities are additional node features", at_least=0, at_most=256
     )
     distances: bool = option(
-        False, "describe each node also by how many nodes are 1, 2, ... 12 edges away", experimental=True
+        False, "add the numbers of nodes 1, 2, ... 12 edges away to node features", experimental=True
     )
-    rings: bool = option(False, "gine: each edge also knows the smallest ring it lies in, up to 8 nodes")
+    rings: bool = option(False, "gine: add the smallest ring that contains each edge, up to 8 nodes, to edge features")
     marking: Literal["binary", "distance"] = option(
         "binary", "X(v) of Eq. 2: marked or not, or each node's distance from each marked node"
     )
     mark_every_layer: bool = option(
         False,
-        "add X(v), through a linear map of its own, to the input of every layer and not only of the first",
+        "add X(v), through a separate linear map, to the input of every layer and not only of the first",
         experimental=True,
     )
-    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2); of binary marking", experimental=True)
-    c_minus: float = option(0.0, "c-: the value where there is no mark (Eq. 2); of binary marking", experimental=True)
+    c_plus: float = option(1.0, "c+: the value of a mark (Eq. 2), for binary marking", experimental=True)
+    c_minus: float = option(0.0, "c-: the value of unmarked nodes (Eq. 2), for binary marking", experimental=True)
 
     @property
     def reads_edges(self) -> bool:
@@ -83,15 +83,15 @@ class PredictorConfig:
     pooling: Literal["mean", "sum"] = option("mean", "R: how nodes and tuples are pooled")
     read_marked: bool = option(False, "R also reads the marked nodes themselves, slot by slot")
     read_roots: bool = option(
-        False, "R also reads the roots of a rooted graph, the nodes that its target is about", experimental=True
+        False, "R also reads the roots of a rooted graph, to which its target refers", experimental=True
     )
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP", experimental=True)
     ridge: float = option(
-        1e-5, "added to the covariance when whitening; small batches want more", at_least=0, experimental=True
+        1e-5, "added to the covariance when whitening; small batches need more", at_least=0, experimental=True
     )
     composition: bool = option(
         False,
-        "regression: learn what the counts of node categories (the first column) do not explain linearly",
+        "regression: learn only what a linear fit to counts of node categories (first column) does not explain",
         experimental=True,
     )
 
@@ -104,19 +104,19 @@ class AgentConfig:
     tuple_order: int = option(2, "k: nodes in a tuple; 0 is a plain GNN without marks", at_least=0, at_most=16)
     num_moves: int = option(4, "t: moves of a search", at_least=0, at_most=1_000)
     actions: Literal["simultaneous", "in_turn", "choose"] = option(
-        "simultaneous", "every tuple moves at once, tuples move in turn, or the agent chooses the tuple too"
+        "simultaneous", "all tuples move at once, tuples move in turn, or the agent also chooses the tuple"
     )
     keep: Literal["last", "confident"] = option(
         "last", "answer from the last state (the paper) or from the most confident state seen (label-free)"
     )
     encoder: Literal["own", "shared"] = option(
         "own",
-        "g_rl: an encoder of its own, or the predictor's, whose passes then serve Q and the answers alike",
+        "g_rl: a separate encoder, or that of the predictor, whose passes then serve both Q and the answers",
         experimental=True,
     )
     state: Literal["q_network", "predictor"] = option(
         "q_network",
-        "whose embedding of U describes the state in Eq. 9: g_rl's own or the predictor's",
+        "which embedding of U describes the state in Eq. 9: that of g_rl or of the predictor",
         experimental=True,
     )
     caution: float = option(
@@ -144,7 +144,7 @@ class BaselineConfig:
     name: str = option("", "a baseline of maggnn-paper, such as ngnn or i2gnn, in place of g_p; empty: MAG-GNN itself")
     hops: int = option(
         3,
-        "how far the subgraphs of a root reach, in edges; 0: the whole graph",
+        "radius of the subgraphs around a root, in edges; 0: the whole graph",
         at_least=0,
         at_most=64,
         experimental=True,
@@ -156,7 +156,7 @@ class BaselineConfig:
         4, "copies of each graph, for methods that draw some at random", at_least=1, at_most=1_024, experimental=True
     )
     largest_ring: int = option(
-        6, "of the rings that gsn counts and cin makes cells of, in nodes", at_least=3, at_most=64, experimental=True
+        6, "largest rings that gsn counts and cin uses as cells, in nodes", at_least=3, at_most=64, experimental=True
     )
 
 
@@ -164,11 +164,11 @@ class BaselineConfig:
 class ReplayConfig:
     """The buffer D of experience."""
 
-    capacity: int = option(30_000, "experiences kept (memory size)", at_least=1, at_most=100_000_000)
+    capacity: int = option(30_000, "largest number of experiences (memory size)", at_least=1, at_most=100_000_000)
     warmup: int = option(1_000, "experiences before the first Q update ('until D has enough memory')", at_least=1)
     walk_length: int = option(
         4,
-        "moves before a walk restarts from random tuples; 1 is Algorithm 2 to the letter",
+        "moves before a walk restarts from random tuples; 1 is exactly Algorithm 2",
         at_least=1,
         experimental=True,
     )
@@ -181,7 +181,7 @@ class TrainingConfig:
     paradigm: Literal["ord", "simul", "pre"] = option(
         "ord",
         "ORD: first the predictor on random tuples, then the agent; SIMUL: both in turn; "
-        "PRE: a predictor on the tuples that an agent from other data moves",
+        "PRE: a predictor on the tuples that are moved by an agent from other data",
     )
     predictor_steps: int = option(3_000, "optimiser steps of f_p", at_least=0)
     agent_steps: int = option(
@@ -192,7 +192,7 @@ class TrainingConfig:
     batch_size: int = option(64, "graphs in a predictor step", at_least=1)
     held_out_share: float = option(
         0.0,
-        "share of the training graphs that only the agent learns from: of those that f_p knows, rewards say little",
+        "share of the training graphs that only the agent learns from; on those of f_p, rewards are less informative",
         at_least=0,
         at_most=0.9,
         experimental=True,
@@ -202,9 +202,9 @@ class TrainingConfig:
     )
     agent_batch_size: int = option(128, "experiences in a Q update", at_least=1)
     updates_per_experience: int = option(
-        1, "Q updates after each RL-Experience; 1 is Algorithm 2 to the letter", at_least=1, experimental=True
+        1, "Q updates after each RL-Experience; 1 is exactly Algorithm 2", at_least=1, experimental=True
     )
-    walkers: int = option(64, "graphs that gather experience at once", at_least=1)
+    walkers: int = option(64, "graphs that collect experience in parallel", at_least=1)
     learning_rate: float = option(1e-3, "peak learning rate", at_least=0)
     schedule: Literal["constant", "one_cycle"] = option("one_cycle", "learning rate over a phase", experimental=True)
     weight_decay: float = option(0.0, "decoupled weight decay", at_least=0)
@@ -219,12 +219,12 @@ class TrainingConfig:
         experimental=True,
     )
     q_loss: Literal["squared", "huber"] = option(
-        "squared", "dqn, double_dqn: how an error of Q counts; huber is linear beyond 1", experimental=True
+        "squared", "dqn, double_dqn: loss on the error of Q; huber is linear beyond 1", experimental=True
     )
     sync_every: int = option(
         150, "Q updates between copies to the target network (sync rate)", at_least=1, experimental=True
     )
-    epsilon_end: float = option(0.1, "where epsilon, which starts at 1, ends", at_least=0, at_most=1, experimental=True)
+    epsilon_end: float = option(0.1, "final epsilon, which starts at 1", at_least=0, at_most=1, experimental=True)
     epsilon_share: float = option(
         0.5, "share of the agent's steps over which epsilon falls", at_least=0, at_most=1, experimental=True
     )
@@ -233,12 +233,12 @@ class TrainingConfig:
     )
     standardise_rewards: bool = option(
         False,
-        "lookahead: the rewards of a state's moves in units of their own spread, so that all states count alike",
+        "lookahead: standardise the rewards of each state's moves, so that all states have the same weight",
         experimental=True,
     )
     fixed_norms: float = option(
         0.0,
-        "share of the predictor's steps, the last ones, in which its norms keep the statistics they have by then",
+        "share of the predictor's steps, at the end, in which its norms use fixed statistics",
         at_least=0,
         at_most=1,
         experimental=True,
@@ -253,13 +253,13 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class RuntimeConfig:
-    """Where and how a run is kept."""
+    """Seed, device, tests, logging and checkpoints of a run."""
 
     seed: int = option(0, "seed of every generator of the run", at_least=0, at_most=2**62)
     device: str = option("auto", "auto, cpu or cuda")
-    precision: Literal["float32", "tf32"] = option("float32", "of matrix products while training on a GPU")
+    precision: Literal["float32", "tf32"] = option("float32", "precision of matrix products while training on a GPU")
     threads: int = option(
-        0, "of torch while training on a CPU; 0: as many as a step of this size gains from", at_least=0, at_most=1_024
+        0, "torch threads while training on a CPU; 0: chosen by the size of a step", at_least=0, at_most=1_024
     )
     tests: int = option(10, "tests of a run, each from fresh random tuples", at_least=1)
     log_every: int = option(50, "steps between logged scalars", at_least=1)

@@ -1,6 +1,6 @@
-"""Data sets: the visible table (`registry`), graphs made by code (`expressivity`), `sources` and `splits`.
+"""Data sets: the table of data sets (`registry`), generated graphs (`expressivity`), `sources` and `splits`.
 
-Names are loaded when they are first used: a process that only featurises molecules need not wait for torch.
+Names are imported when they are first used, so that a process that only featurises molecules does not import torch.
 """
 
 from __future__ import annotations

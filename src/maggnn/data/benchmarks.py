@@ -1,4 +1,4 @@
-"""An earlier home of `load_own`, for programs that import it from here; `own_file` has it now."""
+"""The former module of `load_own`, kept for programs that import it from here; it is now in `own_file`."""
 
 from maggnn.data.own_file import load_own
 

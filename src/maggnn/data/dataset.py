@@ -1,4 +1,4 @@
-"""A data set and its row in the visible table."""
+"""A data set and its row in the table of data sets."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
 
 Fact = tuple[str, bool]
-"""Something known about a data set, in words, and whether it holds."""
+"""A statement about a data set, and whether it is true."""
 
 Metric = Literal["accuracy", "auroc", "mae"]
-"""What answers are judged by."""
+"""The metrics by which predictions are evaluated."""
 
 Origin = Literal["generated", "data root"]
 
@@ -29,18 +29,18 @@ class Dataset:
     """Graphs with their task.
 
     Attributes:
-        name: what the set is called.
+        name: the name of the set.
         graphs: all graphs with their targets.
         task: classification, multilabel (several two-class targets) or regression.
-        num_outputs: width of the predictor's answer: classes, two-class targets or regression targets.
-        class_names: what each class stands for, where that is more than a number.
+        num_outputs: the number of outputs: classes, two-class targets or regression targets.
+        class_names: the names of the classes, if they have names.
         protocol: how the set is split, given the set and a random generator.
-        metric: how predictions are scored.
-        target_names: of regression and of several two-class targets, one for each output.
-        max_parameters: how large a model the benchmark allows.
-        extra: further arrays. Those called `pair_category` and `category_names` say that graphs 2i and 2i + 1 are a
-            pair, and of which category, as in BREC.
-        weights: how much each target counts in training, in the shape of y; None for all alike.
+        metric: the metric of predictions.
+        target_names: the names of outputs, for regression and for several two-class targets.
+        max_parameters: the largest number of parameters that the benchmark allows.
+        extra: additional arrays. With `pair_category` and `category_names`, graphs 2i and 2i + 1 are a pair of a
+            category, as in BREC.
+        weights: the weight of each target in training, in the shape of y; None if all are equal.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Dataset:
         return self.graphs.y
 
     def splits(self, seed: int) -> list[Split]:
-        """All splits of this set's protocol.
+        """Return all splits of this set's protocol.
 
         Args:
-            seed: of the protocol; equal seeds give equal splits.
+            seed: the seed of the protocol; equal seeds give equal splits.
 
         Returns:
             One split for each fold.
@@ -74,11 +74,11 @@ class Dataset:
         return self.protocol(self, torch.Generator().manual_seed(seed))
 
     def split(self, seed: int, fold: int) -> Split:
-        """One split of this set's protocol.
+        """Return one split of this set's protocol.
 
         Args:
-            seed: of the protocol.
-            fold: which of `splits(seed)`.
+            seed: the seed of the protocol.
+            fold: the index in `splits(seed)`.
 
         Returns:
             The graphs of training, validation and test.
@@ -95,16 +95,16 @@ class Dataset:
 
 @dataclass(frozen=True)
 class DatasetEntry:
-    """One row of the table.
+    """One row of the table of data sets.
 
     Attributes:
-        description: one line for people.
-        num_graphs: how many graphs the set has.
-        origin: made by code, or read from a packed file.
-        load: makes or reads the set.
-        facts: what is known about it.
-        features: of molecules, the feature set of their columns: mol, ogb, zinc or qm9.
-        target_names: of regression, where they are known without loading the set.
+        description: a description of one line.
+        num_graphs: the number of graphs.
+        origin: whether it is generated or read from a packed file.
+        load: generates or reads the set.
+        facts: returns statements about the set, and whether they are true.
+        features: for molecules, the feature set of their columns: mol, ogb, zinc or qm9.
+        target_names: the names of regression targets, if they are known without loading the set.
     """
 
     description: str

@@ -1,4 +1,4 @@
-"""Files that stay whole: replaced by a complete one or not at all, and written by one process at a time.
+"""Atomic writes of files, and lock files, so that files are always complete and one process writes at a time.
 
 Example:
     with whole_file(out) as waiting:
@@ -20,10 +20,10 @@ from maggnn.errors import InputError
 
 @contextlib.contextmanager
 def whole_file(path: Path, check: Callable[[Path], None] | None = None) -> Iterator[Path]:
-    """A name beside `path` to write under, of the same ending; what is there becomes `path` when the block ends.
+    """Yield a temporary path next to `path`, with the same suffix, which is renamed to `path` when the block ends.
 
     Args:
-        check: is given the written file before it is renamed; what it raises is no failure of writing.
+        check: called with the written file before it is renamed; its exceptions are not reported as write errors.
     """
     with _waiting(path) as waiting:
         with _writing(path):
@@ -37,32 +37,34 @@ def whole_file(path: Path, check: Callable[[Path], None] | None = None) -> Itera
 
 
 def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written to, before long work."""
+    """Raise an `InputError` before long work if a path cannot be written to."""
     with _waiting(path) as waiting, _writing(path):
         waiting.touch()
 
 
 @contextlib.contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold the lock file `path` until the block ends, which removes it, or the process does, however it dies.
+    """Hold the lock file `path` until the block ends, which removes it, or until the process ends in any way.
 
-    The file says which process holds it. Where the system has no such locks (Windows, some network file systems),
-    nobody is kept out.
+    The file contains the id of the process that holds it. On systems without such locks (Windows, some network file
+    systems), other processes are not locked out.
 
     Args:
-        busy: what to say where another process holds it; its number is added. None waits for that process.
+        busy: the error message if another process holds the lock; its id is added. None waits for that process.
     """
     file = _held(path, busy)
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)  # while it is held: who has it open finds another file there, or none
+            path.unlink(
+                missing_ok=True
+            )  # while it is held: a process that has it open then notices that the path is another file, or none
         file.close()
 
 
 def _held(path: Path, busy: str | None) -> IO[bytes]:
-    """The open lock file, locked, with the number of this process in it."""
+    """Return the open, locked lock file, with the id of this process in it."""
     while True:
         with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,11 +78,11 @@ def _held(path: Path, busy: str | None) -> IO[bytes]:
             raise InputError(f"{busy} (process {owner})" if owner else str(busy)) from None
         if _is(file, path):
             file.truncate(0)
-            with contextlib.suppress(OSError):  # without room there is no number
+            with contextlib.suppress(OSError):  # on a full disk the file stays empty
                 file.write(f"{os.getpid()}\n".encode())
                 file.flush()
             return file
-        file.close()  # its owner has removed it meanwhile
+        file.close()  # its owner has removed it in the meantime
 
 
 def _lock(file: IO[bytes], wait: bool) -> None:
@@ -106,7 +108,7 @@ def _is(file: IO[bytes], path: Path) -> bool:
 
 @contextlib.contextmanager
 def _waiting(path: Path) -> Iterator[Path]:
-    """A name beside `path`, free again afterwards; what killed processes left under such names goes too."""
+    """Yield a temporary path next to `path` and remove it afterwards, together with those of killed processes."""
     waiting = path.with_name(_waiting_name(path, os.getpid()))
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,12 +123,12 @@ def _waiting(path: Path) -> Iterator[Path]:
 
 
 def _waiting_name(path: Path, process: int | str) -> str:
-    """Of a process of this machine: on a shared disk, numbers of processes of others mean nothing here."""
+    """Return the temporary name of a process; it contains the host, since disks may be shared between machines."""
     return f".{path.stem}.{zlib.crc32(platform.node().encode()):08x}-{process}{path.suffix}"
 
 
 def _left_behind(path: Path) -> list[Path]:
-    """Files that wait to become `path` and whose process has died."""
+    """Return the temporary files of `path` whose process has died."""
     before, after = _waiting_name(path, "\n").split("\n")
     with os.scandir(path.parent) as entries:
         names = [entry.name for entry in entries if entry.name.startswith(before) and entry.name.endswith(after)]
@@ -135,14 +137,14 @@ def _left_behind(path: Path) -> list[Path]:
 
 
 def _is_dead(process: int) -> bool:
-    """Whether no process has this number; not known on Windows, where asking by a signal would end it."""
+    """Whether no process has this id; always False on Windows, where a signal would end the process."""
     if os.name != "posix":
         return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # it is somebody else's
+    except (OSError, OverflowError):  # it belongs to another user
         return False
     return False
 
@@ -153,4 +155,4 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"{path}: cannot be written ({reason}); what was there before is untouched") from error
+        raise InputError(f"{path}: cannot be written ({reason}); the previous file is unchanged") from error

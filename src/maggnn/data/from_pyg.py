@@ -1,4 +1,4 @@
-"""A PyG dataset as one of ours: what its targets are, and a split where it brings none.
+"""Converts a PyG dataset to a `Dataset`: infers its task, and splits it if it has no split.
 
 dataset = dataset_from_pyg(TUDataset(root, "PROTEINS"))
 trained = maggnn.train(config, dataset=dataset)          # or the PyG dataset itself
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Dataset as TorchDataset
 
 SHARES = (0.8, 0.1)
-"""Of graphs that train and that validate where no split is given; the others test."""
+"""The shares of training and validation graphs if no split is given; the others are test graphs."""
 
 
 def dataset_from_pyg(
@@ -38,18 +38,18 @@ def dataset_from_pyg(
 
     Args:
         graphs: a PyG dataset or a list of `Data`, each with `y`.
-        split: which graphs train, validate and test, as ids; by default 80, 10 and 10 % of them, drawn by the seed
-            `data.split_seed` of a config.
-        task: classification or regression; by default regression where `y` holds floats.
-        num_outputs: by default the classes or columns of `y`.
-        name: for messages; by default the name of the dataset's class.
+        split: the ids of training, validation and test graphs; by default random shares of 80, 10 and 10 %, drawn with
+            the seed `data.split_seed` of a config.
+        task: classification or regression; by default regression if `y` has floats.
+        num_outputs: by default the number of classes or columns of `y`.
+        name: the name in messages; by default that of the dataset's class.
 
     Example:
         >>> maggnn.train(config, dataset=dataset_from_pyg(dataset, Split(train_ids, val_ids, test_ids)))
     """
     packed = as_graphs(graphs)
     if not isinstance(packed, PackedGraphs):
-        raise InputError("one Data or Batch is no data set: give a list of Data or a PyG dataset")
+        raise InputError("one Data or Batch is not a data set: give a list of Data or a PyG dataset")
     task = task or task_of(packed.y)
     count = num_outputs or num_outputs_of(packed.y, task)
     if packed.y is None:
@@ -75,7 +75,7 @@ def _random_split(count: int, generator: torch.Generator) -> Split:
 
 
 def as_graphs(data: Batch | Data | TorchDataset | Sequence[Data]) -> PackedGraphs | GraphBatch:
-    """One object that has the features and targets of all graphs."""
+    """Return one object with the features and targets of all graphs."""
     from torch_geometric.data import Data, HeteroData
 
     if isinstance(data, HeteroData):
@@ -85,7 +85,7 @@ def as_graphs(data: Batch | Data | TorchDataset | Sequence[Data]) -> PackedGraph
     if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         kind = type(data).__name__
         raise InputError(
-            f"data is of type {kind}: give a PyG Data, Batch, dataset or list of Data; of a loader, its dataset"
+            f"data is of type {kind}: give a PyG Data, Batch, dataset or list of Data; for a loader, give its dataset"
         )
     items = (data[index] for index in range(len(data)))  # one by one, so that a dataset's transform is applied
     return pack_pyg([_as_data(item, index) for index, item in enumerate(items)])
@@ -100,14 +100,14 @@ def _as_data(item: object, index: int) -> Data:
 
 
 def task_of(y: Tensor | None) -> Task:
-    """Regression where the targets are floats."""
+    """Return regression if the targets are floats, else classification."""
     return "regression" if y is not None and y.is_floating_point() else "classification"
 
 
 def num_outputs_of(y: Tensor | None, task: Task) -> int:
-    """Classes, of which the largest occurs, or columns of numbers."""
+    """Return the number of classes (the largest class must occur) or of columns of numbers."""
     if y is None:
-        raise InputError("the data have no y to read the number of outputs off: give num_outputs")
+        raise InputError("the data have no y from which the number of outputs could be inferred: give num_outputs")
     if task == "regression":
         return 1 if y.ndim == 1 else y.shape[-1]
     if y.is_floating_point() or int(y.min()) < 0:

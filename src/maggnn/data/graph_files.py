@@ -1,15 +1,15 @@
-"""Graphs from whatever a user has: a data set's name, or a file whose ending says what it holds.
+"""Reads graphs from a data set's name, or from a file whose suffix determines its format.
 
-| ending | holds |
+| suffix | contents |
 |---|---|
-| `.g6` | graph6, one graph a line |
-| `.smi`, `.txt` | SMILES, one a line; what follows a blank is ignored |
+| `.g6` | graph6, one graph on each line |
+| `.smi`, `.txt` | SMILES, one on each line; text after a blank is ignored |
 | `.csv` | a table with a column `smiles` |
-| `.edges` | one graph: two node names a line are an edge, one name is a node without edges, `#` begins a comment |
+| `.edges` | one graph: a line of two node names is an edge, one name is a node without edges, `#` begins a comment |
 | `.npz` | a packed file |
-| `.pt` | a PyG `Data` or a list of them, read without running any code from the file |
+| `.pt` | a PyG `Data` or a list of them, read without executing code from the file |
 
-Atoms and bonds of SMILES get OGB's features, so molecules differ by more than their skeletons.
+Atoms and bonds of SMILES have OGB's features, so molecules differ by more than their structure.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ FEATURES = "mol"
 
 
 def read_graphs(source: str) -> PackedGraphs:
-    """The graphs of a data set or of a file."""
+    """Read the graphs of a data set or of a file."""
     path = Path(source)
     if not path.suffix:
         return load(source).graphs
     if path.suffix not in READERS:
-        raise InputError(f"{source}: the ending of the name says what it holds; it may be {', '.join(READERS)}")
+        raise InputError(f"{source}: the suffix of the name determines the format; it may be {', '.join(READERS)}")
     if not path.is_file():
         raise InputError(f"no file {source}")
     try:
@@ -101,7 +101,7 @@ def _read_edges(path: Path) -> PackedGraphs:
 
 
 def _read_pyg(path: Path) -> PackedGraphs:
-    """Only tensors and PyG's own containers are let in, so that a file cannot make Python run anything."""
+    """Read a PyG file; only tensors and PyG's own containers are allowed, so that a file cannot execute code."""
     from torch_geometric.data import Data
     from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
     from torch_geometric.data.storage import GlobalStorage
@@ -109,14 +109,14 @@ def _read_pyg(path: Path) -> PackedGraphs:
     try:
         with torch.serialization.safe_globals([Data, DataEdgeAttr, DataTensorAttr, GlobalStorage]):
             saved = torch.load(path, weights_only=True)
-    except Exception as error:  # of a damaged file torch's reader raises whatever it stumbles over
+    except Exception as error:  # torch's reader can raise any error for a damaged file
         raise InputError(f"{path} cannot be read safely: save a PyG Data or a list of them with torch.save") from error
     graphs = saved if isinstance(saved, list | tuple) else [saved]
     if not graphs or not all(isinstance(graph, Data) for graph in graphs):
-        raise InputError(f"{path} holds no PyG graphs: save a Data or a list of them with torch.save")
+        raise InputError(f"{path} contains no PyG graphs: save a Data or a list of them with torch.save")
     try:
         return pack_pyg(graphs)
-    except (AttributeError, KeyError, TypeError, RuntimeError) as error:  # a Data that misses parts of itself
+    except (AttributeError, KeyError, TypeError, RuntimeError) as error:  # a Data without some of its parts
         raise InputError(f"{path} is damaged: save a PyG Data or a list of them with torch.save") from error
 
 
@@ -129,4 +129,4 @@ READERS: dict[str, Callable[[Path], PackedGraphs]] = {
     ".npz": _read_npz,
     ".pt": _read_pyg,
 }
-"""What reads a file, by its ending."""
+"""The functions that read files, by suffix."""

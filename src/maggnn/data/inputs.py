@@ -1,7 +1,7 @@
-"""Graphs as Python hands them over, packed: strings (SMILES, InChI, graph6), molecules of RDKit, NetworkX, PyG, files.
+"""Packs Python inputs: strings (SMILES, InChI, graph6), RDKit molecules, NetworkX and PyG graphs, and packed files.
 
-What a sequence holds is told by its items. Strings are SMILES unless `inputs` says graph6. Files of other kinds are
-read by `graph_files`.
+The kind of a sequence is inferred from its items. Strings are SMILES unless `inputs` is graph6. `graph_files` reads
+files of other kinds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Source = Literal["smiles", "graphs"]
 
 STRING, MOLECULE, NETWORKX, PYG = "a string", "an RDKit molecule", "a NetworkX graph", "a PyG graph"
 COLUMN = "smiles"
-"""Of a frame with several columns, in any case."""
+"""The column of SMILES in a frame with several columns, in upper or lower case."""
 
 PACKERS: dict[str, Callable[[list[Any]], PackedGraphs]] = {
     NETWORKX: partial(pack_networkx, targets=False), PYG: partial(pack_pyg, targets=False)
@@ -40,12 +40,12 @@ ACCEPTED = (
 
 
 def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tuple[PackedGraphs, Source]:
-    """The graphs of X without targets, and whether they came as SMILES.
+    """Return the graphs of X without targets, and whether they were given as SMILES.
 
     Args:
         X: a sequence of one kind of graph, or a whole set.
-        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
-        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
+        inputs: "auto" reads strings as SMILES; "smiles" and "graph6" read strings as such and reject other inputs.
+        features: the features of atoms and bonds of SMILES: "mol", "ogb", "zinc" or "qm9".
     """
     if inputs not in INPUTS:
         raise InputError(f"inputs is {inputs!r}, must be {', '.join(INPUTS)}")
@@ -69,18 +69,18 @@ def packed_inputs(X: Any, inputs: str = "auto", features: str = DEFAULT) -> tupl
 
 
 def molecule_column(X: Any) -> Any:
-    """X, of which a pandas or Polars frame with several columns is its column of SMILES."""
+    """Return the column of SMILES if X is a pandas or Polars frame with several columns, else X."""
     columns = getattr(X, "columns", None)
     if columns is None or len(getattr(X, "shape", ())) != 2 or X.shape[1] == 1:
         return X
     names = [name for name in columns if str(name).lower() == COLUMN]
     if len(names) != 1:
-        raise InputError(f"X has {len(columns)} columns, of which {len(names)} are called {COLUMN!r}: give that column")
+        raise InputError(f"X has {len(columns)} columns, of which {len(names)} are named {COLUMN!r}: give one column")
     return X[names[0]]
 
 
 def written_molecule(item: Any) -> str:
-    """An RDKit molecule as SMILES; a string is one already."""
+    """Return an RDKit molecule as SMILES; a string is returned as it is."""
     if isinstance(item, str):
         return str(item)
     from rdkit import Chem
@@ -89,7 +89,7 @@ def written_molecule(item: Any) -> str:
 
 
 def _whole_set(X: Any) -> PackedGraphs | None:
-    """X where it is no sequence: a packed set, or the path of one."""
+    """Return the set if X is a packed set or the path of one; None for a sequence."""
     if isinstance(X, PackedGraphs):
         _check_some(X)
         return X
@@ -101,13 +101,13 @@ def _whole_set(X: Any) -> PackedGraphs | None:
 
 
 def _items(X: Any) -> list[Any]:
-    """The items of a sequence; a table of one column (as pipelines hand on) is its column."""
+    """Return the items of a sequence; a table of one column (as from pipelines) gives its column."""
     kind = _kind(X)
     if kind is not None:
         raise InputError(f"X is {kind}: give a list of graphs")
     shape = getattr(X, "shape", ())
     if len(shape) > 2 or (len(shape) == 2 and shape[1] != 1):
-        raise InputError(f"X has shape {tuple(shape)}: give one graph a row, not columns of numbers")
+        raise InputError(f"X has shape {tuple(shape)}: give one graph in each row, not columns of numbers")
     try:
         items = list(np.asarray(X).ravel()) if len(shape) == 2 else list(X)
     except TypeError:
@@ -122,7 +122,7 @@ def _check_some(X: Sized) -> None:
 
 
 def _common_kind(items: list[Any]) -> str:
-    """What all items are."""
+    """Return the kind of all items."""
     first = None
     for index, item in enumerate(items):
         kind = _kind(item)
@@ -136,7 +136,7 @@ def _common_kind(items: list[Any]) -> str:
 
 
 def _kind(item: Any) -> str | None:
-    """What an item is, if it is a graph; PyG, which takes seconds to import, is asked last."""
+    """Return the kind of an item, if it is a graph; PyG, whose import takes seconds, is tried last."""
     if isinstance(item, str):
         return STRING
     if any(base.__module__.startswith("rdkit.") for base in type(item).__mro__):
@@ -155,21 +155,21 @@ def _kind(item: Any) -> str | None:
 
 
 def pack_smiles(smiles: Iterable[str], features: str, named: Callable[[RowError], str]) -> PackedGraphs:
-    """All of them, or an error that names the first that cannot be used: a verdict on the rest would mislead."""
+    """Pack all SMILES; raises an error that names the first that cannot be used, since all are needed."""
 
-    def sound() -> Iterator[Molecule]:
+    def valid() -> Iterator[Molecule]:
         for result in featurise_all(smiles, features):
             if isinstance(result, RowError):
                 raise InputError(f"{named(result)}: {result.reason}")
             yield result
 
-    arrays = {name: torch.from_numpy(array) for name, array in pack(sound()).items()}
+    arrays = {name: torch.from_numpy(array) for name, array in pack(valid()).items()}
     return PackedGraphs.build(**arrays, level="graph", undirected_once=True, missing_targets=False)
 
 
 def _pack_graph6(lines: list[str]) -> PackedGraphs:
     for index, line in enumerate(lines):
-        if not line.strip():  # would be skipped, and the targets after it belong to other graphs
+        if not line.strip():  # it would be skipped, and the targets after it would be shifted
             raise InputError(f"X[{index}] is an empty string, not graph6")
     try:
         return pack_graph6(lines)

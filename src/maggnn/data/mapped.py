@@ -1,11 +1,11 @@
-"""Sets of graphs that are larger than memory: a folder of flat arrays that are mapped into memory, not read.
+"""Data sets that are larger than memory: a folder of flat arrays that are mapped into memory instead of read.
 
-    something.graphs/set.json         names, types and shapes of the arrays; written last, so a folder with it is whole
+    something.graphs/set.json         names, types and shapes of the arrays; written last, so it marks a complete folder
     something.graphs/edge_index.bin   and so on: the tensors of `PackedGraphs`, in the smallest types that fit
 
-The operating system reads the pages that a batch touches and drops them when memory is short. Sizes of graphs, targets
-and the split are read into memory: a few bytes a graph. `write_mapped` makes such a folder of packed files, one after
-the other, so it needs memory for one of them at a time.
+The operating system reads the pages that a batch needs and drops them when memory is short. Sizes of graphs, targets
+and the split are read into memory, a few bytes for each graph. `write_mapped` makes such a folder from packed files,
+one after the other, so that it needs memory for one of them at a time.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ ROWS = {"edge_index": 1, "in_degree": 0, "out_degree": 0, "by_source": 0, "x": 0
 """The arrays that stay on disk, and their axis of nodes or edges, which comes first on disk."""
 
 READ = ("num_nodes", "num_edges", "y", *PARTS)
-"""The arrays that are read."""
+"""The arrays that are read into memory."""
 
 TYPES = (np.uint8, np.int16, np.int32, np.int64)
-"""Of whole numbers: those for which torch has all operations."""
+"""The integer types for which torch has all operations."""
 
 
 def read_mapped(folder: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
-    """The graphs of a folder that `write_mapped` made, mapped into memory, and its other arrays."""
+    """Return the memory-mapped graphs of a folder that `write_mapped` made, and its other arrays."""
     if not (folder / FACTS).is_file():
-        raise InputError(f"{folder}: is no set of `maggnn data map`, or writing it was interrupted: make it again")
+        raise InputError(f"{folder}: is not a set of `maggnn data map`, or writing it was interrupted: make it again")
     try:
         facts = json.loads((folder / FACTS).read_text())
         arrays = {name: _mapped(folder / f"{name}.bin", *facts["arrays"][name]) for name in facts["arrays"]}
@@ -65,12 +65,12 @@ def write_mapped(sources: Sequence[Path], folder: Path) -> dict[str, int]:
         folder: a name that ends in .graphs.
 
     Returns:
-        How many graphs, nodes, directed edges and bytes there are.
+        The numbers of graphs, nodes, directed edges and bytes.
     """
     if folder.suffix != ENDING:
-        raise InputError(f"{folder}: a set to be mapped is called something{ENDING}")
+        raise InputError(f"{folder}: the name of a mapped set must end in {ENDING}")
     if (folder / FACTS).exists() or (folder.exists() and not folder.is_dir()):
-        raise InputError(f"{folder}: is there already: choose another name")
+        raise InputError(f"{folder}: exists already: choose another name")
     types, facts = _common(sources)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder.parent / f".{folder.name}.lock", f"{folder}: another process is writing it"):
@@ -84,7 +84,7 @@ def write_mapped(sources: Sequence[Path], folder: Path) -> dict[str, int]:
 
 
 def _parts(sources: Sequence[Path]) -> Iterator[tuple[Path, dict[str, np.ndarray], dict[str, Any]]]:
-    """The arrays of each file as they are on disk (graph ids as if it were alone), and what is no array."""
+    """Yield the arrays of each file in their types on disk (with graph ids of that file), and its other values."""
     for path in sources:
         graphs, extra = read_packed(path)
         arrays = {name: np.moveaxis(getattr(graphs, name).numpy(), axis, 0)
@@ -97,14 +97,14 @@ def _parts(sources: Sequence[Path]) -> Iterator[tuple[Path, dict[str, np.ndarray
 
 
 def _common(sources: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The types of all arrays and what else is said of the set; files that do not go together are refused."""
+    """Return the types of all arrays and the other values of the set; raises an error if files do not match."""
     types: dict[str, Any] = {}
     first: tuple[Path, dict[str, tuple[int, ...]], dict[str, Any]] | None = None
     for path, arrays, facts in _parts(sources):
         shapes = {name: array.shape[1:] for name, array in arrays.items()}
         first = first or (path, shapes, facts)
         if (shapes, facts) != first[1:]:
-            raise InputError(f"{path}: has other arrays, columns or names than {first[0]}")
+            raise InputError(f"{path}: its arrays, columns or names differ from those of {first[0]}")
         for name, array in arrays.items():
             found = np.int64 if name in PARTS else _smallest(array)
             types[name] = np.result_type(found, types.get(name, found))
@@ -129,7 +129,7 @@ def _write_arrays(sources: Sequence[Path], folder: Path, types: dict[str, Any]) 
 
 
 def _smallest(array: np.ndarray) -> Any:
-    """The smallest of TYPES that holds an array's numbers; floats stay as they are."""
+    """Return the smallest of TYPES for an array's numbers; floats keep their type."""
     if array.dtype.kind == "f":
         return array.dtype
     low, high = int(array.min(initial=0)), int(array.max(initial=0))
@@ -137,12 +137,12 @@ def _smallest(array: np.ndarray) -> Any:
 
 
 def _mapped(path: Path, kind: str, shape: Sequence[int]) -> np.ndarray:
-    """An array of a file, mapped into memory; one of no elements cannot be."""
+    """Map an array of a file into memory; an empty array cannot be mapped and is created."""
     if path.stat().st_size != np.dtype(kind).itemsize * int(np.prod(shape)):
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes, not those of {tuple(shape)}")
     if not np.prod(shape):
         return np.zeros(shape, kind)
-    # Private and writable, since torch warns of arrays that cannot be written; nobody writes to them.
+    # Private and writable, since torch warns about read-only arrays; nothing writes to them.
     return np.memmap(path, kind, "c", shape=tuple(shape))
 
 

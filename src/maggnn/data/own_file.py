@@ -1,6 +1,6 @@
-"""A packed file of one's own as a data set: it brings its targets and says which graphs train, validate and test.
+"""A user's packed file as a data set: it contains the targets and the split.
 
-Its layout is that of `sources`; `maggnn data pack` makes one from a table of SMILES.
+Its layout is described in `sources`; `maggnn data pack` makes one from a table of SMILES.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from maggnn.graphs.checks import short_floats
 
 
 def load_own(path: Path) -> Dataset:
-    """Read a packed file of your own as a data set.
+    """Load your own packed file as a data set.
 
     Args:
         path: an .npz file, or a folder of `maggnn data map`, with `y`, `train`, `val` and `test`; float targets are
@@ -36,7 +36,7 @@ def load_own(path: Path) -> Dataset:
         raise InputError(f"{path}: has no array y: there is nothing to learn")
     missing = [part for part in PARTS if part not in extra]
     if missing:
-        raise InputError(f"{path}: has no array {missing[0]!r}: graph ids that say which part is which")
+        raise InputError(f"{path}: has no array {missing[0]!r} with the graph ids of this part of the split")
     _check_parts(extra, len(graphs), path)
     names = tuple(str(name) for name in extra["target_names"]) if "target_names" in extra else None
     if graphs.y.is_floating_point():
@@ -46,23 +46,23 @@ def load_own(path: Path) -> Dataset:
             str(path), graphs, "regression", y.shape[1], official_split, metric="mae", target_names=names, extra=extra
         )
     if graphs.y.ndim > 1 and graphs.y.shape[1] > 1:
-        raise InputError(f"{path}: y has {graphs.y.shape[1]} columns of classes: one is possible")
+        raise InputError(f"{path}: y has {graphs.y.shape[1]} columns of classes, but only one is supported")
     classes = graphs.y.reshape(-1)
     labels = tuple(str(name) for name in extra["class_names"]) if "class_names" in extra else None
     count = int(classes.max()) + 1 if labels is None else len(labels)
     if int(classes.max()) >= count:
-        raise InputError(f"{path}: y holds class {int(classes.max())}, but class_names has {count} names")
+        raise InputError(f"{path}: y has class {int(classes.max())}, but class_names has {count} names")
     graphs, metric = replace(graphs, y=classes), metric_of_classes(count)
     return Dataset(str(path), graphs, "classification", count, official_split, labels, metric=metric, extra=extra)
 
 
 def metric_of_classes(count: int) -> Metric:
-    """What classifiers are judged by: the number of classes alone decides, not how they fall into parts."""
+    """Return the metric of classifiers, which depends only on the number of classes and not on the split."""
     return "auroc" if count == 2 else "accuracy"
 
 
 def official_split(dataset: Dataset, generator: torch.Generator) -> list[Split]:
-    """The one split that the file brings; every part of a classification has two classes or more, or no graph."""
+    """Return the file's own split; every part of a classification must be empty or have at least two classes."""
     if dataset.task == "classification" and dataset.graphs.level == "graph":
         _check_classes(dataset)
     return [Split(*(torch.from_numpy(dataset.extra[part]).sort().values for part in PARTS))]
@@ -82,7 +82,7 @@ def _check_parts(extra: Mapping[str, np.ndarray], num_graphs: int, path: Path) -
     for part in PARTS:
         ids = extra[part]
         if ids.dtype.kind != "i" or ids.ndim != 1 or (len(ids) and (ids.min() < 0 or ids.max() >= num_graphs)):
-            raise InputError(f"{path}: {part} must hold graph ids from 0 to {num_graphs - 1}")
+            raise InputError(f"{path}: {part} must contain graph ids from 0 to {num_graphs - 1}")
     if not len(extra["train"]):
         raise InputError(f"{path}: train is empty: there is nothing to learn from")
     shared = np.intersect1d(extra["train"], np.concatenate([extra["val"], extra["test"]]))

@@ -1,4 +1,4 @@
-"""Writing packed files: the counterpart of `sources`, with the layout described there.
+"""Writes packed files, whose layout is described in `sources`.
 
 Shapes: G graphs, F columns.
 """
@@ -17,21 +17,21 @@ from maggnn.data.molecules.smiles import Molecule
 from maggnn.errors import InputError
 
 Arrays = dict[str, np.ndarray]
-"""What a packed file holds, by name."""
+"""The arrays of a packed file, by name."""
 
 BLOCK = 4096
-"""Molecules that are joined at a time: a few long arrays take far less memory than many short ones."""
+"""The number of molecules that are joined at a time: a few long arrays take much less memory than many short ones."""
 
 
 class DuplicateWarning(UserWarning):
-    """The same molecule lies in more than one of train, val and test."""
+    """The same molecule is in more than one of train, val and test."""
 
 
 def pack(molecules: Iterable[Molecule], y: np.ndarray | None = None) -> Arrays:
-    """Molecules back to back, in the smallest types that fit.
+    """Concatenate molecules to arrays of the smallest types that fit.
 
     Args:
-        molecules: taken one by one and joined in blocks, so a long stream is welcome.
+        molecules: the molecules, which are read one by one and joined in blocks, so that long streams are possible.
         y: one target or row of targets for each molecule.
 
     Returns:
@@ -44,30 +44,30 @@ def pack(molecules: Iterable[Molecule], y: np.ndarray | None = None) -> Arrays:
         raise InputError("no molecule to pack")
     joined = concatenated(blocks)
     if y is not None and len(y) != len(joined["num_nodes"]):
-        raise InputError(f"{len(y)} targets for {len(joined['num_nodes'])} molecules: give one a molecule")
+        raise InputError(f"{len(y)} targets for {len(joined['num_nodes'])} molecules: give one for each molecule")
     return smallest(joined if y is None else joined | {"y": y})
 
 
 def concatenated(parts: Sequence[Arrays]) -> Arrays:
-    """Packed graphs one after the other; `edge_index` is [2, E], everything else has a row a thing."""
+    """Concatenate packed graphs; `edge_index` is [2, E], and all other arrays have one row for each item."""
     return {
         name: np.concatenate([part[name] for part in parts], axis=1 if name == "edge_index" else 0) for name in parts[0]
     }
 
 
 def smallest(arrays: Arrays) -> Arrays:
-    """The same arrays as packed files store them: the smallest integers that fit, floats as float32."""
+    """Convert arrays to the types of packed files: the smallest integers that fit, and float32."""
     return {name: _smallest(array) for name, array in arrays.items()}
 
 
 def check_name(path: Path) -> None:
-    """Refuse a name that numpy would change; ask before long work, not after it."""
+    """Raise an `InputError` for a name that numpy would change; to be called before long work."""
     if path.suffix != ".npz":
-        raise InputError(f"{path}: a packed file is called something.npz")
+        raise InputError(f"{path}: the name of a packed file must end in .npz")
 
 
 def save_packed(path: Path, arrays: Arrays) -> None:
-    """Write a packed file, all or nothing.
+    """Write a packed file atomically.
 
     Args:
         path: the .npz file.
@@ -79,7 +79,7 @@ def save_packed(path: Path, arrays: Arrays) -> None:
 
 
 def shared_between_parts(canonical: Sequence[str], parts: Sequence[str]) -> list[str]:
-    """Molecules in more than one part, in order of first appearance; a warning gives their number and the first.
+    """Return molecules in more than one part, in order of first appearance, and warn about them.
 
     Args:
         canonical: canonical SMILES of each molecule.
@@ -101,7 +101,7 @@ def shared_between_parts(canonical: Sequence[str], parts: Sequence[str]) -> list
 
 
 def _joined(block: Sequence[Molecule]) -> Arrays:
-    """A few molecules back to back."""
+    """Concatenate a few molecules."""
     return {
         "num_nodes": np.array([len(molecule.x) for molecule in block]),
         "num_edges": np.array([len(molecule.edge_attr) for molecule in block]),

@@ -1,12 +1,12 @@
-"""The visible table of data sets: what there is, where it comes from, how it is split, what is known of it.
+"""The table of data sets: their names, origins, splits, and known facts about them.
 
-`DATASETS` has the sets that come with this package, `all_datasets` those of other distributions too; `load` reads a
-set, `check` compares it with what is known about it. Any `supergraph<n>` can be loaded; the table shows the sizes of
-common use. A name that ends in `.npz` is a packed file of your own (`maggnn data pack` makes one from a table of
-SMILES), one that ends in `.graphs` a folder that `maggnn data map` makes of such files where they exceed memory.
+`DATASETS` has the sets that come with this package, `all_datasets` those of other distributions too. `load` reads a
+set, and `check` compares it with the known facts. Any `supergraph<n>` can be loaded; the table lists the usual sizes. A
+name that ends in `.npz` is your own packed file (`maggnn data pack` makes one from a table of SMILES), one that ends in
+`.graphs` a folder that `maggnn data map` makes from such files if they exceed memory.
 
-A distribution adds sets of its own through the entry points `maggnn.datasets`: each names a dictionary from names to
-`DatasetEntry`. They are imported when a name is asked for that the package does not know, or when all sets are listed.
+Other distributions add sets through the entry points `maggnn.datasets`: each names a dictionary from names to
+`DatasetEntry`. They are imported when a name is requested that the package does not know, or when all sets are listed.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from maggnn.data.synthetic import sets
 from maggnn.errors import InputError, did_you_mean
 
 DATASETS: dict[str, DatasetEntry] = {**sets.ENTRIES}
-"""The data sets of this package by name. `supergraph<n>` works for other n too."""
+"""The data sets of this package by name; `supergraph<n>` exists for other n too."""
 
 GROUP = "maggnn.datasets"
-"""The entry points that name further tables."""
+"""The entry points of additional tables."""
 
 PAPER = EntryPoint("maggnn-paper", "maggnn_paper.datasets.registry:DATASETS", GROUP)
-"""The sets of the paper's tables. Known here too, so that a checkout on the path needs no metadata."""
+"""The sets of the paper's tables. They are listed here so that a checkout on the path needs no metadata."""
 
 PAPER_NAMES = re.compile(
     r"exp|brec|links(_unmarked)?|sr(26|28|35|36|40)|cycle[3-6](_nodes|_edges)?|zinc(_rings|_full)?|molhiv|qm9(_\w+)?"
 )
-"""What those sets are called, to say what to install where they are absent."""
+"""The names of those sets, for a message that says what to install."""
 
 
 def load(name: str) -> Dataset:
@@ -57,11 +57,11 @@ def check(name: str) -> list[Fact]:
         name: a name of `maggnn data list`.
 
     Returns:
-        Each fact in words, and whether it holds.
+        Each fact, and whether it is true.
     """
     entry = dataset_entry(name)
     dataset = entry.load()
-    expected = entry.num_graphs or len(dataset.graphs)  # of a file of one's own nothing is known beforehand
+    expected = entry.num_graphs or len(dataset.graphs)  # nothing is known about a user's file
     general = [
         (f"{expected} graphs", len(dataset.graphs) == expected),
         ("every edge goes both ways", dataset.graphs.symmetric),
@@ -70,7 +70,7 @@ def check(name: str) -> list[Fact]:
 
 
 def dataset_entry(name: str) -> DatasetEntry:
-    """The row of `name`; for a name that is not there, the error says which one is nearest."""
+    """Return the row of `name`; for an unknown name, the error gives the most similar one."""
     entry = known_entry(name)
     if entry is None:
         raise InputError(f"no data set {name!r} (`maggnn data list` shows all){did_you_mean(name, all_datasets())}")
@@ -78,7 +78,7 @@ def dataset_entry(name: str) -> DatasetEntry:
 
 
 def known_entry(name: str) -> DatasetEntry | None:
-    """The row of `name`, None where nobody knows it; the paper's sets are an error where they are not installed."""
+    """Return the row of `name`, or None if it is unknown; raises an error for sets of the paper if not installed."""
     if name in DATASETS:
         return DATASETS[name]
     if name.endswith((".npz", ENDING)):
@@ -96,7 +96,7 @@ def known_entry(name: str) -> DatasetEntry | None:
 
 
 def all_datasets() -> dict[str, DatasetEntry]:
-    """The table together with the rows of all distributions that are installed.
+    """Return the table with the rows of all installed distributions.
 
     Returns:
         The rows by name.
@@ -112,7 +112,7 @@ def all_datasets() -> dict[str, DatasetEntry]:
 
 
 def _points() -> list[EntryPoint]:
-    """Where further tables are; the paper's also where it can be imported without being installed."""
+    """Return the entry points of additional tables; the paper's also if it is importable without being installed."""
     points = list(entry_points(group=GROUP))
     if _has_paper(points):
         return points
@@ -128,11 +128,11 @@ def _has_paper(points: list[EntryPoint]) -> bool:
 
 
 def _rows(point: EntryPoint) -> Mapping[str, DatasetEntry]:
-    """The table that an entry point names, imported now."""
+    """Import the table that an entry point names."""
     where = f"the data sets of the entry point {point.name} ({point.value}) cannot be used"
     try:
         rows = point.load()
-    except Exception as error:  # whatever another distribution's code may raise
+    except Exception as error:  # the code of another distribution can raise any error
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{where}: {reason}") from error
     if not isinstance(rows, Mapping) or not all(isinstance(entry, DatasetEntry) for entry in rows.values()):

@@ -1,7 +1,7 @@
-"""Packed data files: one `.npz` a set, graphs back to back, under one folder, the data root.
+"""Packed data files: one `.npz` for each set, with concatenated graphs, in one folder, the data root.
 
-A file holds `num_nodes` and `num_edges` (one a graph), `edge_index` (each undirected edge once, node ids
-local to their graph), and, where the set has them, `x`, `edge_attr`, `y` and arrays of its own (splits).
+A file contains `num_nodes` and `num_edges` (one value for each graph), `edge_index` (each undirected edge once, with
+node ids local to their graph) and, if the set has them, `x`, `edge_attr`, `y` and other arrays (such as splits).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GRAPH_ARRAYS = (*REQUIRED, "x", "edge_attr", "y")
 
 
 def data_root() -> Path:
-    """The folder of packed files: the variable `MAGGNN_DATA`, else `~/.cache/maggnn`."""
+    """Return the folder of packed files: the environment variable `MAGGNN_DATA`, else `~/.cache/maggnn`."""
     chosen = os.environ.get(DATA_ROOT_VARIABLE)
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "maggnn"
 
@@ -31,14 +31,14 @@ def data_root() -> Path:
 def load_packed_file(name: str) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
     """Read `<data root>/<name>.npz`: the graphs, and the file's other arrays (splits, categories, ...).
 
-    Integers come as int64 and floats as they are. Targets belong to graphs if there is one row a graph,
-    to nodes if there is one row a node.
+    Integers become int64, and floats keep their type. Targets belong to graphs if there is one row for each graph,
+    and to nodes if there is one row for each node.
     """
     return read_packed(data_root() / f"{name}.npz")
 
 
 def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
-    """The graphs of one packed file, and its other arrays."""
+    """Read the graphs of one packed file, and its other arrays."""
     arrays = _read(path)
     missing = [key for key in REQUIRED if key not in arrays]
     if missing:
@@ -60,15 +60,15 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {key: widened(archive[key]) for key in archive.files}
-    except Exception as error:  # of a damaged file numpy and zipfile raise whatever they stumble over
-        # Their own words for these ("pickled data", "magic number") would not help anyone.
+    except Exception as error:  # numpy and zipfile can raise any error for a damaged file
+        # Their messages ("pickled data", "magic number") would not help a user.
         raise InputError(
-            f"{path} cannot be read as a packed file: it is cut short or damaged, copy it again"
+            f"{path} cannot be read as a packed file: it is truncated or damaged, copy it again"
         ) from error
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """Small integers as int64: files store the smallest type that fits, and sums would overflow it."""
+    """Convert small integers to int64: files store the smallest type that fits, in which sums would overflow."""
     return array.astype(np.int64) if array.dtype.kind in "iub" else array
 
 

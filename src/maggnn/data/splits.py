@@ -1,4 +1,4 @@
-"""Which graphs train, which choose, which test: the protocols of the paper's synthetic sets.
+"""Splits into training, validation and test graphs: the protocols of the paper's synthetic sets.
 
 Splits are tensors of graph ids; every random choice comes from a `torch.Generator`.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from maggnn.errors import InputError
 
 PARTS = ("train", "val", "test")
-"""What a split consists of; a packed file has arrays of these names."""
+"""The parts of a split; a packed file has arrays with these names."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Split:
 
     Attributes:
         train: graphs of training.
-        val: graphs of validation; empty where a protocol has none.
+        val: graphs of validation; empty if a protocol has none.
         test: graphs of the test.
     """
 
@@ -39,21 +39,21 @@ def stratified_folds(
     groups: Tensor | None = None,
     with_val: bool = False,
 ) -> list[Split]:
-    """Cross-validation with equal class shares: fold i tests, the others train.
+    """Make the splits of a stratified cross-validation: fold i is the test split, the others are for training.
 
     Args:
-        y: class of each graph, [G].
-        num_folds: how many folds, and so splits.
+        y: the class of each graph, [G].
+        num_folds: the number of folds and splits.
         generator: shuffles the graphs of each class.
-        groups: graphs of equal value stay in one fold, [G]; None lets each go its own way.
-        with_val: take fold i + 1 out of training as the validation split.
+        groups: graphs of equal value stay in one fold, [G]; None if graphs are independent.
+        with_val: whether fold i + 1 is the validation split instead of a part of training.
 
     Returns:
         One split for each fold.
     """
     y, groups = y.cpu(), torch.arange(len(y)) if groups is None else groups.cpu()
     if len(groups) != len(y):
-        raise InputError(f"groups has {len(groups)} entries for {len(y)} graphs: give one a graph")
+        raise InputError(f"groups has {len(groups)} entries for {len(y)} graphs: give one for each graph")
     num_groups = int(groups.unique().numel())
     if not 2 <= num_folds <= num_groups:
         raise InputError(f"{num_folds} folds of {num_groups} graphs or groups: choose 2 to {num_groups} folds")
@@ -70,7 +70,7 @@ def all_in_all(num_graphs: int) -> Split:
     """Train, validate and test on all graphs, to see whether they can be distinguished at all: the protocol of SR25.
 
     Args:
-        num_graphs: how many graphs the set has.
+        num_graphs: the number of graphs of the set.
 
     Returns:
         The split.
@@ -80,13 +80,13 @@ def all_in_all(num_graphs: int) -> Split:
 
 
 def held_out_classes(classes: Sequence[str], y: Tensor, share: float, generator: torch.Generator) -> Split:
-    """Test on whole classes that training never sees, at least one of each label on either side.
+    """Hold out whole isomorphism classes for the test, with at least one class of each label on either side.
 
     Args:
-        classes: a name for each graph; graphs of equal name are taken to be isomorphic.
-        y: label of each graph, [G]; equal within a class.
-        share: which part of each label's classes to hold out, between 0 and 1.
-        generator: picks the classes.
+        classes: a name for each graph; graphs with equal names are assumed to be isomorphic.
+        y: the label of each graph, [G]; equal within a class.
+        share: the share of each label's classes to hold out, between 0 and 1.
+        generator: selects the classes.
     """
     labels = y.tolist()
     label_of: dict[str, int] = {}
@@ -106,7 +106,7 @@ def held_out_classes(classes: Sequence[str], y: Tensor, share: float, generator:
 
 
 def _fold_of_graph(y: Tensor, groups: Tensor, num_folds: int, generator: torch.Generator) -> Tensor:
-    """The fold of each graph, [G]: groups are shuffled, lined up by their labels, and dealt out in turn."""
+    """Return the fold of each graph, [G]: groups are shuffled, sorted by their labels, and assigned in turn."""
     _, label = y.unique(return_inverse=True)
     _, group = groups.unique(return_inverse=True)
     num_groups, num_labels = int(group.max()) + 1, int(label.max()) + 1

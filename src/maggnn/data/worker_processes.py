@@ -1,7 +1,7 @@
-"""Processes that do part of a command's work, and that end with it, also where the command is killed.
+"""Worker processes that end with the command that started them, even if it is killed.
 
-A worker of a pool waits for its next task, and nothing tells it that nobody is left to send one: it would keep its
-memory until the machine is restarted.
+A worker of a pool waits for its next task and does not notice that its parent is gone: it would keep its memory until
+the machine is restarted.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from multiprocessing import get_context, parent_process
 
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
-    """A pool of processes that end with this one. They are spawned: a process with threads must not be forked."""
+    """Return a pool of processes that end with this one. They are spawned, since forking threads is unsafe."""
     return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)
 
 
 def leave_with_parent() -> None:
-    """End this worker when the command that started it ends, even if that was killed."""
+    """End this worker when the command that started it ends, even if it is killed."""
     threading.Thread(target=_wait_and_leave, daemon=True).start()
 
 

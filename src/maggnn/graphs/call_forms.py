@@ -21,23 +21,23 @@ def as_batch(
     batch: Tensor | None = None,
     edge_attr: Tensor | None = None,
 ) -> GraphBatch:
-    """The graphs that a model was given, in either form; arguments as those of `MagGNN.forward`."""
+    """Return the graphs of a call in either form as a batch; the arguments are those of `MagGNN.forward`."""
     if graphs is None or isinstance(graphs, Tensor):
         return _batch_of_columns(graphs, edge_index, batch, edge_attr)
     if any(value is not None for value in (edge_index, batch, edge_attr)):
-        raise InputError("model(graphs) takes no edge_index, batch or edge_attr beside the graphs; give tuples by name")
+        raise InputError("model(graphs) takes no edge_index, batch or edge_attr besides graphs; give tuples by name")
     return graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
 
 
 def _batch_of_columns(
     x: Tensor | None, edge_index: Tensor | None, batch: Tensor | None, edge_attr: Tensor | None
 ) -> GraphBatch:
-    """Graphs that are given as PyG's layers take them.
+    """Make a batch of tensors in the form that PyG's layers take.
 
     Args:
-        x: the features of nodes; None where they have none, and then `batch` says how many nodes there are.
-        edge_index: the edges, as ids of the batch.
-        batch: the graph of each node, in order; None: all are of one graph.
+        x: the features of nodes; None if they have none, and then `batch` gives the number of nodes.
+        edge_index: the edges, as node ids of the batch.
+        batch: the graph of each node, in order; None if all nodes are of one graph.
         edge_attr: the features of edges.
 
     Shapes:

@@ -1,14 +1,14 @@
-"""One numbering of a graph's nodes, whatever numbering it came with: isomorphic graphs become equal, edge for edge.
+"""A canonical numbering of a graph's nodes, independent of the given one: isomorphic graphs become equal.
 
-A model whose ties go to the first node then has one answer for a graph. The method is individualisation and refinement
-(McKay, "Practical Graph Isomorphism", 1981). Colours are refined; while nodes share a colour, one of them gets a colour
-of its own and the colours are refined again. Colours do not depend on the numbering, so once all differ they order the
-nodes. All nodes of a shared colour are tried, and the choices whose colours have the smallest hash are kept. Most
-shared colours are symmetries, in which case all choices are equivalent and one is enough: two choices are known to be
-equivalent when going on from each, in any way, ends in the same colours, because nodes of equal colour then correspond
-to each other. Graphs in which too many choices differ get a `NumberingWarning`.
+A model that breaks ties by the first node then has one answer for a graph. The method is individualisation and
+refinement (McKay, "Practical Graph Isomorphism", 1981). Colours are refined; while nodes share a colour, one of them is
+individualised (it gets a unique colour) and the colours are refined again. Colours do not depend on the numbering, so
+once all are different they order the nodes. All nodes of a shared colour are tried, and the choices whose colours have
+the smallest hash are kept. Most shared colours are due to symmetries, in which case all choices are equivalent and one
+is enough: two choices are equivalent if continuing from each, in any way, leads to the same colours, because nodes of
+equal colour then correspond to each other. Graphs with too many different choices get a `NumberingWarning`.
 
-Shapes: G graphs of a search, R colourings of them that are worked on, N nodes of these R graphs; colours are [N].
+Shapes: G graphs of a search, R current colourings of them, N nodes of these R graphs; colours are [N].
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.stable_colours import LAST, SideBySide, places, stable, sums_of_runs
 
 CELLS_AT_ONCE = 1 << 20
-"""Of a chunk of graphs: nodes times nodes, since each node may be a choice."""
+"""The largest number of nodes times nodes of a chunk of graphs, since each node may be a choice."""
 
 MOST_CELLS = 1 << 20
-"""Nodes times choices of one graph that are tried at once."""
+"""The largest number of nodes times choices of one graph that are tried at once."""
 
 
 class NumberingWarning(UserWarning):
@@ -36,18 +36,18 @@ class NumberingWarning(UserWarning):
 
 
 def in_canonical_order(packed: PackedGraphs) -> PackedGraphs:
-    """The same graphs with the nodes and edges of each in an order that does not depend on the one they came in.
+    """Return the same graphs with their nodes and edges in canonical order, independent of the given one.
 
-    Structure, rings and distances that were worked out before are left out; the model works them out again.
+    Precomputed structure, rings and distances are left out; the model computes them again.
     """
     return reordered(packed, canonical_rows(packed.to("cpu")))
 
 
 def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
-    """The same graphs with their nodes in the order of `rows`.
+    """Return the same graphs with their nodes in the order of `rows`.
 
     Args:
-        rows: the nodes of the set as they are to come, those of a graph where they were, [total nodes] on the CPU.
+        rows: the nodes of the set in their new order, which is within each graph, [total nodes] on the CPU.
     """
     on_cpu = packed.to("cpu")
     first = torch.repeat_interleave(on_cpu.node_offsets[:-1], on_cpu.num_nodes)
@@ -56,7 +56,7 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     edge_first = torch.repeat_interleave(on_cpu.node_offsets[:-1], on_cpu.num_edges)
     ends = (on_cpu.edge_index + edge_first).flatten()
     edge_index, edge_attr = place.index_select(0, ends).reshape(2, -1), on_cpu.edge_attr
-    if edge_attr is not None and _has_parallel_edges(on_cpu):  # which `build` leaves as they are
+    if edge_attr is not None and _has_parallel_edges(on_cpu):  # which `build` does not reorder
         graph = torch.repeat_interleave(torch.arange(len(on_cpu)), on_cpu.num_edges)
         order = torch.from_numpy(np.lexsort([row_hashes(edge_attr).numpy(), graph.numpy()]))
         edge_index, edge_attr = edge_index[:, order], edge_attr[order]
@@ -70,13 +70,13 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
 
 
 def _has_parallel_edges(packed: PackedGraphs) -> bool:
-    """Whether two edges of a graph have the same ends; edges are in order of their ends, so they are neighbours."""
+    """Whether two edges of a graph have the same ends; edges are sorted by their ends, so these are neighbours."""
     same = (packed.edge_index[:, 1:] == packed.edge_index[:, :-1]).all(dim=0)
-    return bool(same.any())  # also true of graphs that end and begin with the same edge, which does no harm
+    return bool(same.any())  # also true if consecutive graphs end and begin with the same edge, which is harmless
 
 
 def canonical_rows(packed: PackedGraphs) -> Tensor:
-    """The nodes of all graphs (rows of `x`) in canonical order, [total nodes]; for a set on the CPU."""
+    """Return the nodes of all graphs (rows of `x`) in canonical order, [total nodes]; for a set on the CPU."""
     kind = None if packed.edge_attr is None else row_hashes(packed.edge_attr).numpy()
     symmetric = _is_symmetric(packed, kind)
     graphs = _side_by_side(packed, kind)
@@ -98,12 +98,12 @@ def _side_by_side(packed: PackedGraphs, kind: np.ndarray | None) -> SideBySide:
 
 
 def _is_symmetric(packed: PackedGraphs, kind: np.ndarray | None) -> bool:
-    """Whether every edge goes both ways and is the same both ways."""
+    """Whether every edge has a reverse edge with the same features."""
     return packed.symmetric and (kind is None or np.array_equal(kind[_by_source(packed)], kind))
 
 
 def _by_source(packed: PackedGraphs) -> np.ndarray:
-    """The edges of the set in order of their sources, graph by graph, [total edges]."""
+    """Return the edges of the set in the order of their sources, graph by graph, [total edges]."""
     num_edges = packed.num_edges.numpy()
     return packed.by_source.numpy() + np.repeat(packed.edge_offsets[:-1].numpy(), num_edges)
 
@@ -119,13 +119,13 @@ def _write_order(rows: np.ndarray, nodes: np.ndarray, graphs: SideBySide, colour
 
 @dataclass(frozen=True)
 class _Colourings:
-    """Stable colourings of some graphs, side by side: none, one or several of each.
+    """Stable colourings of some graphs: none, one or several of each.
 
     Attributes:
-        graphs: the graph of each colouring, R of them.
-        of: which graph of the search that is, [R], in rising order.
-        colours: of the nodes, [N].
-        counts: how many colours each has, [R].
+        graphs: the graph of each colouring, R in total.
+        of: the index of that graph in the search, ascending, [R].
+        colours: the colours of the nodes, [N].
+        counts: the number of colours of each colouring, [R].
     """
 
     graphs: SideBySide
@@ -142,44 +142,44 @@ class _Colourings:
         return self.counts < self.graphs.sizes
 
     def pick(self, rows: np.ndarray) -> _Colourings:
-        """Colourings `rows` [R'], in rising order, as often as they stand there."""
+        """Return colourings `rows` [R'], which are ascending and may repeat."""
         if len(rows) == len(self) and bool((rows == np.arange(len(rows))).all()):
             return self
         graphs, nodes = self.graphs.pick(rows)
         return _Colourings(graphs, self.of[rows], self.colours.take(nodes), self.counts[rows])
 
     def where(self, which: np.ndarray) -> _Colourings:
-        """Those for which `which` [R] holds."""
+        """Return the colourings for which `which` [R] is true."""
         return self.pick(which.nonzero()[0])
 
     def individualised(self, node: np.ndarray) -> _Colourings:
-        """Each with one of its nodes, [R] by number in the graph, given a colour of its own, and refined."""
+        """Individualise one node of each colouring, [R] by its number in the graph, and refine."""
         place = self.graphs.first + node
         colours = self.colours.copy()
         colours[place] = mixed(colours[place] + 1)
         return _Colourings(self.graphs, self.of, *stable(self.graphs, colours))
 
     def hashes(self) -> np.ndarray:
-        """The multiset of the colours of each as a number, [R]."""
+        """Return a hash of the multiset of colours of each colouring, [R]."""
         return self.graphs.hashes(self.colours)
 
 
 def _canonical_colours(graphs: SideBySide, ids: np.ndarray, colours: np.ndarray, symmetric: bool) -> np.ndarray:
-    """Colours of the nodes that differ within a graph and know no numbering, [N].
+    """Return colours of nodes that are distinct within a graph and do not depend on the numbering, [N].
 
-    A breadth-first search over choices, for all graphs at once. Where edges are the same both ways and no more than two
-    nodes share a colour, one choice is enough. Between two such pairs there are no edges, all, or a matching, since
+    This is a breadth-first search over choices, for all graphs at once. If edges are symmetric and no more than two
+    nodes share a colour, one choice is enough: between two such pairs there are no edges, all, or a matching, since
     nodes of one colour have equally many neighbours of another, so exchanging the nodes of all pairs is a symmetry.
 
     Args:
         ids: the numbers of the graphs in their set, [G].
-        colours: of their features, [N].
+        colours: the colours of their features, [N].
     """
     colours, counts = stable(graphs, colours)
     kept = _Colourings(graphs, np.arange(len(graphs)), colours, counts)
     found = colours.copy()
     while len(kept):
-        done = kept.where(~kept.is_open & _is_first(kept.of))  # those of one graph have equally many colours
+        done = kept.where(~kept.is_open & _is_first(kept.of))  # the colourings of one graph have equally many colours
         found[places(graphs.sizes, done.of)] = done.colours
         kept = kept.where(kept.is_open)
         shared, size = _rarest_shared(kept)
@@ -191,7 +191,7 @@ def _canonical_colours(graphs: SideBySide, ids: np.ndarray, colours: np.ndarray,
 
 
 def _choices(kept: _Colourings, shared: np.ndarray, ids: np.ndarray) -> _Colourings:
-    """Each of the nodes `shared` individualised; of each graph the inequivalent choices with the smallest hash."""
+    """Individualise each of the nodes `shared`, and keep each graph's inequivalent choices with the smallest hash."""
     parent = kept.graphs.owner[shared]
     number, most = _number_within(kept.of[parent]), MOST_CELLS // kept.graphs.sizes[parent]
     fits = number < most.clip(min=1)
@@ -201,14 +201,14 @@ def _choices(kept: _Colourings, shared: np.ndarray, ids: np.ndarray) -> _Colouri
     smallest = np.minimum.reduceat(hashes, begins.nonzero()[0]) if len(hashes) else hashes
     is_smallest = hashes == smallest[begins.cumsum() - 1]
     found = _inequivalent(tried.where(is_smallest))
-    cut = np.unique(kept.of[parent[~fits]])  # all choices may still be known to be equivalent
+    cut = np.unique(kept.of[parent[~fits]])  # all choices may still turn out to be equivalent
     unlike = np.concatenate([tried.of[~is_smallest], found.of[~_is_first(found.of)]])
     _warn_of(ids[cut[np.isin(cut, unlike)]].tolist())
     return found
 
 
 def _inequivalent(found: _Colourings) -> _Colourings:
-    """Of the colourings of each graph one for each end that they lead to."""
+    """Keep one colouring of each graph for each of the final colourings that they lead to."""
     several = np.bincount(found.of)[found.of] > 1
     keys = mixed(found.of + 1)
     keys[several] += _ends(found.where(several))
@@ -217,7 +217,7 @@ def _inequivalent(found: _Colourings) -> _Colourings:
 
 
 def _ends(colourings: _Colourings) -> np.ndarray:
-    """The hash of each colouring after nodes were individualised, in any way, until all colours differ, [R]."""
+    """Return the hash of each colouring after nodes are individualised, in any way, until all colours differ, [R]."""
     ends, row = np.zeros(len(colourings), dtype=np.int64), np.arange(len(colourings))
     while len(colourings):
         ends[row] = colourings.hashes()
@@ -229,12 +229,12 @@ def _ends(colourings: _Colourings) -> np.ndarray:
 
 
 def _is_first(owner: np.ndarray) -> np.ndarray:
-    """Which of the entries [R] begin a run of equal ones."""
+    """Return which of the entries [R] begin a run of equal ones."""
     return np.concatenate([np.ones(min(len(owner), 1), dtype=bool), owner[1:] != owner[:-1]])
 
 
 def _number_within(owner: np.ndarray) -> np.ndarray:
-    """0, 1, 2, ... within each run of equal entries, [R]."""
+    """Return 0, 1, 2, ... within each run of equal entries, [R]."""
     place = np.arange(len(owner))
     return place - np.maximum.accumulate(np.where(_is_first(owner), place, 0))
 
@@ -242,19 +242,19 @@ def _number_within(owner: np.ndarray) -> np.ndarray:
 def _warn_of(graphs: list[int]) -> None:
     for graph in graphs:
         warnings.warn(
-            f"graph {graph} is so regular that another numbering of its nodes may get another answer",
+            f"graph {graph} is so regular that its answer may depend on the numbering of its nodes",
             NumberingWarning,
             stacklevel=2,
         )
 
 
 def _rarest_shared(colourings: _Colourings) -> tuple[np.ndarray, np.ndarray]:
-    """The nodes of one shared colour of each open colouring, and how many nodes share the commonest colour.
+    """Return the nodes of one shared colour of each open colouring, and the size of its most frequent colour.
 
-    Of the rarest shared colours the smallest is taken.
+    The colour is the smallest of the rarest shared colours.
 
     Returns:
-        the nodes, in rising order; the sizes, [R].
+        The nodes, ascending, and the sizes, [R].
     """
     graphs, ordered = colourings.graphs, colourings.graphs.table(colourings.colours)
     ordered.sort(axis=1)
@@ -263,7 +263,7 @@ def _rarest_shared(colourings: _Colourings) -> tuple[np.ndarray, np.ndarray]:
     begins = np.concatenate([edge, ordered[:, 1:] != ordered[:, :-1]], axis=1)
     ends = np.concatenate([begins[:, 1:], edge], axis=1)
     start = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    size = np.where(ends & (ordered != LAST), place + 1 - start, 1)  # 1 where no colour ends
+    size = np.where(ends & (ordered != LAST), place + 1 - start, 1)  # 1 if no colour ends here
     at = np.where(size > 1, size, len(place) + 1).argmin(axis=1)
     colour = ordered[np.arange(len(ordered)), at]
     return (colourings.colours == np.repeat(colour, graphs.sizes)).nonzero()[0], size.max(axis=1)
@@ -273,9 +273,9 @@ def _rarest_shared(colourings: _Colourings) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _first_colours(packed: PackedGraphs, graphs: SideBySide, symmetric: bool) -> np.ndarray:
-    """Of features and roots, and of a number among twins, for all nodes of a set, [total nodes].
+    """Return colours from features, roots and a number among twins, for all nodes of a set, [total nodes].
 
-    Twins have the same features and the same neighbours, so that they can be exchanged: any order of them will do.
+    Twins have the same features and the same neighbours, so that any order of them is equivalent.
     """
     total = len(graphs.degree)
     colours = np.zeros(total, dtype=np.int64) if packed.x is None else row_hashes(packed.x).numpy()
@@ -287,17 +287,17 @@ def _first_colours(packed: PackedGraphs, graphs: SideBySide, symmetric: bool) ->
 
 
 def _number_among_twins(packed: PackedGraphs, graphs: SideBySide, colours: np.ndarray, symmetric: bool) -> np.ndarray:
-    """0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, both ways."""
+    """Return 0, 1, 2, ... among nodes of one colour with the same neighbours along the same edges, in and out."""
     name = mixed(np.arange(1, len(colours) + 1))
     kind = np.int64(0) if graphs.kind is None else graphs.kind
-    # The graph is part of the key: nodes without neighbours have none to tell graphs by.
+    # The graph is part of the key, because nodes without neighbours would have equal keys in all graphs.
     seen = mixed(graphs.owner + 1) + sums_of_runs(mixed(name.take(graphs.source) + kind), graphs.degree)
     if not symmetric:
         target = packed.edge_index[1].numpy() + np.repeat(graphs.first, graphs.num_edges)
         sent = mixed(name.take(target) + mixed(kind + np.ones_like(target)))
         seen += sums_of_runs(sent[_by_source(packed)], packed.out_degree.numpy())
     key = mixed(seen) + colours
-    # Most keys occur once. Which may occur again is counted by their last bits, and these alone are sorted.
+    # Most keys occur once. Counting their last bits finds those that may occur again, and only these are sorted.
     bins = key & ((1 << (4 * len(key)).bit_length()) - 1)
     node = (np.bincount(bins)[bins] > 1).nonzero()[0]
     node = node[np.argsort(key[node], kind="stable")]

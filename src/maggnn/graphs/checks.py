@@ -1,6 +1,6 @@
-"""What graphs must be before they are used: one clear line names the graph or row that is not.
+"""Checks of graphs before they are used: an `InputError` names the graph or row that violates a rule.
 
-Every rule is here once, for graphs that are packed and for batches that PyG made.
+The rules are the same for graphs that are packed and for batches from PyG.
 
 Shapes: G graphs, N nodes and E edges of all of them.
 """
@@ -17,10 +17,10 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import Level, owner_of
 
 MOST_MOVED = 1e-4
-"""In units of a column's spread: what rounding to float32 may move a target by."""
+"""The largest change of a target by rounding to float32 that is accepted, in units of the column's spread."""
 
 MOST_NODES = 100_000_000
-"""Of one graph: the numbers of its nodes alone take a gigabyte."""
+"""The largest number of nodes of one graph: their ids alone take a gigabyte."""
 
 NEEDS_A_NODE = "every graph needs at least one node to mark"
 
@@ -35,7 +35,7 @@ def check_sizes(
     level: str,
     missing_targets: bool = False,
 ) -> None:
-    """Counts and rows that fit together, and finite numbers; shapes as in `PackedGraphs.build`."""
+    """Check that counts and rows are consistent and numbers are finite; shapes are those of `PackedGraphs.build`."""
     _check_nodes(num_nodes)
     if num_edges.shape != num_nodes.shape:
         raise InputError(f"num_edges has {len(num_edges)} entries for {len(num_nodes)} graphs")
@@ -52,26 +52,26 @@ def check_sizes(
 
 
 def check_tensor(name: str, value: object) -> None:
-    """A dense tensor of real numbers; PyG's `Data` holds whatever it was given."""
+    """Check that a value is a dense tensor of real numbers; PyG's `Data` may contain any object."""
     if not isinstance(value, Tensor):
         raise InputError(f"{name} is of type {type(value).__name__}: give a tensor")
     if value.layout != torch.strided or value.is_complex():
         kind = "complex numbers" if value.is_complex() else "a sparse tensor"
-        raise InputError(f"{name} holds {kind}: give a dense tensor of real numbers")
+        raise InputError(f"{name} contains {kind}: give a dense tensor of real numbers")
 
 
 def check_whole(name: str, value: object) -> None:
-    """Whole numbers, of any type; others would lose their fractions without a word."""
+    """Check that a value has whole numbers, of any type; fractions would be lost silently."""
     check_tensor(name, value)
     assert isinstance(value, Tensor)
     fractions = value.is_floating_point() and not bool((value == value.round()).all())
     if fractions or value.dtype == torch.bool:
-        what = "numbers that are not whole" if fractions else "truth values"
-        raise InputError(f"{name} holds {what}: give whole numbers")
+        what = "numbers that are not whole" if fractions else "booleans"
+        raise InputError(f"{name} contains {what}: give whole numbers")
 
 
 def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> None:
-    """Endpoints [2, E] that are nodes of their own graph `edge_graph` [E]."""
+    """Check that the ends of edges [2, E] are nodes of their own graph `edge_graph` [E]."""
     if edge_index.numel() == 0:
         return
     bad = ((edge_index < 0) | (edge_index >= num_nodes.index_select(0, edge_graph))).any(dim=0)
@@ -87,7 +87,7 @@ def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> No
 def check_batch(
     num_nodes: Tensor, edge_index: Tensor, x: Tensor | None, edge_attr: Tensor | None, y: Tensor | None
 ) -> None:
-    """The same for graphs side by side, whose edges have ids of the batch; y has a row a graph or a row a node.
+    """Check a batch, whose edges have node ids of the batch; y has a row for each graph or for each node.
 
     Shapes:
         num_nodes: [G]; edge_index: [2, E]; x: [N, F]; edge_attr: [E, F]; y: [G, ...] or [N, ...].
@@ -105,16 +105,16 @@ def check_batch(
 
 
 def check_sorted(node_graph: Tensor) -> None:
-    """The graph of each node [N], in order."""
+    """Check that the graphs of nodes [N] are in order."""
     check_whole("batch", node_graph)
     if node_graph.numel() and int(node_graph[0]) < 0:
         raise InputError(f"batch begins with {int(node_graph[0])}: graphs are numbered from 0")
     if bool((node_graph.diff() < 0).any()):
-        raise InputError("batch is not sorted: the nodes of a graph must lie next to each other")
+        raise InputError("batch is not sorted: the nodes of a graph must be consecutive")
 
 
 def check_columns(name: str, values: Sequence[Tensor]) -> None:
-    """One tensor a graph, all with the same columns."""
+    """Check that the tensors of all graphs have the same columns."""
     for index, value in enumerate(values):
         if value.shape[1:] != values[0].shape[1:]:
             raise InputError(
@@ -124,22 +124,22 @@ def check_columns(name: str, values: Sequence[Tensor]) -> None:
 
 
 def level_of(targets: Sequence[Tensor], num_nodes: Sequence[int]) -> Level:
-    """Whether targets, one tensor a graph, have one row each or one row a node."""
+    """Return whether the tensors of targets, one for each graph, have a single row or one row for each node."""
     if all(len(y) == 1 for y in targets):
         return "graph"
     for index, (y, nodes) in enumerate(zip(targets, num_nodes, strict=True)):
         if len(y) != nodes:
             raise InputError(
-                f"y of graph {index} has {len(y)} rows: give one row a graph (shape [1, ...]) "
-                f"or one row a node (here {nodes})"
+                f"y of graph {index} has {len(y)} rows: give one row for each graph (shape [1, ...]) "
+                f"or for each node (here {nodes})"
             )
     return "node"
 
 
 def short_floats(values: Tensor) -> Tensor:
-    """Floats [rows, ...] as float32 where this keeps what distinguishes the rows of every column, else in double.
+    """Return floats [rows, ...] as float32 if this keeps the differences in every column, else in double precision.
 
-    A missing value is NaN and stays one.
+    A missing value is NaN and stays NaN.
     """
     rounded, exact = values.float(), values.double()
     if values.dtype != torch.float64 or len(values) < 2:
@@ -151,7 +151,7 @@ def short_floats(values: Tensor) -> Tensor:
 
 
 def _check_nodes(num_nodes: Tensor) -> None:
-    """Some graphs, each with a node and none with more than memory holds: a large number is quickly written."""
+    """Check that there are graphs, each with at least one node, and none with more nodes than fit into memory."""
     if num_nodes.numel() == 0:
         raise InputError("no graphs: a data set needs at least one graph")
     if bool((num_nodes < 1).any()):
@@ -163,7 +163,7 @@ def _check_nodes(num_nodes: Tensor) -> None:
 
 
 def _check_rows(name: str, value: Tensor | None, *allowed: int) -> None:
-    """As many rows as one of `allowed`."""
+    """Check that the number of rows is one of `allowed`."""
     if value is None:
         return
     check_tensor(name, value)
@@ -173,18 +173,18 @@ def _check_rows(name: str, value: Tensor | None, *allowed: int) -> None:
 
 
 def _check_values(name: str, value: Tensor | None, graph_of: Callable[[int], int]) -> None:
-    """Finite numbers that float32, in which networks compute, can hold too."""
+    """Check that numbers are finite, also in float32, in which networks compute."""
     if value is None or not value.is_floating_point():
         return
     bad = ~value.float().isfinite()
     if bool(bad.any()):
         row, *columns = bad.nonzero()[0].tolist()
         found = float(value[row, *columns])
-        what = f"{found:g}, which float32 cannot hold," if math.isfinite(found) else "a NaN or infinite value"
+        what = f"{found:g}, which is too large for float32," if math.isfinite(found) else "a NaN or infinite value"
         column = f", column {columns[0]}" if columns else ""
         raise InputError(f"{name} has {what} in row {row}{column}, of graph {graph_of(row)}: drop or repair that row")
 
 
 def _owner(sizes: Tensor, row: int) -> int:
-    """The graph that a row belongs to, where each has so many."""
+    """Return the graph of a row if graphs have `sizes` rows."""
     return int((sizes.cumsum(0) <= row).sum())

@@ -1,8 +1,8 @@
-"""Colour refinement (1-WL): each node's colour and the multiset of its neighbours' colours become its next colour.
+"""Colour refinement (1-WL): a node's next colour is a hash of its colour and the multiset of its neighbours' colours.
 
-Colours are 64-bit hashes: a new colour mixes the old one with the sum of the neighbours' colours. Hashes of equal
-things are equal always, those of different things but for a chance of about 2^-64 a comparison. Several colourings of
-the same graphs are refined side by side, [N, M], and share the edges.
+Colours are 64-bit hashes: a new colour mixes the old one with the sum of the neighbours' colours. Hashes of different
+values collide with a probability of about 2^-64 for each comparison. Several colourings of the same graphs are refined
+together, [N, M], and share the edges.
 
 Shapes: B graphs, N nodes, E edges, M colourings.
 """
@@ -18,14 +18,14 @@ from torch import Tensor
 from maggnn.graphs.batch import GraphBatch, values_known
 
 ODD = -0x61C8864680B583EB
-"""2^64 over the golden ratio, as a signed number: multiplying by it is one to one and spreads low bits upwards."""
+"""2^64 over the golden ratio, as a signed number: multiplying by it is bijective and spreads low bits upwards."""
 
 MOST_CATEGORIES = 1 << 12
-"""Of integer features: up to so many, each category is hashed once and rows look it up."""
+"""Up to this many categories of integer features, each category is hashed once, and rows read the hash from a table."""
 
 
 class Refined(NamedTuple):
-    """A colouring of every copy: a hash of its colours, and how many different ones there are.
+    """A colouring of every copy: a hash of its colours, and the number of distinct colours.
 
     Shapes:
         hashes, num_colours: [B, M].
@@ -36,7 +36,7 @@ class Refined(NamedTuple):
 
 
 def mix(values: Tensor) -> Tensor:
-    """A one-to-one scrambling of 64-bit numbers in which every bit in changes about half the bits out.
+    """Scramble 64-bit numbers bijectively, so that every input bit changes about half of the output bits.
 
     Multiply and fold the upper half onto the lower one, twice, in arithmetic that wraps around; the idea is that of
     SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
@@ -51,7 +51,7 @@ def mix(values: Tensor) -> Tensor:
 
 
 def _fold(values: Tensor, shift: int) -> Tensor:
-    """Fold the upper bits onto the lower ones, in place; shifts keep the sign, with which a bit would be lost."""
+    """Fold the upper bits onto the lower ones, in place; the sign bits that shifts bring in are masked."""
     upper = values >> shift
     upper &= (1 << (64 - shift)) - 1
     values ^= upper
@@ -60,7 +60,7 @@ def _fold(values: Tensor, shift: int) -> Tensor:
 
 def mixed(values: np.ndarray) -> np.ndarray:
     """`mix` for arrays of int64, with equal results."""
-    bits = (values * np.int64(ODD)).view(np.uint64)  # whose shifts bring in zeros
+    bits = (values * np.int64(ODD)).view(np.uint64)  # unsigned shifts bring in zeros
     for shift in (32, 29):
         bits ^= bits >> np.uint64(shift)
         bits *= np.uint64(ODD % 2**64)
@@ -69,7 +69,7 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def row_hashes(features: Tensor) -> Tensor:
-    """A number for each row of features [R, F], equal for equal rows, [R]."""
+    """Return a hash of each row of features [R, F], [R]."""
     features = features.flatten(1)
     column = mix(torch.arange(1, features.shape[1] + 1, device=features.device))
     if _are_few_categories(features):
@@ -80,7 +80,7 @@ def row_hashes(features: Tensor) -> Tensor:
 
 
 def _bits(features: Tensor) -> Tensor:
-    """Of numbers in double precision, as integers; adding 0 makes -0 and 0 one."""
+    """Return the bits of numbers in double precision as integers; adding 0 makes -0 and 0 equal."""
     return (features.double() + 0.0).contiguous().view(torch.long)
 
 
@@ -93,15 +93,15 @@ def _are_few_categories(features: Tensor) -> bool:
 class Edges(NamedTuple):
     """The edges in the form in which colours are summed over neighbours.
 
-    A sender says the same thing along all edges with equal features, so there is one message for each pair of a
-    sender and a kind of edge. Receivers come in order of falling degree: the i-th messages of all that have one then
-    go to the first so many receivers, and a round is as many sums as the largest degree, not a scatter.
+    A sender sends the same message along all edges with equal features, so there is one message for each pair of a
+    sender and a kind of edge. Receivers are sorted by descending degree: the i-th messages then go to the first
+    receivers, and a round consists of as many sums as the largest degree instead of a scatter.
 
     Attributes:
-        sender: the node that sends each message, [P]; None where it is each node in turn.
-        kind: the hash of each message's edge features, [P]; None where there are none.
-        messages: of the i-th incoming edges, one tensor for each i, of falling length.
-        place: where each node is among the receivers, [N].
+        sender: the node that sends each message, [P]; None if message i is sent by node i.
+        kind: the hash of each message's edge features, [P]; None if there are none.
+        messages: the messages of the i-th incoming edges, one tensor for each i, of descending length.
+        place: the position of each node among the receivers, [N].
     """
 
     sender: Tensor | None
@@ -119,7 +119,7 @@ class Edges(NamedTuple):
         receivers = degree.argsort(descending=True)
         first_edge, falling = graphs.edge_offsets[receivers], degree[receivers]
         most = int(falling[0]) if len(falling) else 0
-        # How many receivers have more than 0, 1, ... incoming edges: asked of a GPU once.
+        # The numbers of receivers with more than 0, 1, ... incoming edges; a GPU is synchronised once for them.
         at_most = torch.searchsorted(falling.flip(0), torch.arange(most, device=falling.device), right=True)
         lengths = len(falling) - at_most
         messages = [message[first_edge[:length] + step] for step, length in enumerate(lengths.tolist())]
@@ -127,7 +127,7 @@ class Edges(NamedTuple):
 
 
 def next_colours(edges: Edges, colours: Tensor) -> Tensor:
-    """A node's new colour: its old one and the multiset of its neighbours' with the features in between, [N, M]."""
+    """Return new colours from old ones and the multisets of neighbours' colours with edge features, [N, M]."""
     messages = colours
     if edges.sender is not None and edges.kind is not None:
         messages = mix(colours.index_select(0, edges.sender) + edges.kind[:, None])  # [P, M]
@@ -138,13 +138,13 @@ def next_colours(edges: Edges, colours: Tensor) -> Tensor:
 
 
 def readout(graphs: GraphBatch, colours: Tensor) -> Refined:
-    """The multiset of each copy's colours as a hash, and how many different ones there are, [B, M] each.
+    """Return a hash of the multiset of each copy's colours, and the number of distinct colours, [B, M] each.
 
     Results are the same on a CPU and on a GPU.
     """
     table = graphs.padded(colours, 0)  # [B, V, M]
     if table.device.type == "cpu":
-        ordered = np.sort(table.numpy(), axis=1)  # several times as fast as torch's
+        ordered = np.sort(table.numpy(), axis=1)  # several times as fast as torch
         counts = torch.from_numpy((np.diff(ordered, axis=1) != 0).sum(axis=1) + 1)
     else:
         counts = (table.sort(dim=1).values.diff(dim=1) != 0).sum(dim=1) + 1
@@ -152,10 +152,10 @@ def readout(graphs: GraphBatch, colours: Tensor) -> Refined:
 
 
 def entropy(graphs: GraphBatch, colours: Tensor) -> Tensor:
-    """The entropy, in nats, of the colour of a uniformly random node of each copy, [B, M], double precision.
+    """Return the entropy, in nats, of the colour of a uniformly random node of each copy, [B, M], in double precision.
 
-    With classes of s nodes among n it is log n - (1 / n) times the sum of s log s. It is log n where every node has a
-    colour of its own, and 0 where all nodes share one.
+    With classes of s nodes among n it is log n - (1 / n) times the sum of s log s. It is log n if every node has a
+    unique colour, and 0 if all nodes share one.
     """
     ordered = graphs.padded(colours, 0).sort(dim=1).values  # [B, V, M]
     place = torch.arange(ordered.shape[1], device=colours.device)[:, None]
@@ -163,7 +163,7 @@ def entropy(graphs: GraphBatch, colours: Tensor) -> Tensor:
     first = torch.nn.functional.pad(changes, (0, 0, 1, 0), value=True)
     last = torch.nn.functional.pad(changes, (0, 0, 0, 1), value=True)
     begin = torch.where(first, place, 0).cummax(dim=1).values
-    size = torch.where(last, place + 1 - begin, 1).double()  # 1, whose logarithm is 0, where no class ends
+    size = torch.where(last, place + 1 - begin, 1).double()  # 1, whose logarithm is 0, if no class ends here
     total = (size * size.log()).sum(dim=1)  # [B, M]
     num_nodes = graphs.num_nodes.double()[:, None]
     padding = (graphs.max_num_nodes - num_nodes).clamp(min=1)
@@ -171,5 +171,5 @@ def entropy(graphs: GraphBatch, colours: Tensor) -> Tensor:
 
 
 def _has_padding(graphs: GraphBatch) -> Tensor:
-    """1 where a graph has fewer nodes than the largest, so that its table has cells of padding, else 0: [B, 1]."""
+    """Return 1 for graphs with fewer nodes than the largest, whose table has cells of padding, else 0: [B, 1]."""
     return (graphs.num_nodes < graphs.max_num_nodes).long()[:, None]

@@ -1,7 +1,7 @@
-"""Two-way bridges between packed graphs and PyG, NetworkX and graph6.
+"""Conversions between packed graphs and PyG, NetworkX and graph6, in both directions.
 
-A graph that cannot be used raises one `InputError` that names it (`checks`). PyG and NetworkX are imported where they
-are used; importing this module costs nothing but torch.
+A graph that cannot be used raises an `InputError` that names it (`checks`). PyG and NetworkX are imported only when
+they are needed; importing this module needs only torch.
 
 Shapes: B graphs, N nodes and E directed edges of a batch; G graphs in a whole set.
 """
@@ -39,7 +39,7 @@ GRAPH6_HEADER = ">>graph6<<"
 
 
 def from_pyg(data: Data | Batch | Sequence[Data]) -> GraphBatch:
-    """One batch from whatever PyG hands over.
+    """Convert PyG graphs to one batch.
 
     Args:
         data: a `Batch`, one `Data`, or a list of them.
@@ -56,12 +56,12 @@ def from_pyg(data: Data | Batch | Sequence[Data]) -> GraphBatch:
 
 
 def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
-    """A PyG batch (or one graph) as a `GraphBatch`, on the batch's own device, without a loop over graphs.
+    """Convert a PyG batch (or one graph) to a `GraphBatch` on the same device, without a loop over graphs.
 
     Args:
-        batch: nodes grouped by graph, as PyG's collate leaves them. `y` has one row a graph or one a node.
-        validate: check sizes, edge ids and features. This waits for the GPU; `False` skips it for batches
-            known to be sound.
+        batch: nodes grouped by graph, as from PyG's collate. `y` has one row for each graph or for each node.
+        validate: whether to check sizes, edge ids and features, which synchronises a GPU; `False` skips it for
+            batches that are known to be valid.
 
     Returns:
         The same graphs as a `GraphBatch`.
@@ -83,14 +83,14 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
 
 
 def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
-    """Pack a list of PyG graphs. `x` and `edge_attr` are in all graphs or in none; `y` counts if every graph has it.
+    """Pack a list of PyG graphs. `x` and `edge_attr` are in all graphs or in none; `y` is read if every graph has it.
 
-    A graph without edges needs no `edge_attr`. `y` is one value or one row a graph, or one row a node (then in every
-    graph).
+    A graph without edges needs no `edge_attr`. `y` has one value or row for each graph, or one row for each node (then
+    in every graph).
 
     Args:
         graphs: the graphs.
-        targets: whether `y` is looked at.
+        targets: whether `y` is read.
 
     Returns:
         The packed graphs.
@@ -114,7 +114,7 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
 
 
 def to_pyg(packed: PackedGraphs) -> list[Data]:
-    """The packed graphs as PyG graphs, edges in both directions where the set has them so.
+    """Convert packed graphs to PyG graphs; edges are in both directions if the set has them so.
 
     Args:
         packed: the graphs.
@@ -135,7 +135,7 @@ def to_pyg(packed: PackedGraphs) -> list[Data]:
 
 
 def _pyg_num_nodes(batch: Data) -> Tensor:
-    """Nodes of each graph, [B], from `ptr`, else from `batch`, else one graph."""
+    """Return the number of nodes of each graph, [B], from `ptr`, else from `batch`, else for one graph."""
     ptr, node_graph = getattr(batch, "ptr", None), getattr(batch, "batch", None)
     if isinstance(ptr, Tensor):
         return ptr.diff()
@@ -153,7 +153,7 @@ def _pyg_node_count(graph: Data) -> int:
 
 
 def _check_pyg(graph: Data, index: int) -> None:
-    """What would be read as something else: several graphs at once, fractions as ids, no tensors."""
+    """Reject what would be misread: a batch of several graphs, fractional ids, and values that are not tensors."""
     from torch_geometric.data import Batch
 
     if isinstance(graph, Batch):
@@ -169,17 +169,17 @@ def _check_pyg(graph: Data, index: int) -> None:
 
 
 def _pyg_edge_index(graph: Data) -> Tensor:
-    """Its edges, [2, E]; a PyG graph without edges may have no `edge_index` at all."""
+    """Return the edges, [2, E]; a PyG graph without edges may have no `edge_index` at all."""
     if graph.edge_index is not None:
         return graph.edge_index
-    if "adj_t" in graph or "adj" in graph:  # would be a graph without edges, without a word
+    if "adj_t" in graph or "adj" in graph:  # it would silently become a graph without edges
         raise InputError("a graph has its edges as adj_t or adj: give them as edge_index")
     device = graph.x.device if isinstance(graph.x, Tensor) else None
     return torch.empty(2, 0, dtype=torch.long, device=device)
 
 
 def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tensor | None, Level]:
-    """All targets in one tensor, and whether they belong to graphs or to nodes."""
+    """Return all targets in one tensor, and whether they belong to graphs or to nodes."""
     targets = [graph.y for graph in graphs]
     if not targets or any(y is None for y in targets):
         return None, "graph"
@@ -192,7 +192,7 @@ def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tens
 
 
 def _concatenated(name: str, values: Sequence[Tensor | None], sizes: Sequence[int]) -> Tensor | None:
-    """All graphs' rows of one field, of which each graph is to have so many; None if no graph has it."""
+    """Concatenate one field of all graphs, which must have `sizes` rows; None if no graph has it."""
     present = [value for value in values if value is not None]
     if not present:
         return None
@@ -218,8 +218,8 @@ def pack_networkx(
 
     Args:
         graphs: graphs of any kind, node names of any kind.
-        y: one target a graph. If None, the graph attribute `y` is taken, else the node attribute `y`.
-        targets: whether these attributes are looked at.
+        y: one target for each graph. If None, the graph attribute `y` is used, else the node attribute `y`.
+        targets: whether these attributes are read.
 
     Returns:
         The packed graphs.
@@ -251,13 +251,13 @@ def pack_networkx(
 
 
 def to_networkx(packed: PackedGraphs) -> list[nx.Graph]:
-    """The packed graphs as NetworkX graphs on nodes 0, 1, ..., with features under `x`, `edge_attr` and `y`.
+    """Convert packed graphs to NetworkX graphs on nodes 0, 1, ..., with features as `x`, `edge_attr` and `y`.
 
     Args:
         packed: the graphs.
 
     Returns:
-        Undirected graphs (`nx.Graph`) where both directions are there and agree, else `nx.DiGraph`.
+        Undirected graphs (`nx.Graph`) if both directions exist and agree, else `nx.DiGraph`.
     """
     import networkx as nx
 
@@ -281,7 +281,7 @@ def to_networkx(packed: PackedGraphs) -> list[nx.Graph]:
 
 
 def _networkx_edges(graph: nx.Graph) -> list[tuple[int, int, dict[str, Any]]]:
-    """Directed edges by node position; an undirected edge goes both ways, a loop only once."""
+    """Return directed edges by node position; an undirected edge gives both directions, a loop only one."""
     position = {node: index for index, node in enumerate(graph.nodes)}
     edges = [(position[u], position[v], values) for u, v, values in graph.edges(data=True)]
     if graph.is_directed():
@@ -290,7 +290,7 @@ def _networkx_edges(graph: nx.Graph) -> list[tuple[int, int, dict[str, Any]]]:
 
 
 def _check_everywhere(name: str, what: str, parts: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-    """An attribute that all nodes or edges have, or none: of some alone it would be left out unseen."""
+    """Check that all nodes or edges have an attribute or none does; otherwise it would be ignored silently."""
     if not any(name in record for part in parts for record in part):
         return
     for graph, part in enumerate(parts):
@@ -301,7 +301,7 @@ def _check_everywhere(name: str, what: str, parts: Sequence[Sequence[Mapping[str
 
 
 def _attribute(name: str, records: Sequence[Mapping[str, Any]]) -> Tensor | None:
-    """Attribute `name` of every record as one tensor, or None if one of them lacks it."""
+    """Return attribute `name` of every record as one tensor, or None if one of them lacks it."""
     if not records or any(name not in record for record in records):
         return None
     try:
@@ -314,7 +314,7 @@ def _attribute(name: str, records: Sequence[Mapping[str, Any]]) -> Tensor | None
 
 
 def _columns(values: Tensor | None) -> Tensor | None:
-    """Features as [rows, F]: one number a row is one column."""
+    """Return features as [rows, F]: a single number for each row becomes one column."""
     return values[:, None] if values is not None and values.dim() == 1 else values
 
 
@@ -325,13 +325,13 @@ def _set_node_attribute(graph: nx.Graph, name: str, values: Tensor | None, nodes
 
 
 def _is_undirected(packed: PackedGraphs) -> bool:
-    """Whether each edge is there both ways with equal features."""
+    """Whether each edge has a reverse edge with equal features."""
     if not packed.symmetric or packed.edge_attr is None:
         return packed.symmetric
     graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_edges).to(packed.device)
     first_node = packed.node_offsets.to(packed.device)[graph]  # [total edges]
     source, target = packed.edge_index + first_node
-    # Edges lie by (target, source); in the order (source, target) each comes where its mirror image lay.
+    # Edges are sorted by (target, source); when sorted by (source, target), each is at the position of its reverse.
     mirror = torch.argsort(source * int(packed.node_offsets[-1]) + target, stable=True)
     return bool(torch.equal(packed.edge_attr[mirror], packed.edge_attr))
 
@@ -340,11 +340,11 @@ def _is_undirected(packed: PackedGraphs) -> bool:
 
 
 def pack_graph6(lines: Iterable[str], y: Tensor | Sequence[Any] | None = None) -> PackedGraphs:
-    """Pack graphs from graph6 lines (McKay's format, one graph a line); blank lines are skipped.
+    """Pack graphs from graph6 lines (McKay's format, one graph on each line); blank lines are skipped.
 
     Args:
         lines: an open file, or a list of strings.
-        y: one target a graph, if there are any.
+        y: one target for each graph, if there are any.
 
     Returns:
         The packed graphs.
@@ -356,7 +356,7 @@ def pack_graph6(lines: Iterable[str], y: Tensor | Sequence[Any] | None = None) -
 
 
 def to_graph6(packed: PackedGraphs) -> list[str]:
-    """The packed graphs in graph6, which holds edges only: no features, no targets.
+    """Convert packed graphs to graph6, which has only edges: no features and no targets.
 
     Args:
         packed: the graphs.
@@ -367,10 +367,10 @@ def to_graph6(packed: PackedGraphs) -> list[str]:
     import networkx as nx
 
     if not packed.symmetric:
-        raise InputError("graph6 holds undirected graphs only: some edge has no edge back")
+        raise InputError("graph6 has undirected graphs only, but some edge has no reverse edge")
     source, target = packed.edge_index
     if bool((source == target).any()):
-        raise InputError("graph6 holds simple graphs only: some node has an edge to itself")
+        raise InputError("graph6 has simple graphs only, but some node has an edge to itself")
     return [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in to_networkx(packed)]
 
 
@@ -381,14 +381,14 @@ def _parse_graph6(text: str, number: int) -> nx.Graph:
         graph = nx.from_graph6_bytes(text.removeprefix(GRAPH6_HEADER).encode("ascii"))
     except (nx.NetworkXError, ValueError, IndexError) as error:
         reason = (str(error).splitlines() or ["cut short"])[0]
-        raise InputError(f"line {number} is not graph6 ({reason}): give one graph6 string a line") from error
+        raise InputError(f"line {number} is not graph6 ({reason}): give one graph6 string on each line") from error
     if graph.number_of_nodes() == 0:
         raise InputError(f"line {number} is a graph without nodes: {NEEDS_A_NODE}")
     return graph
 
 
 def _slices(packed: PackedGraphs) -> list[tuple[slice, slice]]:
-    """Where each graph's nodes and edges lie in the flat tensors."""
+    """Return the slices of each graph's nodes and edges in the flat tensors."""
     nodes, edges = packed.node_offsets.tolist(), packed.edge_offsets.tolist()
     ranges = zip(nodes, nodes[1:], edges, edges[1:], strict=False)
     return [(slice(first, last), slice(start, stop)) for first, last, start, stop in ranges]

@@ -1,7 +1,7 @@
-"""How far each node is from given nodes of its graph: breadth first, or looked up in a table made once for a set.
+"""Distances of nodes from given nodes of their graph, by breadth-first search or from a table of the whole set.
 
-A distance counts edges along their direction, as messages travel: from a source towards the nodes that hear of it. In
-an undirected graph that is the shortest-path length.
+A distance counts edges along their direction, in which messages are passed, from a source to other nodes. In an
+undirected graph it is the shortest-path length.
 
 Shapes: B graphs, N nodes of the batch; M sets of k sources in each graph; V the largest graph's nodes.
 """
@@ -19,31 +19,31 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.structure import adjacency, balls, like_sized
 
 FARTHEST = 10
-"""Distances 0, 1, ..., FARTHEST - 1 are told apart; FARTHEST stands for all farther ones and for no path."""
+"""Distances 0, 1, ..., FARTHEST - 1 are distinguished; FARTHEST is any larger distance, or no path."""
 
 MOST_PAIRS = 4_000_000_000
-"""Pairs of nodes of a set up to which their distances are stored, one byte each."""
+"""The largest number of pairs of nodes of a set whose distances are stored, one byte each."""
 
 
 def distances_from(graphs: GraphBatch, sources: Tensor) -> Tensor:
-    """The distance of each node from each of its graph's sources, at most FARTHEST.
+    """Return the distance of each node from each of its graph's sources, at most FARTHEST.
 
     Args:
         sources: node ids local to their graph, [B, M, k].
 
     Returns:
-        [N, M, k], integers. A row of padding has distances that mean nothing.
+        Integers [N, M, k]. The distances of padding rows are meaningless.
     """
     if graphs.pairs is None:
         return breadth_first(graphs, sources)
-    # Where the distances of each source begin, [B, M, k].
+    # The position at which the distances of each source begin, [B, M, k].
     row = graphs.pairs.first[:, None, None] + sources * graphs.num_nodes[:, None, None]
-    local = torch.minimum(graphs.local_id, (graphs.num_nodes - 1)[graphs.node_graph])  # of padding: any node
+    local = torch.minimum(graphs.local_id, (graphs.num_nodes - 1)[graphs.node_graph])  # any node for padding
     return graphs.pairs.table[row[graphs.node_graph] + local[:, None, None]].long()
 
 
 def breadth_first(graphs: GraphBatch, sources: Tensor) -> Tensor:
-    """`distances_from` without a table: FARTHEST - 1 steps from all sources at once, [N, M, k]."""
+    """Compute `distances_from` without a table, by FARTHEST - 1 steps from all sources at once, [N, M, k]."""
     (source, target), shape = graphs.edge_index, sources.shape[1:]
     node = (sources + graphs.first_node[:, None, None]).flatten(1)  # [B, M * k], ids of the batch
     column = torch.arange(node.shape[1], device=node.device).expand_as(node)
@@ -59,7 +59,7 @@ def breadth_first(graphs: GraphBatch, sources: Tensor) -> Tensor:
 
 
 def with_distances(packed: PackedGraphs) -> PackedGraphs:
-    """The same set with the distances of all pairs of nodes within each graph stored, where they are not too many."""
+    """Return the same set with stored distances of all pairs of nodes of each graph, if there are not too many."""
     squares = packed.num_nodes**2
     if packed.pairs is not None or int(squares.sum()) > MOST_PAIRS:
         return packed
@@ -71,7 +71,7 @@ def with_distances(packed: PackedGraphs) -> PackedGraphs:
 
 
 def _store(table: Tensor, first: Tensor, graphs: GraphBatch) -> None:
-    """Write the distances of a batch's graphs to where they begin, [source, node] within each."""
+    """Write the distances of a batch's graphs to the table, [source, node] within each graph."""
     steps = adjacency(graphs).transpose(1, 2)  # [B, V, V] as [source, target]
     distance = torch.full_like(steps, FARTHEST, dtype=torch.long)
     for length, reached in enumerate(islice(balls(steps), FARTHEST)):

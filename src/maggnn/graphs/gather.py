@@ -1,8 +1,8 @@
-"""Gathering a batch on a GPU: three Triton programs where plain torch would launch some sixty kernels.
+"""Gathers a batch on a GPU: three Triton programs instead of about sixty kernels of plain torch.
 
-What is gathered is defined by `PackedGraphs.gather`, which does the same in plain torch on a CPU. A program copies one
-graph; the last one fills in the padding. Every training step and every search begins with a gather, and its tensors are
-small, so launches are all it costs.
+`PackedGraphs.gather` defines the result and computes it in plain torch on a CPU. A program copies one graph; the last
+one fills in the padding. Every training step and every search begins with a gather, and its tensors are small, so that
+its cost is the number of kernel launches.
 
 Shapes: B graphs, N nodes and E edges that the batch has room for; everything is int64.
 """
@@ -17,11 +17,11 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 64
-"""Rows that a program copies at a time: a molecule or two."""
+"""The number of rows that a program copies at a time: one or two molecules."""
 
 
 class Gathered(NamedTuple):
-    """A batch's own tensors; `rows` and `edge_rows` say where in the set each node and edge comes from."""
+    """The tensors of a batch; `rows` and `edge_rows` are the rows of the set that its nodes and edges come from."""
 
     num_nodes: Tensor
     node_offsets: Tensor
@@ -47,13 +47,13 @@ def gather(
     num_nodes: int,
     num_edges: int,
 ) -> Gathered:
-    """Graphs `ids` [B] of a set, with room for `num_nodes` and `num_edges`.
+    """Gather graphs `ids` [B] of a set, padded to `num_nodes` and `num_edges`.
 
     Args:
-        node_offsets, edge_offsets: where each graph of the set begins, [G + 1].
+        node_offsets, edge_offsets: the position of each graph's first node and edge, [G + 1].
         degrees: in- and out-degree of every node of the set.
-        starts: where every node's incoming edges begin among its graph's edges, and its outgoing ones by source.
-        edge_index, by_source: of the set, counted within each graph.
+        starts: the positions of every node's first incoming edge among its graph's edges, and first outgoing by source.
+        edge_index, by_source: those of the set, with ids within each graph.
     """
     count = len(ids)
 

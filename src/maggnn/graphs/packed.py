@@ -1,4 +1,4 @@
-"""A data set as a few flat tensors that can live on the GPU; `packed[ids]` gathers a batch without a loop over graphs.
+"""A data set as a few flat tensors, also on a GPU; `packed[ids]` gathers a batch without a loop over graphs.
 
 Shapes: G graphs in the whole set; B graphs, N nodes and E directed edges of a batch.
 """
@@ -30,41 +30,41 @@ from maggnn.graphs.batch import (
 from maggnn.graphs.checks import check_edges, check_sizes, check_whole
 
 ROUNDING = 16
-"""Padding in parts of an average batch: little of it, and batches of random graphs need two or three sizes."""
+"""Sizes are padded to multiples of this part of an average batch, so that random batches have two or three sizes."""
 
 MOST_FUSED = 8192
-"""Graphs that one program on a GPU finds the places of; larger batches are rare and can wait for plain torch."""
+"""The largest number of graphs for the GPU program that computes positions; larger, rare batches use plain torch."""
 
 
 TOGETHER = 1 << 16
-"""Graphs of a mapped set that are worked on at a time: they lie side by side on disk."""
+"""The number of graphs of a mapped set, neighbours on disk, that are processed at a time."""
 
 
 @dataclass(frozen=True)
 class PackedGraphs:
-    """A whole data set back to back; `packed[ids]` is a `GraphBatch`.
+    """A whole data set as concatenated tensors; `packed[ids]` is a `GraphBatch`.
 
-    Node ids in `edge_index` are local to their graph and edges are sorted by (target, source) within it.
-    `node_offsets` and `edge_offsets` stay on the CPU: a batch's sizes are then known without waiting
-    for the GPU. Graph ids are CPU tensors for the same reason.
+    Node ids in `edge_index` are local to their graph, and edges are sorted by (target, source) within it.
+    `node_offsets` and `edge_offsets` stay on the CPU, so that a batch's sizes are known without synchronising the
+    GPU. Graph ids are CPU tensors for the same reason.
 
     Attributes:
-        node_offsets: where each graph's nodes begin, [G + 1].
-        edge_offsets: where each graph's edges begin, [G + 1].
+        node_offsets: the position of each graph's first node, [G + 1].
+        edge_offsets: the position of each graph's first edge, [G + 1].
         edge_index: source and target of each edge, [2, total edges].
-        in_degree: edges that end at each node, [total nodes].
-        out_degree: edges that begin at each node, [total nodes].
-        by_source: each graph's own edges (counted from 0) in order of (source, target), [total edges].
+        in_degree: the number of incoming edges of each node, [total nodes].
+        out_degree: the number of outgoing edges of each node, [total nodes].
+        by_source: the order of each graph's edges (counted from 0) by (source, target), [total edges].
         x: features of nodes, [total nodes, F].
         edge_attr: features of edges, [total edges, F].
         y: targets, [G, ...] or [total nodes, ...].
-        structure: numbers made from the edges alone (see `maggnn.graphs.structure`), [total nodes, S].
+        structure: structural features, computed from the edges (see `maggnn.graphs.structure`), [total nodes, S].
         rings: the smallest ring of each edge (see `maggnn.graphs.rings`), [total edges].
-        roots: the nodes (local ids) that a rooted graph is about (see `maggnn.data.synthetic.rooted`), [G, r].
+        roots: the roots of rooted graphs, as local ids (see `maggnn.data.synthetic.rooted`), [G, r].
         pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
         finest: the tuples with the finest colouring (see `maggnn.model.refined.finest`), [G, m, k].
         level: whether there is one target for each graph or for each node.
-        folder: where the arrays lie that are mapped into memory, in small types (`maggnn.data.mapped`); else None.
+        folder: the folder of memory-mapped arrays, which have small types (`maggnn.data.mapped`); else None.
     """
 
     node_offsets: Tensor
@@ -86,7 +86,7 @@ class PackedGraphs:
 
     @classmethod
     def of_batch(cls, batch: GraphBatch) -> Self:
-        """The graphs of a batch as a set on the CPU: edges and features, without padding, targets and roots."""
+        """Return the graphs of a batch as a set on the CPU: edges and features, without padding, targets and roots."""
         num_nodes, edge_index = batch.num_nodes.cpu(), batch.edge_index.cpu()
         total = int(num_nodes.sum())
         edge_index = edge_index[:, edge_index[1] < total]  # padded edges come last
@@ -113,18 +113,18 @@ class PackedGraphs:
         undirected_once: bool = False,
         missing_targets: bool = False,
     ) -> Self:
-        """Pack graphs stored back to back, after checking them.
+        """Check and pack graphs that are given as concatenated tensors.
 
         Args:
-            num_nodes: nodes of each graph, [G].
-            num_edges: edges of each graph, [G].
-            edge_index: local ids, [2, total edges].
+            num_nodes: the number of nodes of each graph, [G].
+            num_edges: the number of edges of each graph, [G].
+            edge_index: source and target of each edge as local ids, [2, total edges].
             x: features of nodes, [total nodes, F].
             edge_attr: features of edges, [total edges, F].
             y: targets, [G, ...] or [total nodes, ...].
             level: whether `y` has one row for each graph or for each node.
-            undirected_once: each undirected edge is stored once and is to be mirrored.
-            missing_targets: NaN in y is a value that is missing, not a mistake.
+            undirected_once: whether each undirected edge is given once and its reverse is to be added.
+            missing_targets: whether NaN in y is a missing value and not an error.
 
         Returns:
             The packed graphs.
@@ -170,17 +170,17 @@ class PackedGraphs:
 
     @cached_property
     def num_nodes(self) -> Tensor:
-        """Nodes of each graph, [G], on the CPU."""
+        """The number of nodes of each graph, [G], on the CPU."""
         return self.node_offsets.diff()
 
     @cached_property
     def num_edges(self) -> Tensor:
-        """Directed edges of each graph, [G], on the CPU."""
+        """The number of directed edges of each graph, [G], on the CPU."""
         return self.edge_offsets.diff()
 
     @cached_property
     def symmetric(self) -> bool:
-        """Whether every edge is there in both directions: then by source is by target, turned round."""
+        """Whether every edge is present in both directions; then `by_source` maps each edge to its reverse."""
         for begin in range(0, len(self), TOGETHER):
             num_edges = self.num_edges[begin : begin + TOGETHER].to(self.device)
             first, last = (int(self.edge_offsets[at]) for at in (begin, min(begin + TOGETHER, len(self))))
@@ -193,32 +193,32 @@ class PackedGraphs:
 
     @cached_property
     def device_offsets(self) -> tuple[Tensor, Tensor]:
-        """Node and edge offsets where the graphs are."""
+        """Node and edge offsets on the device of the graphs."""
         return self.node_offsets.to(self.device), self.edge_offsets.to(self.device)
 
     def __getitem__(self, ids: Tensor) -> GraphBatch:
-        """Gather graphs `ids` [B] (on the CPU, repeats welcome) into one batch on this set's device."""
+        """Gather graphs `ids` [B] (on the CPU, possibly repeated) into one batch on this set's device."""
         return self.gather(ids.to(self.device, non_blocking=True), self.size_of(ids))
 
     def size_of(self, ids: Tensor) -> BatchSize:
-        """What graphs `ids` [B] need, exactly."""
+        """Return the exact size of a batch of graphs `ids` [B]."""
         num_nodes = self.num_nodes[ids]
         edges = int(self.num_edges[ids].sum())
         return BatchSize(len(ids), int(num_nodes.sum()), edges, int(num_nodes.max()) if len(ids) else 0)
 
     def room_for(self, ids: Tensor) -> BatchSize:
-        """What graphs `ids` need; on a GPU rounded up, so that few sizes occur and each can be recorded."""
+        """Return the size of a batch; on a GPU rounded up, so that few sizes occur and each can be recorded."""
         return self.size_of(ids) if self._all_alike or self.device.type == "cpu" else self.rounded_size(ids)
 
     def common_size(self, ids: Tensor) -> BatchSize:
-        """What graphs `ids` need, rounded up to sizes that batches of any set share."""
+        """Return the size of a batch, rounded up to sizes that batches of any set share."""
         exact = self.size_of(ids)
         width = 1 << (exact.max_num_nodes - 1).bit_length()
         # Padded edges need a row of padding to join, so there is always at least one.
         return BatchSize(len(ids), common(exact.nodes + 1), common(exact.edges), width, padding=True)
 
     def rounded_size(self, ids: Tensor) -> BatchSize:
-        """What graphs `ids` need, rounded up to sixteenths of what as many average graphs need."""
+        """Return the size of a batch, rounded up to sixteenths of that of as many average graphs."""
         exact, share = self.size_of(ids), len(ids) / len(self)
         average_nodes, average_edges = share * len(self.in_degree), share * len(self.by_source)
         # Padded edges need a row of padding to join, so there is always at least one.
@@ -231,7 +231,7 @@ class PackedGraphs:
 
     @cached_property
     def largest_graph(self) -> int:
-        """Nodes of the largest graph."""
+        """The number of nodes of the largest graph."""
         return int(self.num_nodes.max())
 
     @cached_property
@@ -240,7 +240,7 @@ class PackedGraphs:
         return len(self.num_nodes.unique()) == 1 and len(self.num_edges.unique()) == 1
 
     def gather(self, ids: Tensor, size: BatchSize) -> GraphBatch:
-        """Graphs `ids` [B], on this set's device, without waiting for it; rows past theirs are padding."""
+        """Gather graphs `ids` [B], on this set's device, without synchronising it; additional rows are padding."""
         if self.device.type == "cuda" and 0 < len(ids) <= MOST_FUSED:
             return self._gather_fused(ids, size)
         node_offsets, edge_offsets = self.device_offsets
@@ -249,7 +249,7 @@ class PackedGraphs:
         nodes, _ = _rows(node_offsets[ids], num_nodes, size.nodes, len(self.in_degree))
         edges, edge_graph = _rows(edge_offsets[ids], num_edges, size.edges, len(self.by_source))
         first_node, first_edge = num_nodes.cumsum(0) - num_nodes, num_edges.cumsum(0) - num_edges
-        # `index_select` takes a quarter of the time of brackets on a CPU.
+        # On a CPU, `index_select` takes a quarter of the time of indexing.
         edge_index = self.edge_index.index_select(1, edges) + first_node.index_select(0, edge_graph)
         by_source = self.by_source.index_select(0, edges) + first_edge.index_select(0, edge_graph)
         in_degree, out_degree = (degree.index_select(0, nodes).long() for degree in (self.in_degree, self.out_degree))
@@ -263,12 +263,12 @@ class PackedGraphs:
         return self._batch(ids, size, nodes, edges, (num_nodes, edge_index, in_degree, out_degree, by_source))
 
     def _gather_fused(self, ids: Tensor, size: BatchSize) -> GraphBatch:
-        """`gather` on a GPU, and what a batch would otherwise work out from it."""
-        from maggnn.graphs.gather import gather  # needs Triton, which only GPU builds of torch bring
+        """Gather on a GPU, together with tensors that a batch would otherwise derive."""
+        from maggnn.graphs.gather import gather  # needs Triton, which only GPU builds of torch have
 
         degrees = (self.in_degree, self.out_degree)
         node_offsets, edge_offsets = self.device_offsets
-        ids = ids.contiguous()  # a column of the replay buffer is not, and programs read row after row
+        ids = ids.contiguous()  # a column of the replay buffer is not contiguous, but programs assume it
         found = gather(
             ids, node_offsets, edge_offsets, degrees, self.first_edges, self.edge_index, self.by_source, size.nodes,
             size.edges,
@@ -288,10 +288,10 @@ class PackedGraphs:
     def _batch(
         self, ids: Tensor, size: BatchSize, nodes: Tensor, edges: Tensor, structure: tuple[Tensor, ...]
     ) -> GraphBatch:
-        """The batch of what was gathered, with features and targets.
+        """Make the batch from gathered tensors, with features and targets.
 
         Args:
-            nodes, edges: rows of the set that the batch's rows come from.
+            nodes, edges: the rows of the set that the batch's rows come from.
             structure: the first five fields of a `GraphBatch`.
         """
         return GraphBatch(
@@ -310,7 +310,7 @@ class PackedGraphs:
         )
 
     def with_own_pairs(self, batch: GraphBatch, ids: Tensor) -> GraphBatch:
-        """A batch of graphs `ids` [B] (on the CPU) with the distances of its own graphs alone, with room for more."""
+        """Return a batch of graphs `ids` [B] (on the CPU) with the distances of only its own graphs, padded."""
         if self.pairs is None or batch.pairs is None:
             return batch
         squares = batch.num_nodes**2
@@ -320,19 +320,19 @@ class PackedGraphs:
 
     @cached_property
     def first_edges(self) -> tuple[Tensor, Tensor]:
-        """Where each node's edges begin among its graph's, [total nodes]: incoming, and outgoing by source."""
+        """The position of each node's first edge among its graph's, [total nodes]: incoming, and outgoing by source."""
         graph = torch.repeat_interleave(torch.arange(len(self)), self.num_nodes).to(self.device)
         before = self.device_offsets[1][graph]
         return offsets_of(self.in_degree)[:-1] - before, offsets_of(self.out_degree)[:-1] - before
 
     def select(self, ids: Tensor) -> PackedGraphs:
-        """Some graphs of the set.
+        """Select some graphs of the set.
 
         Args:
-            ids: which graphs, [B] on the CPU.
+            ids: the ids of the graphs, [B] on the CPU.
 
         Returns:
-            A set of these graphs alone.
+            A set of only these graphs.
         """
         batch = self[ids]
         edge_graph = batch.node_graph[batch.edge_index[1]]
@@ -355,7 +355,7 @@ class PackedGraphs:
         )
 
     def to(self, device: torch.device | str) -> Self:
-        """The same set with everything but the offsets on another device.
+        """Return the same set with everything but the offsets on another device.
 
         Args:
             device: such as "cuda".
@@ -372,11 +372,11 @@ class PackedGraphs:
         return replace(self, **moved, folder=None)
 
     def expect(self, ids: Tensor) -> None:
-        """Begin to read graphs `ids` [B] of a mapped set from disk, in a thread: they are gathered soon."""
+        """Start to read graphs `ids` [B] of a mapped set from disk in a thread, before they are gathered."""
         Thread(target=self.gather, args=(ids, self.size_of(ids)), daemon=True).start()
 
     def room(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Zeros for what is worked out of a whole set: in memory, or of a mapped set in a file without a name."""
+        """Return zeros for precomputed values of a whole set: in memory or, for a mapped set, in an unnamed file."""
         if self.folder is None or not math.prod(shape):
             return torch.zeros(shape, dtype=dtype, device=self.device)
         with tempfile.TemporaryFile(dir=self.folder) as file:
@@ -390,18 +390,18 @@ class PackedGraphs:
 
 
 def _wide(values: Tensor) -> Tensor:
-    """Whole numbers of a small type as int64, which embeddings and sums need."""
+    """Return integers of a small type as int64, which embeddings and sums need."""
     return values if values.is_floating_point() else values.long()
 
 
 def common(count: int) -> int:
-    """The next of few numbers, 32 from a power of two to the next: at most a 32nd more than `count`."""
+    """Round `count` up to one of 32 numbers between powers of two, which adds at most a 32nd."""
     step = _common_step(count)
     return -(-count // step) * step
 
 
 def common_below(count: int) -> int:
-    """The last of the numbers of `common` that is no more than `count`."""
+    """Round `count` down to one of the numbers of `common`."""
     step = _common_step(count)
     return count // step * step
 
@@ -411,14 +411,14 @@ def _common_step(count: int) -> int:
 
 
 def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:
-    """Rows of a flat tensor of `last` rows that hold what starts at `starts`, and whose each of them is, [total]."""
+    """Return the rows, of a flat tensor with `last` rows, that start at `starts`, and the owner of each, [total]."""
     owner = owner_of(counts, total)
     shift = starts - (counts.cumsum(0) - counts)
     return (torch.arange(total, device=counts.device) + shift.index_select(0, owner)).clamp(max=max(last - 1, 0)), owner
 
 
 def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
-    """The edges in order of (source, target), [E]."""
+    """Return the order of the edges by (source, target), [E]."""
     return torch.argsort(source * total_nodes + target, stable=True)
 
 
@@ -431,7 +431,7 @@ def batch_of_edges(
     structure: Tensor | None = None,
     rings: Tensor | None = None,
 ) -> GraphBatch:
-    """Graphs of `num_nodes` [B] nodes with edges [2, E] in the order of targets, ids of the batch; waits for a GPU."""
+    """Make a batch of graphs with `num_nodes` [B] and edges [2, E] of batch ids, by target; synchronises a GPU."""
     total = int(num_nodes.sum())
     source, target = edge_index
     return GraphBatch(

@@ -1,6 +1,6 @@
-"""The smallest ring that each edge lies in: of what the edges alone determine, the most informative feature of a bond.
+"""The smallest ring that contains each edge, the most informative structural feature of a bond.
 
-Which way an edge goes does not matter.
+The direction of edges does not matter.
 
 Shapes: B graphs, N nodes, E edges of the batch, V nodes and L edges of its largest graphs.
 """
@@ -17,30 +17,30 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.structure import adjacency, either_way, like_sized
 
 LARGEST = 8
-"""Larger rings count as none: they are rare in molecules, and each size is a row of every layer's bond table."""
+"""Larger rings count as no ring: they are rare in molecules, and each size is a row of every layer's bond table."""
 
 NUM_CATEGORIES = LARGEST - 1
-"""No ring, then sizes 3, 4, ..., LARGEST."""
+"""The categories are no ring, then the sizes 3, 4, ..., LARGEST."""
 
 
 CELLS_IN_CACHE = 400_000
-"""Entries of dense matrices at once on a CPU: a search makes fewer passes over them than powers do."""
+"""The number of entries of dense matrices at a time on a CPU: a search makes fewer passes over them than powers do."""
 
 
 def edge_rings(graphs: GraphBatch) -> Tensor:
-    """The category of each edge's smallest ring, [E]: 0 for none, else its size less two."""
+    """Return the category of each edge's smallest ring, [E]: 0 for none, else its size minus two."""
     if graphs.rings is not None:
         return graphs.rings
     return graphs.derived("rings found", lambda: _search(graphs))
 
 
 def with_rings(packed: PackedGraphs) -> PackedGraphs:
-    """The same set with the rings of every edge worked out, [total edges]."""
+    """Return the same set with precomputed rings of every edge, [total edges]."""
     if packed.rings is not None:
         return packed
-    small = torch.long if packed.folder is None else torch.uint8  # on disk bytes do
+    small = torch.long if packed.folder is None else torch.uint8  # one byte is enough on disk
     rings = packed.room((len(packed.by_source),), small)
-    count = packed.num_edges // 2 if packed.symmetric else packed.num_edges  # searched from
+    count = packed.num_edges // 2 if packed.symmetric else packed.num_edges  # the edges that are searched from
     sizes = torch.maximum(packed.num_nodes, count)
     for chunk in like_sized(packed, sizes, lambda size: size**2, CELLS_IN_CACHE):
         batch = packed[chunk]
@@ -52,29 +52,29 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
 
 
 def _search_one_way(graphs: GraphBatch) -> Tensor:
-    """`_search` where every edge is there both ways: from one end, and the edge back has the same ring, [E]."""
+    """Apply `_search` to one direction of symmetric edges, since the reverse edge has the same ring, [E]."""
     source, target = graphs.edge_index
     once = (source < target).nonzero()[:, 0]
     rings = torch.zeros_like(source)
     rings[once] = _search(graphs, once)
-    return rings + rings[graphs.by_source]  # edges by source are the edges by target, turned round
+    return rings + rings[graphs.by_source]  # `by_source` maps each edge to its reverse
 
 
 def _places(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-    """Of each edge its graph and its number there, [E] both; rows of padding come after a graph's own."""
+    """Return each edge's graph and its number there, [E] both; rows of padding come after a graph's own."""
     graph = graphs.node_graph.index_select(0, graphs.edge_index[1])
     before = graphs.edge_offsets[graphs.first_node]  # [B]
     return graph, torch.arange(graph.shape[0], device=graphs.device) - before.index_select(0, graph)
 
 
 def _search(graphs: GraphBatch, edges: Tensor | None = None) -> Tensor:
-    """Breadth first from each edge's source, all edges at once, until its target is met by another way.
+    """Search breadth-first from each edge's source, for all edges at once, until another path reaches its target.
 
     Args:
-        edges: those to search from, in rising order, [E']; all if not given.
+        edges: the edges to search from, ascending, [E']; all if not given.
 
     Returns:
-        the category of each of these edges, [E'].
+        The category of each of these edges, [E'].
     """
     graph, place = _places(graphs)
     edge_index = graphs.edge_index
@@ -90,15 +90,17 @@ def _search(graphs: GraphBatch, edges: Tensor | None = None) -> Tensor:
     joined = either_way(adjacency(graphs))  # [B, V, V]
     step = joined + torch.eye(joined.shape[1], dtype=joined.dtype, device=joined.device)
     source, target = graphs.local_id.clamp(max=size - 1)[edge_index].unbind()  # [E']
-    row = (graph * most + place) * size  # where an edge's nodes begin in [B, L, V]
+    row = (graph * most + place) * size  # the position of an edge's first node in [B, L, V]
     at_source, at_target = row + source, row + target
     met = sum_rows(torch.ones_like(row, dtype=joined.dtype), at_source, count * most * size)
     ring = torch.zeros_like(graph)
     for length in range(2, LARGEST + 1):  # after `length - 1` steps
         met = (met.reshape(count, most, size) @ step).flatten()
-        ways = met[at_target] - 1  # not along the edge itself; until a ring is found, the target has not been met
+        ways = (
+            met[at_target] - 1
+        )  # without the edge itself; until a ring is found, no other path has reached the target
         met.scatter_(0, at_target, ways)
         met.clamp_(0, 1)
         ring = torch.where((ways > 0) & (ring == 0), length, ring)
-    ring = torch.where(source == target, 0, ring)  # a self-loop is no ring
+    ring = torch.where(source == target, 0, ring)  # a self-loop is not a ring
     return (ring - 2).clamp(min=0)

@@ -1,7 +1,7 @@
-"""Stable colours (1-WL) of many graphs side by side, each refined for as many rounds as it needs by itself.
+"""Stable colours (1-WL) of many graphs at once, each refined for as many rounds as it needs by itself.
 
-For the canonical order, where one graph's colours must not depend on the graphs beside it. In numpy, which gathers,
-multiplies and sorts 64-bit numbers on a CPU in half the time of torch.
+The canonical order uses them; there, one graph's colours must not depend on the other graphs. The code is in numpy,
+which gathers, multiplies and sorts 64-bit numbers on a CPU in half the time of torch.
 
 Shapes: R graphs, N nodes and E edges of all of them; colours are [N], 64-bit hashes as in `maggnn.graphs.colours`.
 """
@@ -16,19 +16,19 @@ import numpy as np
 from maggnn.graphs.colours import ODD, mixed
 
 LAST = np.iinfo(np.int64).max
-"""Sorts behind every colour: the padding of tables."""
+"""The padding of tables, which sorts after every colour."""
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """Graphs one after the other, as refinement reads them.
+    """Concatenated graphs, in the form that refinement reads.
 
     Attributes:
-        sizes: nodes of each graph, [R].
-        num_edges: of each graph, [R].
-        source: of each edge, numbered through all graphs, [E]; edges are in the order of their targets.
-        kind: a number for the features of each edge, [E]; None where there are none.
-        degree: edges that end at each node, [N].
+        sizes: the number of nodes of each graph, [R].
+        num_edges: the number of edges of each graph, [R].
+        source: the source of each edge, numbered through all graphs, [E]; edges are sorted by their targets.
+        kind: a number for the features of each edge, [E]; None if there are none.
+        degree: the number of incoming edges of each node, [N].
     """
 
     sizes: np.ndarray
@@ -52,17 +52,17 @@ class SideBySide:
 
     @cached_property
     def width(self) -> int:
-        """Nodes of the largest graph, and at least one, so that tables have a column."""
+        """The number of nodes of the largest graph, at least one, so that tables have a column."""
         return int(self.sizes.max(initial=1))
 
     @cached_property
     def cell(self) -> np.ndarray:
-        """Where each node is in a table [R, width] that is laid out flat, [N]."""
+        """The position of each node in a flattened table [R, width], [N]."""
         shift = np.arange(len(self)) * self.width - self.first
         return np.arange(len(self.degree)) + np.repeat(shift, self.sizes)
 
     def pick(self, rows: np.ndarray) -> tuple[SideBySide, np.ndarray]:
-        """Graphs `rows` [R'], as often as they stand there, and which nodes theirs are, [N']."""
+        """Return graphs `rows` [R'], which may repeat, and the ids of their nodes, [N']."""
         nodes, edges = places(self.sizes, rows), places(self.num_edges, rows)
         sizes, num_edges = self.sizes[rows], self.num_edges[rows]
         shift = np.repeat(sizes.cumsum() - sizes - self.first[rows], num_edges)
@@ -70,27 +70,27 @@ class SideBySide:
         return SideBySide(sizes, num_edges, self.source.take(edges) + shift, kind, self.degree.take(nodes)), nodes
 
     def table(self, colours: np.ndarray) -> np.ndarray:
-        """The colours of each graph's nodes, [R, width], and `LAST` behind them."""
+        """Return the colours of each graph's nodes as a table, [R, width], padded with `LAST`."""
         table = np.full(len(self) * self.width, LAST)
         table[self.cell] = colours
         return table.reshape(len(self), self.width)
 
     def hashes(self, colours: np.ndarray) -> np.ndarray:
-        """The multiset of each graph's colours as a number, [R]."""
+        """Return a hash of the multiset of each graph's colours, [R]."""
         return mixed(sums_of_runs(mixed(colours), self.sizes))
 
 
 def places(sizes: np.ndarray, graphs: np.ndarray) -> np.ndarray:
-    """The nodes of `graphs` [R'], one graph after the other, among those of all graphs with `sizes` [R]."""
+    """Return the ids of the nodes of `graphs` [R'], graph by graph, among those of all graphs with `sizes` [R]."""
     first, own = sizes.cumsum() - sizes, sizes[graphs]
     return np.arange(own.sum()) + np.repeat(first[graphs] - (own.cumsum() - own), own)
 
 
 def stable(graphs: SideBySide, colours: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Colours refined until a graph has no more of them than a round before, and how many it has: [N], [R].
+    """Refine until the number of a graph's colours stops growing. Returns the colours [N] and their numbers [R].
 
-    The last round, which finds no more colours, is part of them: where all differ, it is what says which node has
-    which neighbours.
+    The last round, which finds no further colours, is included: if all colours differ, it encodes which nodes are
+    neighbours.
     """
     found, node = np.empty_like(colours), np.arange(len(colours))
     counts, row = np.empty(len(graphs), dtype=np.int64), np.arange(len(graphs))
@@ -108,17 +108,17 @@ def stable(graphs: SideBySide, colours: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def refined(graphs: SideBySide, colours: np.ndarray) -> np.ndarray:
-    """One round, [N]."""
+    """Make one round of refinement, [N]."""
     messages = colours.take(graphs.source)
     if graphs.kind is not None:
         messages = mixed(messages + graphs.kind)
-    return mixed(sums_of_runs(messages, graphs.degree) + np.int64(ODD) * colours)  # edges lie in order of targets
+    return mixed(sums_of_runs(messages, graphs.degree) + np.int64(ODD) * colours)  # edges are sorted by target
 
 
 def sums_of_runs(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The sum of each run of values, where the runs have `lengths` and lie one after the other.
+    """Return the sum of each of several consecutive runs of values, which have `lengths`.
 
-    Sums of 64 bits wrap around, so a difference of running totals is exact, and several times as fast as adding up
+    Sums of 64 bits wrap around, so a difference of running totals is exact, and it is several times as fast as adding
     run by run.
     """
     totals = np.zeros(len(values) + 1, dtype=np.int64)
@@ -129,8 +129,8 @@ def sums_of_runs(values: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _num_colours(graphs: SideBySide, colours: np.ndarray) -> np.ndarray:
-    """How many different colours each graph has, [R]."""
+    """Return the number of distinct colours of each graph, [R]."""
     table = graphs.table(colours)
     table.sort(axis=1)
-    changes = np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1)  # to the padding behind, too
+    changes = np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1)  # including the change to the padding
     return changes + 1 - (graphs.sizes < graphs.width)

@@ -1,9 +1,9 @@
-"""What the edges alone say of each node: its subgraph centrality, who is how far, and where random walks return.
+"""Structural features of nodes, computed from the edges: subgraph centrality, counts of distances, and random walks.
 
-All come from powers of small dense matrices, so a data set gets them once (`with_structure`) and a batch that has none
-makes its own. Centrality (Estrada and Rodriguez-Velazquez 2005) orders the nodes for deterministic starts; return
-probabilities (Dwivedi et al. 2022) are further features: that of a ring's atom tells the ring's size. So are counts of
-distances: how far a molecule extends is more than a few layers can see.
+All come from powers of small dense matrices, so they are computed once for a data set (`with_structure`), or for a
+batch that has none. Centrality (Estrada and Rodriguez-Velazquez 2005) orders the nodes for deterministic starts. Return
+probabilities of random walks (Dwivedi et al. 2022) are additional features: for an atom in a ring, they show the ring's
+size. So are counts of distances, because a few layers cannot see how large a molecule is.
 
 Shapes: N nodes of the batch, V the largest graph's, S steps.
 """
@@ -22,39 +22,39 @@ from maggnn.graphs.batch import GraphBatch, sum_rows, values_known
 from maggnn.graphs.packed import TOGETHER, PackedGraphs
 
 CENTRALITY_TERMS = 12
-"""Terms of exp(A)_vv = sum of (A^s)_vv / s!: molecules have degrees up to 4, whose 12th term is below a thousandth."""
+"""The number of terms of exp(A)_vv = sum of (A^s)_vv / s!: for degrees up to 4, the 12th term is below a thousandth."""
 
 DECIMALS = 4
-"""Of centralities: equal ones must come out equal, whatever the order of sums was."""
+"""The decimals of centralities: equal ones must be equal for any order of summation."""
 
 CELLS_A_CHUNK = 8_000_000
-"""Entries of the dense matrices [B, V, V] that are held at once."""
+"""The number of entries of dense matrices [B, V, V] at a time."""
 
 CELLS_IN_CACHE = 100_000
-"""The same on a CPU, whose caches hold no more: several times faster on molecules."""
+"""The same on a CPU, where matrices that fit into the caches are several times faster for molecules."""
 
 
 FARTHEST = 12
-"""Distances that are counted one by one; farther nodes count as this far."""
+"""The largest distance that is counted separately; farther nodes count as this distance."""
 
 SQUARINGS = 10
-"""In exported programs: enough for paths of up to 11 * 2^10 edges."""
+"""The number of squarings in exported programs: enough for paths of up to 11 * 2^10 edges."""
 
 WALKS = 1 + FARTHEST
-"""The first column of return probabilities: centrality and the counts of distances come before."""
+"""The first column of return probabilities, after centrality and the counts of distances."""
 
 
 def random_walk(graphs: GraphBatch, steps: int) -> Tensor:
-    """The probability that a walk is back where it began after 2, 3, ..., steps + 1 steps, [N, steps]."""
+    """Return the probabilities that a random walk is at its start after 2, 3, ..., steps + 1 steps, [N, steps]."""
     if _is_stored(graphs, steps):
         return node_structure(graphs, steps)[:, WALKS : WALKS + steps]
     return graphs.derived(f"walks {steps}", lambda: _at_nodes(graphs, _returns(adjacency(graphs), steps)))
 
 
 def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
-    """How many nodes are 1, 2, ..., FARTHEST edges away, then `random_walk`, [N, FARTHEST + steps].
+    """Return the numbers of nodes 1, 2, ..., FARTHEST edges away, then `random_walk`, [N, FARTHEST + steps].
 
-    Nodes that no path leads to are not counted, and which way an edge goes does not matter.
+    Unreachable nodes are not counted, and the direction of edges does not matter.
     """
     if _is_stored(graphs, steps):
         return node_structure(graphs, steps)[:, 1 : WALKS + steps]
@@ -67,20 +67,19 @@ def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
 
 
 def centrality(graphs: GraphBatch) -> Tensor:
-    """Subgraph centrality of each node, [N]: closed walks through it, short ones counting most."""
+    """Return the subgraph centrality of each node, [N]: closed walks through it, with larger weights of short ones."""
     if _is_stored(graphs, 0):
         return node_structure(graphs, 0)[:, 0]
     return graphs.derived("centrality", lambda: _at_nodes(graphs, [_centrality(adjacency(graphs))]))[:, 0]
 
 
 def with_structure(packed: PackedGraphs, steps: int, distances: bool = True) -> PackedGraphs:
-    """The same set with the structure of every node worked out, [total nodes, WALKS + steps].
+    """Return the same set with precomputed structural features of every node, [total nodes, WALKS + steps].
 
     Args:
-        steps: Of the random walks.
-        distances: Whether nodes at each distance are counted, which is a quarter of the work and few models read.
-            Without it their columns are NaN: a model that reads them all the same has no answer, rather than a wrong
-            one.
+        steps: The number of steps of the random walks.
+        distances: Whether to count nodes at each distance, which is a quarter of the work and rarely read. Otherwise
+            these columns are NaN, so that a model that reads them gives NaN and not a wrong answer.
     """
     if packed.structure is not None and packed.structure.shape[1] >= WALKS + steps:
         counted = not len(packed.structure) or not bool(packed.structure[0, 1].isnan())
@@ -95,7 +94,7 @@ def with_structure(packed: PackedGraphs, steps: int, distances: bool = True) -> 
 
 
 def node_structure(graphs: GraphBatch, steps: int) -> Tensor:
-    """All columns of each node's structure, [N, WALKS + steps] or more."""
+    """Return all structural features of each node, [N, WALKS + steps] or more columns."""
     if graphs.structure is not None and _is_stored(graphs, steps):
         return graphs.structure
     return graphs.derived(f"structure {steps}", lambda: _from_powers(graphs, steps))
@@ -106,23 +105,23 @@ def _is_stored(graphs: GraphBatch, steps: int) -> bool:
 
 
 def _from_powers(graphs: GraphBatch, steps: int, distances: bool = True) -> Tensor:
-    """Centrality, counts of distances (NaN if not asked for) and return probabilities, [N, WALKS + steps]."""
+    """Compute centrality, counts of distances (or NaN) and return probabilities, [N, WALKS + steps]."""
     edges = adjacency(graphs)  # [B, V, V]
     counts = _counts(either_way(edges)) if distances else [torch.full_like(edges[:, :, 0], torch.nan)] * FARTHEST
     return _at_nodes(graphs, [_centrality(edges), *counts, *_returns(edges, steps)])
 
 
 def _at_nodes(graphs: GraphBatch, columns: list[Tensor]) -> Tensor:
-    """Tables [B, V] as columns of the nodes, [N, columns]."""
-    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)  # of padding: any node
+    """Convert tables [B, V] to columns of the nodes, [N, columns]."""
+    local = graphs.local_id.clamp(max=graphs.max_num_nodes - 1)  # any node for padding
     cell = graphs.node_graph * graphs.max_num_nodes + local
     return torch.stack(columns, dim=-1).flatten(0, 1).index_select(0, cell)
 
 
 def _centrality(edges: Tensor) -> Tensor:
-    """Subgraph centrality from dense edges [B, V, V], in double precision and then rounded: [B, V].
+    """Compute subgraph centrality from dense edges [B, V, V], in double precision and then rounded: [B, V].
 
-    Powers are made up to half the terms, since (A^(h + s))_vv is the sum over u of (A^h)_vu (A^s)_uv.
+    Powers are computed for half of the terms, since (A^(h + s))_vv is the sum over u of (A^h)_vu (A^s)_uv.
     """
     powers = [edges if _are_exact(edges) else edges.double()]
     while 2 * len(powers) < CENTRALITY_TERMS:
@@ -136,9 +135,9 @@ def _centrality(edges: Tensor) -> Tensor:
 
 
 def _are_exact(edges: Tensor) -> bool:
-    """Whether numbers of walks [B, V, V] are whole numbers that single precision holds, in which it is twice as fast.
+    """Whether numbers of walks [B, V, V] are exact in single precision, which is twice as fast.
 
-    Of walks of s steps no more than d^s begin at a node, where d is the largest degree: up to 4, that of molecules.
+    At most d^s walks of s steps begin at a node, where d is the largest degree; d up to 4, as in molecules, is exact.
     """
     if not values_known(edges) or not edges.numel():
         return False
@@ -146,7 +145,7 @@ def _are_exact(edges: Tensor) -> bool:
 
 
 def _returns(edges: Tensor, steps: int) -> list[Tensor]:
-    """Probabilities that a walk is back after 2, 3, ..., steps + 1 steps, `steps` tables [B, V]."""
+    """Return the probabilities that a walk is at its start after 2, 3, ..., steps + 1 steps, `steps` tables [B, V]."""
     walk = power = edges / edges.sum(dim=2, keepdim=True).clamp(min=1)
     columns = []
     for _ in range(steps):
@@ -156,7 +155,7 @@ def _returns(edges: Tensor, steps: int) -> list[Tensor]:
 
 
 def _counts(edges: Tensor) -> list[Tensor]:
-    """How many nodes are 1, 2, ... steps away, FARTHEST tables [B, V]."""
+    """Return the numbers of nodes 1, 2, ... steps away, FARTHEST tables [B, V]."""
     within = list(islice(balls(edges), FARTHEST))
     reached = within[-1]
     for _ in range(_squarings(edges.shape[1])):
@@ -166,9 +165,9 @@ def _counts(edges: Tensor) -> list[Tensor]:
 
 
 def _squarings(size: int) -> int:
-    """How often to square what lies within FARTHEST - 1 steps until every path of a graph with `size` nodes fits.
+    """Return how often to square reachability within FARTHEST - 1 steps to cover all paths of a graph of `size` nodes.
 
-    A size that is a symbol, in a program that is being traced, is not known: then `SQUARINGS`.
+    For a symbolic size, in a program that is being traced, it is `SQUARINGS`.
     """
     return ((size - 1) // (FARTHEST - 1)).bit_length() if isinstance(size, int) else SQUARINGS
 
@@ -176,15 +175,15 @@ def _squarings(size: int) -> int:
 def like_sized(
     packed: PackedGraphs, sizes: Tensor, cells: Callable[[int], int], in_cache: int = CELLS_IN_CACHE
 ) -> Iterator[Tensor]:
-    """All graphs of a set in chunks of like size, which need little padding: ids, the largest graphs first.
+    """Yield the ids of all graphs of a set in chunks of similar size, which need little padding, largest graphs first.
 
-    Those of a mapped set come in blocks of neighbours, so that its pages are read once.
+    The chunks of a mapped set are within blocks of neighbours, so that its pages are read once.
 
     Args:
-        packed: the set; where it is bounds how many entries a chunk may have.
-        sizes: of each graph, [G].
-        cells: the entries that dense matrices have for a graph, by the size of the largest graph of a chunk.
-        in_cache: how many entries a chunk may have on a CPU.
+        packed: the set; its device determines how many entries a chunk may have.
+        sizes: the size of each graph, [G].
+        cells: the entries of dense matrices for a graph, as a function of the size of a chunk's largest graph.
+        in_cache: the largest number of entries of a chunk on a CPU.
     """
     most = min(CELLS_A_CHUNK, in_cache) if packed.device.type == "cpu" else CELLS_A_CHUNK
     block = max(1, len(sizes) if packed.folder is None else TOGETHER)
@@ -198,7 +197,7 @@ def like_sized(
 
 
 def balls(edges: Tensor) -> Iterator[Tensor]:
-    """Which nodes are within 0, 1, 2, ... steps of each, without end: [B, V, V] of 0 and 1, [from, to] as `edges`."""
+    """Yield endlessly which nodes are within 0, 1, 2, ... steps of each: 0 or 1, [B, V, V] as [from, to]."""
     itself = torch.eye(edges.shape[1], dtype=edges.dtype, device=edges.device)
     near, step = itself.expand_as(edges), edges + itself
     while True:
@@ -207,23 +206,23 @@ def balls(edges: Tensor) -> Iterator[Tensor]:
 
 
 def either_way(edges: Tensor) -> Tensor:
-    """Whether two nodes are joined in one direction or the other, [B, V, V]."""
+    """Return whether two nodes are joined in either direction, [B, V, V]."""
     return ((edges + edges.transpose(1, 2)) > 0).to(edges.dtype)
 
 
 def adjacency(graphs: GraphBatch) -> Tensor:
-    """Dense, [B, V, V] as [target, source]; edges of padding add nothing."""
+    """Return the dense adjacency matrices, [B, V, V] as [target, source], without edges of padding."""
     source, target = graphs.edge_index[0], graphs.edge_index[1]
     count, size = graphs.num_graphs, graphs.max_num_nodes
     local = graphs.local_id.clamp(max=size - 1)
     weight = torch.ones_like(source, dtype=torch.float32)
     if graphs.is_real is not None:
         weight = graphs.is_real[target].float()
-    row = graphs.node_graph * size + local  # of each node in [B V, V]
+    row = graphs.node_graph * size + local  # the row of each node in [B V, V]
     cell = row.index_select(0, target) * size + local.index_select(0, source)
     return sum_rows(weight, cell, count * size * size).reshape(count, size, size)
 
 
 def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
-    """Entries [a, b] of a table [B, V, V], for nodes of one graph by their ids in the batch, of any one shape."""
+    """Return entries [a, b] of a table [B, V, V] for nodes of one graph, given as batch ids of any equal shape."""
     return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

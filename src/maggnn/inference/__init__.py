@@ -1,1 +1,1 @@
-"""Answers only: a model with folded weights (`frozen`), many graphs within a memory budget (`engine`), `export/`."""
+"""Inference: a model with folded weights (`frozen`), many graphs within a memory budget (`engine`), and `export/`."""

@@ -1,11 +1,11 @@
-"""Answers for many graphs: one frozen model, any number of data sets, chunks that fit a memory budget.
+"""Predictions for many graphs: one frozen model, any number of data sets, and chunks that fit a memory budget.
 
-On a GPU a search never waits for the device: t moves and the answer of a chunk are one replay of a recording, and
-recordings are kept by the size of a chunk, whatever set it comes from. On a CPU chunks stay in the caches and lie side
-by side on the cores.
+On a GPU a search never synchronises the device: the t moves and the answer of a chunk are one replay of a recording,
+and recordings are cached by the size of a chunk, for all sets. On a CPU, chunks fit into the caches, and each core
+processes its own chunk.
 
 Example:
-    engine = Engine(model)                    # on the GPU where there is one
+    engine = Engine(model)                    # on the GPU if there is one
     answers = engine.predict(packed)          # [graphs, outputs]
     more = engine.predict(other, torch.tensor([3, 1, 4]))
 """
@@ -31,28 +31,28 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import make_generator, matrix_products, pick_device
 
 LIVE_COPIES = 6
-"""How many [N, m, d] tensors a search holds at once, with some room: features, messages, the layer's hidden part."""
+"""An upper bound of the number of [N, m, d] tensors in memory during a search: features, messages, hidden layers."""
 
 CACHE_MB = 16.0
-"""What a chunk may take on a CPU: features that stay in the caches are faster to go over than those in memory."""
+"""The memory of a chunk on a CPU: features that fit into the caches are faster to read than those in memory."""
 
 
 BatchShape = tuple[BatchSize, tuple[tuple[str, tuple[int, ...]], ...]]
-"""What a recording is made for: the size of a batch, and the names and shapes of its tensors."""
+"""The key of a recording: the size of a batch, and the names and shapes of its tensors."""
 
 
 class Engine:
-    """Answers of `model` on a device.
+    """Predicts with a frozen copy of a model on a device.
 
     Args:
-        model: is copied, so that later training does not change the engine's answers.
-        device: auto is the GPU where there is one.
-        memory_mb: memory that a chunk may take. A single graph that needs more gets a chunk of its own.
-        precision: of matrix products on a GPU; a CPU always works in float32.
-        seed: of the random starting tuples: equal seeds and chunks give equal answers.
-        adapt: make the frozen tables of the atoms and bonds that occur in the graphs that are asked about, which is
-            faster where the model knows many; otherwise of all that it knows, where they are few. Then no bit of an
-            answer depends on what was asked before.
+        model: the model, which is copied, so that later training does not change the engine's answers.
+        device: "auto" (the GPU if there is one), "cpu" or "cuda".
+        memory_mb: the memory that a chunk may take. A single graph that needs more gets its own chunk.
+        precision: the precision of matrix products on a GPU; a CPU always uses float32.
+        seed: the seed of random starting tuples; equal seeds and chunks give equal answers.
+        adapt: whether the frozen tables contain only the atoms and bonds of the graphs seen so far, which is faster if
+            the model knows many. Otherwise they contain all known ones, if these are few, and no bit of an answer
+            depends on earlier calls.
     """
 
     def __init__(
@@ -68,27 +68,27 @@ class Engine:
             raise InputError(f"the memory budget is {memory_mb} MB, must be more than 0")
         self.device = pick_device(str(device))
         self.precision: Precision = precision if self.device.type == "cuda" else "float32"
-        self.memory_mb = memory_mb  # of one chunk
+        self.memory_mb = memory_mb  # for one chunk
         if self.device.type != "cuda":
             self.memory_mb = min(memory_mb / torch.get_num_threads(), CACHE_MB)
         self.generator = make_generator(seed, self.device)
         self.draws = model.predictor.encoder.draws
-        # A copy, since tables may have to be made anew after the caller's model has learned more.
+        # A copy, since tables may have to be made again after the caller's model was trained further.
         self._source, self._adapt = copy.deepcopy(model).eval().requires_grad_(False), adapt
         self._known: PackedGraphs | GraphBatch | None = None  # the graphs that the tables were last checked against
         self._freeze(None)
 
     def _freeze(self, present: list[Present] | None) -> None:
-        """Make the model that answers, with tables of what is present; None: nothing is known of that yet."""
+        """Make the frozen model, with tables of the kinds that are present; None if they are not known yet."""
         self._present = present
         self.model = frozen(self._source, self.precision, present).to(self.device)
         recordable = self._source.recordable
         self._replay = Captured(self._answer_recorded, self.device, [self.generator], recordable, share_memory=True)
 
     def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
-        """The set on the engine's device, with what the model reads of its graphs worked out once.
+        """Return the set on the engine's device, with the precomputed structural features that the model reads.
 
-        `predict` does this itself; whoever asks about the same set several times does it before.
+        `predict` does this itself; call it before if the same set is used several times.
         """
         packed = packed if _same_device(packed.device, self.device) else packed.to(self.device)
         return self.model.precomputed(packed)  # in full precision and once, not in every chunk
@@ -101,14 +101,14 @@ class Engine:
         seed: int | None = None,
         tuples: Tensor | None = None,
     ) -> Tensor:
-        """Answer for many graphs, in chunks that fit the memory.
+        """Predict for many graphs, in chunks that fit the memory budget.
 
         Args:
-            graphs: a data set, or batches, each of which is answered as it is.
-            ids: which graphs of a set, [B] on the CPU, repeats welcome; all if not given.
-            done: is told after each chunk how many graphs have been answered so far.
-            seed: start the random starting tuples anew from this seed.
-            tuples: where `search` ended, for all graphs of the set, [G, m, k]; by default a search is made.
+            graphs: a data set, or batches, each of which is processed as a whole.
+            ids: the ids of graphs of a set, [B] on the CPU, possibly repeated; all if not given.
+            done: called after each chunk with the number of graphs answered so far.
+            seed: a new seed for the random starting tuples.
+            tuples: the results of `search` for all graphs of the set, [G, m, k]; by default a search is made.
 
         Returns:
             One row for each graph (or node), in order: [rows, num_outputs].
@@ -134,9 +134,9 @@ class Engine:
 
     @torch.no_grad()
     def search(self, packed: PackedGraphs) -> Tensor | None:
-        """Where the agent's moves end in each graph, from starts that are not random: [G, m, k].
+        """Return the final tuples of the agent's search in each graph, for starts that are not random: [G, m, k].
 
-        None on a GPU, where a search and its answer are one recording.
+        Returns None on a GPU, where a search and its answer are one recording.
         """
         if self.device.type == "cuda":
             return None
@@ -159,7 +159,7 @@ class Engine:
         return torch.cat(parts)
 
     def _cover(self, graphs: PackedGraphs | GraphBatch) -> None:
-        """Make the tables anew where these graphs hold atoms or bonds that no set before had."""
+        """Extend the tables if these graphs contain atoms or bonds that no earlier set had."""
         if not self._adapt or graphs is self._known:
             return
         found = present_kinds(self._source, graphs)
@@ -171,7 +171,7 @@ class Engine:
 
     @contextmanager
     def _own_draws(self) -> Iterator[None]:
-        """Baselines that draw do so from torch's own generator: it gets this engine's seed, and back what it had."""
+        """Seed torch's global generator, from which random baselines draw, and restore its state afterwards."""
         if not self.draws:
             yield
             return
@@ -181,12 +181,12 @@ class Engine:
             yield
 
     def _answers(self, packed: PackedGraphs, chunks: Sequence[Tensor], tuples: Tensor | None) -> Iterable[Tensor]:
-        """Of each chunk in order. A GPU replays a recording; a CPU has a chunk on each of its threads."""
+        """Yield the answers of each chunk in order. A GPU replays a recording; a CPU has one chunk on each thread."""
         if tuples is not None:
             return self._side_by_side(lambda chunk: self._answer_at(packed[chunk], tuples[chunk]), chunks)
         if self.device.type == "cuda":
             return (self._replayed(packed, chunk) for chunk in chunks)
-        # Each chunk has a generator of its own, so that answers do not depend on which thread is faster.
+        # Each chunk has its own generator, so that answers do not depend on the order of threads.
         seeds = torch.randint(2**62, (len(chunks),), generator=self.generator).tolist()
 
         def answer(chunk: Tensor, seed: int) -> Tensor:
@@ -195,7 +195,7 @@ class Engine:
         return self._side_by_side(answer, chunks, seeds)
 
     def _side_by_side(self, work: Callable[..., Tensor], *arguments: Sequence[Any]) -> Iterator[Tensor]:
-        """What `work` returns for each of the arguments, in their order, on as many threads as torch has."""
+        """Yield the results of `work` for each of the arguments, in order, on as many threads as torch has."""
         threads = 1 if self.draws else min(len(arguments[0]), torch.get_num_threads())  # draws would race
         if threads == 1:
             yield from map(work, *arguments)
@@ -204,7 +204,7 @@ class Engine:
             yield from pool.map(work, *arguments)
 
     def _replayed(self, packed: PackedGraphs, chunk: Tensor) -> Tensor:
-        """Of one chunk on a GPU, in a batch of a size that other chunks share: answers past the chunk's are padding."""
+        """Return the answers of one chunk on a GPU, in a padded batch whose size other chunks share."""
         ids = torch.cat([chunk, chunk[-1:].expand(common(len(chunk)) - len(chunk))])
         size = packed.common_size(ids)
         batch = packed.with_own_pairs(packed.gather(ids.to(self.device, non_blocking=True), size), ids)
@@ -213,13 +213,13 @@ class Engine:
         return self._replay(shape, *(value.contiguous() for value in tensors.values()))
 
     def chunks(self, packed: PackedGraphs, ids: Tensor) -> Iterator[Tensor]:
-        """`ids` in runs of one length, halved where their graphs are too large for the budget."""
+        """Yield `ids` in chunks of one length, halved if their graphs are too large for the budget."""
         most = self._most_nodes()
         mean_nodes = float(packed.num_nodes[ids].double().mean())
-        # Below the mean's share, so that most chunks need no halving and all have one length.
+        # Less than the budget allows on average, so that most chunks need no halving and have the same length.
         length = max(1, int(0.9 * most / mean_nodes))
         if self.device.type == "cuda" and length < len(ids):
-            length = common_below(length)  # one that other sets have too
+            length = common_below(length)  # a length that other sets share
         for chunk in ids.split(max(1, length)):
             yield from self._halved(packed, chunk, most)
 
@@ -231,7 +231,7 @@ class Engine:
                 yield from self._halved(packed, half, most)
 
     def _most_nodes(self) -> float:
-        """Nodes of a chunk that fill the budget."""
+        """The number of nodes of a chunk that fills the budget."""
         hidden = self.model.predictor.encoder.config.hidden
         return 1e6 * self.memory_mb / (4 * hidden * self.model.agent.num_tuples * LIVE_COPIES)
 
@@ -240,7 +240,7 @@ class Engine:
 
     @torch.no_grad()
     def answer_for(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """What the engine's predictor says of given tuples [B, m, k], without a search: [rows, out]."""
+        """Return the predictor's answers for given tuples [B, m, k], without a search: [rows, out]."""
         self._cover(graphs)
         return self._answer_at(graphs, tuples)
 
@@ -266,7 +266,7 @@ def _same_device(one: torch.device, other: torch.device) -> bool:
 
 @contextmanager
 def one_thread_each(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that do not share their work: several chunks side by side waste less than one chunk on several cores."""
+    """Yield threads that each use one core of torch: several chunks at once are faster than one chunk on all cores."""
     before = torch.get_num_threads()
     try:
         with ThreadPoolExecutor(count, initializer=torch.set_num_threads, initargs=(1,)) as pool:

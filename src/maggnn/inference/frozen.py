@@ -1,7 +1,7 @@
-"""A model that only answers: a copy whose parts are replaced by their frozen twins.
+"""A model for inference only: a copy whose modules are replaced by frozen versions.
 
-How a part is frozen is a method of that part (`frozen`), and the twins are in `maggnn.model.frozen_layers`: BatchNorm
-is folded into weights, a layer is three kernels, and the first one comes from tables.
+Each module defines its frozen version in a method `frozen`, and these versions are in `maggnn.model.frozen_layers`:
+BatchNorm is folded into weights, a layer is three kernels, and the first layer comes from tables.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from maggnn.model.mag_gnn import MagGNN
 
 
 def present_kinds(model: MagGNN, graphs: PackedGraphs | GraphBatch) -> list[Present]:
-    """What occurs in `graphs`, for the predictor's encoder and the agent's own: what `frozen` makes tables of."""
+    """Return the kinds that occur in `graphs`, for the encoders of predictor and agent, as `frozen` takes them."""
     return [encoder.present_kinds(graphs) for encoder in _own_encoders(model)]
 
 
 def _own_encoders(model: MagGNN) -> list[Encoder]:
-    """The encoders that read the graphs themselves; those within a baseline may know more, such as distances."""
+    """Return the encoders that read only the graphs; those within a baseline may read more, such as distances."""
     q_encoder = None if model.q_network is None else model.q_network.encoder
     return [encoder for encoder in (model.predictor.encoder, q_encoder) if isinstance(encoder, Encoder)]
 
@@ -34,11 +34,11 @@ def _own_encoders(model: MagGNN) -> list[Encoder]:
 def frozen(
     model: MagGNN, precision: Precision = "float32", present: Sequence[Present] | PackedGraphs | None = None
 ) -> MagGNN:
-    """A copy of `model` for answering alone: same outputs, no gradients, faster layers where there is a kernel.
+    """Return a copy of `model` for inference: the same outputs, no gradients, and faster layers if there is a kernel.
 
     Args:
-        present: the graphs that the copy will be asked about, or what occurs in them (`present_kinds`); its tables
-            then hold these atoms and bonds alone.
+        present: the graphs to predict, or the kinds that occur in them (`present_kinds`); the tables then contain only
+            these atoms and bonds.
     """
     dtype = torch.bfloat16 if precision == "bfloat16" else next(model.parameters()).dtype
     if isinstance(present, PackedGraphs):

@@ -1,6 +1,6 @@
-"""The agent: choose moves from a Q-table (Eq. 10), search for t moves, keep a state.
+"""The agent: it chooses moves from a Q-table (Eq. 10), searches for t moves, and selects the state that is read.
 
-All three action spaces of the paper are one rule with another answer to "who moves": every tuple at once, the tuple
+The three action spaces of the paper follow one rule and differ in which tuples move: all tuples at once, the tuple
 whose turn it is, or the one tuple whose best move has the largest Q-value.
 """
 
@@ -20,7 +20,7 @@ TIE = 1e-5
 """Q-values closer than this are ties: on a regular graph symmetric nodes differ only by rounding."""
 
 Ties = Literal["random", "first"]
-"""Which of equally promising moves is made."""
+"""Which of the moves with equal Q-values is made."""
 
 Scores = Callable[[State], tuple[Tensor, Tensor]]
 """State -> (Q-table [N, m, k], updated history [B, m, w]); a Q-network or anything that acts like one."""
@@ -29,22 +29,22 @@ Scores = Callable[[State], tuple[Tensor, Tensor]]
 def best_move(
     q_table: Tensor, state: State, actions: str, generator: torch.Generator | None = None, ties: Ties = "random"
 ) -> tuple[Tensor, Move]:
-    """Eq. 10 for each tuple; also the best Q-values [B, m]. Of ties one is drawn, or the first node and slot taken."""
+    """Return the best Q-value [B, m] and move of each tuple (Eq. 10). `ties` says which of equal moves is taken."""
     rows = q_rows(q_table, state.graphs)  # [B, m, V * k]
     choice = best_index(rows, generator, ties)  # [B, m]
     best = rows.gather(-1, choice[..., None])[..., 0]
-    moved = _who_moves(state, actions, lambda: best_index(best, generator, ties))
+    moved = _moving_tuples(state, actions, lambda: best_index(best, generator, ties))
     return best, _as_move(choice, q_table.shape[-1], moved)
 
 
 def random_move(state: State, actions: str, generator: torch.Generator | None = None) -> Move:
-    """A uniformly random action: the control that a trained agent must beat."""
+    """Return a uniformly random action: the control that a trained agent must beat."""
     shape, tuple_order = state.tuples.shape[:2], state.tuples.shape[2]
     uniform = torch.rand((2, *shape), device=state.tuples.device, generator=generator, dtype=torch.float64)
     node = (uniform[0] * state.graphs.num_nodes[:, None]).long()
     slot = (uniform[1] * tuple_order).long()
     noise = torch.rand(shape, device=state.tuples.device, generator=generator)
-    return Move(slot, node, _who_moves(state, actions, lambda: noise.argmax(dim=1)))
+    return Move(slot, node, _moving_tuples(state, actions, lambda: noise.argmax(dim=1)))
 
 
 def epsilon_greedy(
@@ -55,9 +55,9 @@ def epsilon_greedy(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> tuple[Move, State]:
-    """A move and the next state.
+    """Return an epsilon-greedy move and the next state.
 
-    Where epsilon is a plain number, 0.0 draws no random move and 1.0 does not ask `scores` (unless W wants it).
+    If epsilon is a plain number, 0.0 draws no random move and 1.0 does not call `scores` (unless W needs it).
     """
     if not isinstance(epsilon, Tensor) and epsilon == 0.0:
         q_table, history = scores(state)
@@ -73,12 +73,12 @@ def epsilon_greedy(
 
 
 def q_rows(q_table: Tensor, graphs: GraphBatch) -> Tensor:
-    """The Q-table as one row of moves for each tuple, node-major: [N, m, k] -> [B, m, V * k], -inf past |V|."""
+    """Return the Q-table as one row of moves for each tuple, node-major: [N, m, k] -> [B, m, V * k], -inf past |V|."""
     return graphs.padded(q_table, float("-inf")).transpose(1, 2).flatten(2)
 
 
 def is_best(values: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
-    """Which values are the largest along `dim`, or closer to it than `TIE`."""
+    """Return which values are the largest along `dim`, or closer than `TIE` to the largest."""
     return values >= values.amax(dim=dim, keepdim=True) - TIE
 
 
@@ -87,16 +87,16 @@ def _as_move(choice: Tensor, tuple_order: int, moved: Tensor) -> Move:
 
 
 def best_index(values: Tensor, generator: torch.Generator | None = None, ties: Ties = "random") -> Tensor:
-    """Index of the largest value along the last dimension; uniform over ties, or the first of them."""
+    """Return the index of the largest value along the last dimension; ties are broken at random or by the first."""
     tied = is_best(values)
     if ties == "first":
-        return tied.to(torch.uint8).argmax(dim=-1)  # of equals, argmax takes the first
+        return tied.to(torch.uint8).argmax(dim=-1)  # argmax takes the first of equal values
     noise = torch.rand(values.shape, device=values.device, generator=generator)
     return noise.masked_fill(~tied, -1.0).argmax(dim=-1)
 
 
-def _who_moves(state: State, actions: str, most_promising: Callable[[], Tensor]) -> Tensor:
-    """[B, m] for one of the action spaces `simultaneous`, `in_turn` and `choose`."""
+def _moving_tuples(state: State, actions: str, most_promising: Callable[[], Tensor]) -> Tensor:
+    """Return which tuples move, [B, m], in the action space `simultaneous`, `in_turn` or `choose`."""
     num_graphs, num_tuples, _ = state.tuples.shape
     if actions == "simultaneous":
         return torch.ones(num_graphs, num_tuples, dtype=torch.bool, device=state.tuples.device)
@@ -121,7 +121,7 @@ def search(
     generator: torch.Generator | None = None,
     ties: Ties = "random",
 ) -> list[State]:
-    """The t + 1 states of a walk, the start first."""
+    """Return the t + 1 states of a walk, beginning with the start."""
     states = [state]
     for _ in range(num_moves):
         states.append(epsilon_greedy(scores, states[-1], actions, epsilon, generator, ties)[1])
@@ -129,9 +129,9 @@ def search(
 
 
 def kept_state(confidence: Tensor, keep: str) -> Tensor:
-    """Which state of a walk answers, [B], from the confidence [t + 1, B] in each: the last or the surest.
+    """Return the state of each walk that is read, [B], given confidences [t + 1, B]: the last or the most confident.
 
-    Among equally sure states the earliest wins, so that a walk that never improves stays where it began.
+    Among equally confident states the earliest is taken, so that a walk that never improves stays at its start.
     """
     if keep == "last":
         return torch.full_like(confidence[0], len(confidence) - 1, dtype=torch.long)
@@ -139,7 +139,7 @@ def kept_state(confidence: Tensor, keep: str) -> Tensor:
 
 
 def kept_answers(answers: Tensor, keep: str, graphs: GraphBatch, level: Level) -> Tensor:
-    """Pick each graph's answer from those of all states of its walk, [t + 1, rows, out] -> [rows, out]."""
+    """Select each graph's answer from those of all states of its walk, [t + 1, rows, out] -> [rows, out]."""
     confidence = answers.softmax(dim=-1).amax(dim=-1)  # [t + 1, rows]
     if level == "node":
         confidence = torch.stack([graph_mean(sure, graphs) for sure in confidence])

@@ -1,10 +1,10 @@
-"""Any PyG convolution as a layer of the encoder: by name, as an object, or made by a factory of one's own.
+"""Any PyG convolution as a layer of the encoder: given by name, as an object, or by a user's factory.
 
     MagGNN.for_data(data, base=lambda d: GATv2Conv(d, d, heads=4, concat=False, edge_dim=d))
 
 The m marked copies of a batch are laid side by side, so that a convolution sees one large graph. It is called as
-`conv(x, edge_index)`, with `edge_attr` [E, d] and `batch` [N] where it takes them. What cannot be called like that is
-refused when the model is made, after a trial on a graph of three nodes.
+`conv(x, edge_index)`, with `edge_attr` [E, d] and `batch` [N] if it takes them. A convolution that cannot be called
+like that is rejected when the model is made, by a trial on a graph of three nodes.
 
 Shapes: N nodes, E edges of the batch, m copies, d width.
 """
@@ -27,16 +27,16 @@ from maggnn.model.features import FeatureSpec
 from maggnn.model.normalise import Norm
 
 BaseGNN = nn.Module | Callable[[int], nn.Module]
-"""A convolution from d to d channels, of which each layer takes a fresh copy, or what makes one of the width d."""
+"""A convolution from d to d channels, of which each layer takes a new copy, or a function that makes one of width d."""
 
 
 class ConvolutionLayer(nn.Module):
     """A convolution over marked copies, normalised, then relu.
 
     Args:
-        config: width, norm and residual of the encoder; its `conv` names the convolution where there is no base.
-        edge_features: what `edge_attr` holds.
-        base: a convolution or a factory of one.
+        config: width, norm and residual of the encoder; its `conv` names the convolution if there is no base.
+        edge_features: the features in `edge_attr`.
+        base: a convolution or a function that makes one.
 
     Shapes:
         h: [N, m, d]; result: [N, m, d].
@@ -52,7 +52,7 @@ class ConvolutionLayer(nn.Module):
         _check_arguments(self.conv)
         has_edges = base is not None and (
             config.rings or not edge_features.empty
-        )  # by name, features of edges stay out
+        )  # a convolution given by name does not read features of edges
         self.edge_embedding: EdgeEmbedding | None = None
         if _try_out(self.conv, d, has_edges, self.takes_batch):
             self.edge_embedding = EdgeEmbedding(edge_features, config.rings, d)
@@ -78,7 +78,7 @@ class ConvolutionLayer(nn.Module):
 
 
 def _named(name: str, hidden: int) -> nn.Module:
-    """The convolution of `torch_geometric.nn` that `encoder.conv` names."""
+    """Make the convolution of `torch_geometric.nn` that `encoder.conv` names."""
     import torch_geometric.nn as pyg
 
     convolution = getattr(pyg, name, None)
@@ -97,7 +97,7 @@ def _named(name: str, hidden: int) -> nn.Module:
 
 
 def _made(base: BaseGNN, hidden: int) -> nn.Module:
-    """A convolution of its own for one layer."""
+    """Make a separate convolution for one layer."""
     if isinstance(base, nn.Module):
         conv = copy.deepcopy(base)
         reset = getattr(conv, "reset_parameters", None)
@@ -120,7 +120,7 @@ def _parameters(conv: nn.Module) -> dict[str, inspect.Parameter]:
 
 
 def _takes_edges(conv: nn.Module) -> bool:
-    """Whether a convolution takes `edge_attr`; one that hands further arguments on does where one of its parts does."""
+    """Whether a convolution takes `edge_attr`; one with **kwargs does if one of its submodules does."""
     parameters = _parameters(conv)
     hands_on = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
     return "edge_attr" in parameters or (hands_on and any(_takes_edges(p) for p in conv.children() if _is_conv(p)))
@@ -140,15 +140,17 @@ def _check_arguments(conv: nn.Module) -> None:
 
 
 def _try_out(conv: nn.Module, hidden: int, has_edges: bool, takes_batch: bool) -> bool:
-    """Call a convolution on a path of three nodes; whether it reads features of edges, where there are some."""
+    """Call a convolution on a path of three nodes. Returns whether it reads features of edges, if there are any."""
     where = next((weight.device for weight in conv.parameters()), None)
     if torch.get_default_device().type == "meta" or (where is not None and where.type == "meta"):
-        return has_edges and _takes_edges(conv)  # a file is being checked: there are no values to compute with
+        return has_edges and _takes_edges(
+            conv
+        )  # on the meta device, where a file is checked, there are no values to compute with
     given: dict[str, Any] = {"batch": torch.zeros(3, dtype=torch.long, device=where)} if takes_batch else {}
     edge_attr = {"edge_attr": torch.ones(4, hidden, device=where)}
     takes_edges = _takes_edges(conv)
     if has_edges and takes_edges and _failure(conv, hidden, given | edge_attr) is None:
-        return True  # one that takes them and was made without, such as GATConv(d, d), fails
+        return True  # a convolution made without edge_dim, such as GATConv(d, d), fails when it gets them
     error = _failure(conv, hidden, given)
     if error is None:
         return False
@@ -158,7 +160,7 @@ def _try_out(conv: nn.Module, hidden: int, has_edges: bool, takes_batch: bool) -
 
 
 def _failure(conv: nn.Module, hidden: int, given: dict[str, Any]) -> InputError | None:
-    """What is wrong with a call; random numbers and statistics stay as they were."""
+    """Return the error of a call, if any; random states and statistics are left unchanged."""
     where = next((weight.device for weight in conv.parameters()), None)
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]], device=where)
     before = conv.training

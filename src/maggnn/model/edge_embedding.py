@@ -1,4 +1,4 @@
-"""Features of edges, with the smallest ring that an edge lies in as one more category where that is asked for."""
+"""The embedding of edge features, optionally with the smallest ring of each edge as an additional category."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from maggnn.graphs.rings import NUM_CATEGORIES, edge_rings
 from maggnn.model.features import FeatureEmbedding, FeatureSpec
 
 MAX_KINDS = 256
-"""Combinations of bond categories up to which a layer embeds the kinds and not the bonds."""
+"""Up to this many combinations of bond categories, a layer embeds the combinations instead of each bond."""
 
 
 class EdgeEmbedding(FeatureEmbedding):
-    """Features of edges to [E, d], with the smallest ring as one more category where that is asked for.
+    """Maps features of edges to [E, d], optionally with the smallest ring of each edge as an additional category.
 
     Args:
         bonds: the edges' own features.
-        rings: whether the ring counts too; as a category, or one-hot beside floats.
+        rings: whether to add the smallest ring: as a category, or one-hot to float features.
     """
 
     def __init__(self, bonds: FeatureSpec, rings: bool, hidden: int) -> None:
@@ -28,7 +28,7 @@ class EdgeEmbedding(FeatureEmbedding):
         self.bonds, self.rings = bonds, rings
 
     def of(self, graphs: GraphBatch) -> Tensor:
-        """What is embedded of each edge, [E, F]."""
+        """Return the features that are embedded, [E, F]."""
         if not self.bonds.empty and graphs.edge_attr is None:
             raise InputError("the model was made for graphs with edge_attr, but these graphs have none")
         if not self.rings:
@@ -37,17 +37,17 @@ class EdgeEmbedding(FeatureEmbedding):
         return graphs.derived(f"edges, {self.bonds}, rings", lambda: self._beside(graphs.edge_attr, edge_rings(graphs)))
 
     def of_set(self, packed: PackedGraphs | GraphBatch) -> Tensor | None:
-        """The same for a whole set, [total edges, F]; None where its rings are not known."""
+        """Return the same for a whole set, [total edges, F]; None if its rings are unknown."""
         if not self.rings:
             return packed.edge_attr
         return None if packed.rings is None else self._beside(packed.edge_attr, packed.rings)
 
     def kinds_of(self, graphs: GraphBatch) -> Tensor:
-        """The combination of categories that each edge has, [E]."""
+        """Return the combination of categories of each edge as one number, [E]."""
         return graphs.derived(f"edge kinds, {self.bonds}, {self.rings}", lambda: self.kinds(self.of(graphs)))
 
     def rows(self, graphs: GraphBatch) -> tuple[Tensor, Tensor | None]:
-        """Embeddings, and each edge's row of them; None: edge i has row i."""
+        """Return embeddings, and each edge's row in them; None means that edge i has row i."""
         if self.num_kinds is None or self.num_kinds > MAX_KINDS:
             return self(self.of(graphs)), None
         return self.table(), self.kinds_of(graphs)

@@ -1,7 +1,7 @@
 """The MPNN g of Eq. 1 over marked copies: h^(0) = [x, X(v)] through a linear map, then T layers.
 
-Features are [N, m, d] and the edges are shared by all m copies. GIN and GINE work on that layout directly; any
-PyG convolution works too, on copies laid side by side (`base_gnn`).
+Features are [N, m, d], and all m copies share the edges. GIN and GINE work on that layout directly; any PyG convolution
+works too, on a disjoint union of the copies (`base_gnn`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GINLayer(nn.Module):
 
     def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
         super().__init__()
-        d, bias = config.hidden, config.norm != "batch"  # BatchNorm, which follows both, takes a bias out again
+        d, bias = config.hidden, config.norm != "batch"  # BatchNorm follows and would cancel a bias
         self.eps = nn.Parameter(torch.zeros(1))
         self.first = nn.Linear(d, d, bias)
         self.norm = Norm(config.norm, d)
@@ -59,7 +59,7 @@ class GINLayer(nn.Module):
         return aggregate(h, 1 + self.eps, graphs)
 
     def folded(self) -> FoldedLayer | None:
-        """The layer in evaluation, its norms in its weights; None with LayerNorm, which is no fixed map."""
+        """Return the layer in evaluation mode, with its norms folded into its weights; None with LayerNorm."""
         from maggnn.model.frozen_layers import FoldedLayer
 
         first, second = self.norm.folded(self.first), self.last_norm.folded(self.second)
@@ -68,7 +68,7 @@ class GINLayer(nn.Module):
         return FoldedLayer(*first, *second, 1 + self.eps, self.residual, self.relu, self.edge_embedding)
 
     def frozen(self, how: Freezing) -> nn.Module:
-        """Its twin with folded norms; itself where they cannot be folded."""
+        """Return a frozen layer with folded norms, or the layer itself if they cannot be folded."""
         from maggnn.model.frozen_layers import FrozenLayer
 
         folded = self.folded()
@@ -91,27 +91,27 @@ class GINELayer(GINLayer):
         return aggregate(h, 1 + self.eps, graphs, relu=True, edges=edges, kinds=kinds)
 
     def edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
-        """Edge embeddings and each edge's row of them: a few kinds of bond share theirs."""
+        """Return edge embeddings and each edge's row in them; bonds of the same kind share a row."""
         return (None, None) if self.edge_embedding is None else self.edge_embedding.rows(graphs)
 
     def frozen(self, how: Freezing) -> nn.Module:
-        """Its twin with folded norms and a table of bonds; itself where bonds are floats, which have none."""
+        """Return a frozen layer with folded norms and a table of bonds, or the layer itself if bonds are floats."""
         no_table = self.edge_embedding is not None and not self.edge_embedding.has_table
         return self if no_table else super().frozen(how)
 
 
 class AnyEncoder(nn.Module, ABC):
-    """What a predictor reads: marked copies in, node embeddings out. The baselines (`named_encoders`) are others.
+    """An encoder for the predictor: maps marked copies to node embeddings. Baselines (`named_encoders`) derive from it.
 
     Shapes:
         tuples: [B, m, k]; result: [N, m, d].
     """
 
     recordable = True
-    """Whether a pass may be recorded as a CUDA graph: it never looks at values to know a size."""
+    """Whether a pass may be recorded as a CUDA graph: no tensor size depends on values."""
 
     draws = False
-    """Whether answers are random also in tests; such draws come from torch's own generator, as those of dropout."""
+    """Whether outputs are random in evaluation mode, too; they draw from torch's global generator, like dropout."""
 
     def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
         super().__init__()
@@ -127,12 +127,12 @@ class AnyEncoder(nn.Module, ABC):
 
 
 class Encoder(AnyEncoder):
-    """g: marked copies in, node embeddings out.
+    """The encoder g: maps marked copies to node embeddings.
 
     Args:
         config: its settings.
         tuple_order: k.
-        node_features, edge_features: what `x` and `edge_attr` hold.
+        node_features, edge_features: the features in `x` and `edge_attr`.
         base: a convolution, or a function of the width that makes one, in place of the one that `config.conv` names.
 
     Shapes:
@@ -168,7 +168,7 @@ class Encoder(AnyEncoder):
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features, base) for _ in range(config.num_layers))
         self.recordable = all(isinstance(layer, GINLayer) for layer in self.layers)  # PyG's may look at values
-        self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer in one
+        self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer combined
         self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
 
     @property
@@ -178,7 +178,7 @@ class Encoder(AnyEncoder):
 
     @property
     def _blank(self) -> bool:
-        """Neither features nor marks: every node starts from one learned constant."""
+        """Whether there are neither features nor marks: every node then starts from one learned constant."""
         return self.node_embedding is None and self.mark_embedding is None and self.structure_embedding is None
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
@@ -187,10 +187,10 @@ class Encoder(AnyEncoder):
         return self.onward(self.initial(graphs, tuples), graphs, 0, tuples)
 
     def onward(self, h: Tensor, graphs: GraphBatch, first: int, tuples: Tensor | None = None) -> Tensor:
-        """Layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d].
+        """Apply the layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d].
 
         Args:
-            tuples: whose marks later layers read again, where the encoder is made so (`encoder.mark_every_layer`).
+            tuples: the marks, which later layers read again with `encoder.mark_every_layer`.
         """
         total, marks = h, self._marks_read_again(graphs, tuples)
         for number in range(first, len(self.layers)):
@@ -198,11 +198,11 @@ class Encoder(AnyEncoder):
                 h = h + self.later_marks[number - 1](marks)
             h = self.layers[number](h, graphs)
             total = total + h if self.config.jk == "sum" else h
-        total = total.to(self.dtype)  # frozen layers may work in fewer bits
+        total = total.to(self.dtype)  # frozen layers may have a lower precision
         return total if self.last is None else self.last(total)
 
     def _marks_read_again(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
-        """X(v) for the layers after the first, [N, m, width]; None where these do not read it."""
+        """Return X(v) for the layers after the first, [N, m, width]; None if they do not read it."""
         if self.mark_embedding is None or not len(self.later_marks):
             return None
         if tuples is None:
@@ -210,7 +210,7 @@ class Encoder(AnyEncoder):
         return self.mark_embedding.values(graphs, tuples)
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """h^(0) of G(v), [N, m, d]."""
+        """Return h^(0) of G(v), [N, m, d]."""
         nodes = marks = structure = None
         if self.node_embedding is not None:
             nodes = self.node_embedding(present(graphs.x, "x"))[:, None]  # [N, 1, d]
@@ -223,14 +223,14 @@ class Encoder(AnyEncoder):
         return self._sum(nodes, marks, structure).expand(graphs.total_nodes, tuples.shape[1], -1)
 
     def _sum(self, nodes: Tensor | None, marks: Tensor | None, structure: Tensor | None = None) -> Tensor:
-        """Linear([x, X(v)]) as the sum of its blocks, [..., d]; a learned constant where there is none."""
+        """Return Linear([x, X(v)]) as the sum of its blocks, [..., d]; a learned constant if there are none."""
         parts = [part for part in (nodes, marks, structure, self.constant) if part is not None]
         return sum(parts[1:], parts[0])
 
     def initial_table(self, atoms: Tensor | None) -> Tensor:
-        """h^(0) of each kind of atom in `atoms`, marked in each way, [atoms * ways, d]; ways count fastest.
+        """Return h^(0) of each kind of atom in `atoms`, marked in each way, [atoms * ways, d]; ways vary fastest.
 
-        In double precision; None: all nodes are alike.
+        The result is in double precision. `atoms` is None if all nodes have the same features.
         """
         nodes = None
         if isinstance(self.node_embedding, FeatureEmbedding):
@@ -239,7 +239,7 @@ class Encoder(AnyEncoder):
         return self._sum(nodes, marks).double().reshape(-1, self.config.hidden)
 
     def present_kinds(self, graphs: PackedGraphs | GraphBatch | None) -> Present:
-        """Which of the atoms and bonds that can be listed occur in `graphs`; None: all may."""
+        """Return which kinds of atoms and bonds occur in `graphs`; for None, any may occur."""
         from maggnn.model.frozen_layers import Present
 
         layer = self.layers[0] if len(self.layers) else None
@@ -250,10 +250,10 @@ class Encoder(AnyEncoder):
         return Present(self.node_embedding.present(None if graphs is None else graphs.x), bonds)
 
     def frozen(self, how: Freezing) -> Encoder:
-        """This encoder (it is changed in place) with frozen layers, and with tables in place of the first."""
+        """Freeze this encoder in place: frozen layers, and tables instead of the first layer."""
         from maggnn.model.frozen_layers import FrozenLayer, frozen_twin
 
-        if not len(self.layers):  # features alone, of a baseline with layers of its own
+        if not len(self.layers):  # only features, for a baseline with its own layers
             return self
         layers = [frozen_twin(layer, how) for layer in self.layers]
         if isinstance(layers[0], FrozenLayer):
@@ -264,7 +264,7 @@ class Encoder(AnyEncoder):
         return self
 
     def _frozen_start(self, how: Freezing) -> FrozenStart | None:
-        """`initial` and the first layer from tables; None where floats are read or the tables would be too large."""
+        """Return `initial` and the first layer as tables; None if it reads floats or the tables would be too large."""
         from maggnn.model.frozen_layers import MAX_ROWS, FrozenStart, Kinds
 
         atoms, bonds = how.present.get(self) or self.present_kinds(None)
@@ -292,7 +292,7 @@ def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | No
 
 
 def present(values: Tensor | None, name: str) -> Tensor:
-    """Features that the model needs."""
+    """Return features that the model needs; raises an `InputError` if there are none."""
     if values is None:
         raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
     return values

@@ -1,6 +1,6 @@
-"""Input features X: categories are embedded and added, floats go through a linear map, none is a constant.
+"""Input features X: embeddings of categories are added, and floats go through a linear map.
 
-`FeatureSpec` says what a model reads of nodes or edges, `DataShape` all that it must know of its data.
+`FeatureSpec` describes the features of nodes or edges, `DataShape` everything that a model must know about its data.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from maggnn.model.frozen_layers import Freezing
 
 MOST_COMBINATIONS = 4096
-"""Of categories: beyond that there is no table of them."""
+"""The largest number of combinations of categories for which tables are made."""
 
 ROWS_AT_ONCE = 1 << 22
-"""Rows of features that are looked at together."""
+"""The number of rows of features that are read at a time."""
 
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """What the columns of `x` or `edge_attr` are.
+    """A specification of the columns of `x` or `edge_attr`.
 
     Attributes:
         categories: the number of categories of each integer column.
@@ -41,7 +41,7 @@ class FeatureSpec:
 
     @classmethod
     def of(cls, values: Tensor | None) -> FeatureSpec:
-        """Read the specification off a whole data set's features.
+        """Infer the specification from the features of a whole data set.
 
         Args:
             values: features of all nodes or edges, [rows, F]; None for no features.
@@ -55,7 +55,7 @@ class FeatureSpec:
             raise InputError(f"features have shape {tuple(values.shape)}, expected [rows, columns]")
         if values.is_floating_point():
             return cls(width=values.shape[1])
-        parts = values.split(ROWS_AT_ONCE)  # of a mapped set, a copy of all rows might not fit into memory
+        parts = values.split(ROWS_AT_ONCE)  # a copy of all rows of a mapped set might not fit into memory
         if min(int(part.long().min()) for part in parts) < 0:
             raise InputError("integer features must be categories from 0 up; use floats for other numbers")
         most = torch.stack([part.long().amax(dim=0) for part in parts]).amax(dim=0)
@@ -68,14 +68,14 @@ class FeatureSpec:
 
 @dataclass(frozen=True)
 class DataShape:
-    """What a model must know of its data.
+    """Everything that a model must know about its data.
 
     Attributes:
-        num_outputs: classes, two-class targets or regression targets.
-        node_features, edge_features: what `x` and `edge_attr` hold.
+        num_outputs: the number of classes, two-class targets or regression targets.
+        node_features, edge_features: the features in `x` and `edge_attr`.
         task: classification (one of several classes), multilabel (several two-class targets) or regression.
         level: one answer for each graph or for each node.
-        num_roots: roots of each graph, for rooted graphs.
+        num_roots: the number of roots of each graph, for rooted graphs.
     """
 
     num_outputs: int
@@ -89,13 +89,13 @@ class DataShape:
     def of(
         cls, graphs: PackedGraphs | GraphBatch, num_outputs: int, task: Task, level: Level | None = None
     ) -> DataShape:
-        """Read the features, the level and the roots off graphs.
+        """Infer the features, the level and the roots from graphs.
 
         Args:
-            graphs: a packed data set, or one batch that has every feature value that will occur.
-            num_outputs: classes or regression targets.
+            graphs: a packed data set, or one batch in which every feature value occurs.
+            num_outputs: the number of classes or regression targets.
             task: classification or regression.
-            level: whether there is one target for each graph or for each node; by default as the targets are.
+            level: whether there is one target for each graph or for each node; by default inferred from the targets.
         """
         num_roots = 0 if graphs.roots is None else graphs.roots.shape[1]
         nodes, edges = FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)
@@ -103,17 +103,17 @@ class DataShape:
 
 
 def _level_of(graphs: PackedGraphs | GraphBatch) -> Level:
-    """Of a batch, whose targets say it by their number of rows; one of a single node has a target for the graph."""
+    """Infer the level of a batch from the number of targets; a batch of a single node has a target for the graph."""
     if isinstance(graphs, PackedGraphs):
         return graphs.level
     return "graph" if graphs.y is None or len(graphs.y) == graphs.num_graphs else "node"
 
 
 class FeatureEmbedding(nn.Module):
-    """Features [rows, F] to [rows, d]; the sum of a linear map's blocks, so it equals concatenate-then-Linear."""
+    """Maps features [rows, F] to [rows, d] by a sum over columns, which equals a linear map of their concatenation."""
 
-    combinations: Tensor  # [kinds, columns], where there are several columns
-    one_hot: Tensor  # the same with each column one-hot, [all categories, kinds]: what a table's gradient is made with
+    combinations: Tensor  # [kinds, columns], if there are several columns
+    one_hot: Tensor  # the same with each column one-hot, [all categories, kinds], for the gradient of a table
 
     def __init__(self, spec: FeatureSpec, hidden: int) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class FeatureEmbedding(nn.Module):
 
     @property
     def num_kinds(self) -> int | None:
-        """Combinations of categories that rows can have; None for floats."""
+        """The number of possible combinations of categories; None for floats."""
         return math.prod(self.spec.categories) if self.spec.categories else None
 
     @property
@@ -145,7 +145,7 @@ class FeatureEmbedding(nn.Module):
         return self.num_kinds is not None and self.num_kinds <= MOST_COMBINATIONS
 
     def kinds(self, values: Tensor) -> Tensor:
-        """The combination that each row has, as one number, [rows]; the last column counts fastest."""
+        """Return the combination of each row as one number, [rows]; the last column varies fastest."""
         _check_columns(values, self.spec)
         _check_range(values, self.spec)
         kind = values[:, 0].long()
@@ -154,8 +154,8 @@ class FeatureEmbedding(nn.Module):
         return kind
 
     def table(self) -> Tensor:
-        """The embedding of every combination, [kinds, d]: row `kinds(x)` of it is the embedding of x."""
-        if len(self.embeddings) == 1:  # asked for by every layer of every step
+        """Return the embedding of every combination, [kinds, d]: its row `kinds(x)` is the embedding of x."""
+        if len(self.embeddings) == 1:  # every layer calls this in every step
             embedding = self.embeddings[0]
             assert isinstance(embedding, nn.Embedding)
             return embedding.weight
@@ -166,7 +166,7 @@ class FeatureEmbedding(nn.Module):
         return total
 
     def present(self, values: Tensor | None) -> Tensor | None:
-        """The combinations that occur in `values`, all where there are none to look at; None without a table."""
+        """Return the combinations that occur in `values`, or all if `values` is None; None without a table."""
         if not self.has_table:
             return None
         device = next(self.parameters()).device
@@ -177,7 +177,7 @@ class FeatureEmbedding(nn.Module):
         )
 
     def frozen(self, how: Freezing) -> FeatureEmbedding | FrozenFeatures:
-        """Its twin, which looks rows up in one table; itself without a table."""
+        """Return a frozen module that reads rows from one table, or the module itself without a table."""
         return FrozenFeatures(self) if self.has_table else self
 
     def _rows(self, column: int, values: Tensor, one_hot: Tensor | None = None) -> Tensor:
@@ -187,7 +187,7 @@ class FeatureEmbedding(nn.Module):
 
 
 class FrozenFeatures(nn.Module):
-    """Features as one look-up, where there are few enough combinations of categories."""
+    """The embedding as one table look-up, for few enough combinations of categories."""
 
     def __init__(self, embedding: FeatureEmbedding) -> None:
         super().__init__()
@@ -199,14 +199,14 @@ class FrozenFeatures(nn.Module):
 
 
 def _combinations(counts: tuple[int, ...]) -> Tensor:
-    """Every combination of categories, [kinds, columns]; none where there are too many for anyone to ask."""
+    """Return every combination of categories, [kinds, columns]; none if there are too many for a table."""
     if math.prod(counts) > MOST_COMBINATIONS:
         return torch.empty(0, len(counts), dtype=torch.long, device="cpu")
     return torch.cartesian_prod(*(torch.arange(count, device="cpu") for count in counts))
 
 
 def _one_hot(combinations: Tensor, counts: tuple[int, ...]) -> Tensor:
-    """Which category each combination has, [all categories, kinds], column after column."""
+    """Return the categories of each combination, one-hot, [all categories, kinds], column by column."""
     columns = [
         combinations[:, column] == torch.arange(count, device="cpu")[:, None] for column, count in enumerate(counts)
     ]
@@ -214,22 +214,22 @@ def _one_hot(combinations: Tensor, counts: tuple[int, ...]) -> Tensor:
 
 
 def look_up(table: Tensor, index: Tensor, one_hot: Tensor | None = None) -> Tensor:
-    """Rows of a table, with a gradient that repeats.
+    """Return rows of a table, with a deterministic gradient.
 
     Args:
-        one_hot: `index` one-hot, [rows of the table, rows], where it is known.
+        one_hot: `index` one-hot, [rows of the table, rows], if it is known.
     """
     return _Lookup.apply(table, index, one_hot) if table.device.type == "cuda" else functional.embedding(index, table)
 
 
 class _Lookup(torch.autograd.Function):
-    """Rows of a table. Its gradient is a product with one-hot rows: torch's own varies from run to run on GPUs."""
+    """Rows of a table. Its gradient is a product with one-hot rows, since torch's own is not deterministic on GPUs."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, index: Tensor, one_hot: Tensor | None) -> Tensor:
         ctx.save_for_backward(index, one_hot)
         ctx.rows = len(table)
-        return functional.embedding(index, table)  # unlike table[index], refuses negative numbers
+        return functional.embedding(index, table)  # unlike table[index], rejects negative numbers
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
@@ -248,7 +248,7 @@ def _check_columns(values: Tensor, spec: FeatureSpec) -> None:
 
 
 def _check_range(values: Tensor, spec: FeatureSpec) -> None:
-    """Whether every category is one the model knows; a GPU is not waited for."""
+    """Check that the model knows every category; not checked on a GPU, which would have to be synchronised."""
     if not values_known(values) or not len(values):
         return
     counts = torch.tensor(spec.categories)
@@ -256,6 +256,6 @@ def _check_range(values: Tensor, spec: FeatureSpec) -> None:
     if bool(unknown.any()):
         row, column = unknown.nonzero()[0].tolist()
         raise InputError(
-            f"features hold category {int(values[row, column])} in column {column}, "
+            f"features have category {int(values[row, column])} in column {column}, "
             f"the model knows 0 to {spec.categories[column] - 1}"
         )

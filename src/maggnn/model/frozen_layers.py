@@ -1,7 +1,7 @@
-"""Layers of a model that only answers: BatchNorm folded into weights, a layer as three kernels, the first from tables.
+"""Layers for inference only: BatchNorm folded into weights, a layer as three kernels, and the first layer from tables.
 
-A module that has such a twin says how it is made in a method `frozen(how)`, which returns the twin, or the module
-itself where its settings allow none. `frozen_twin` calls it; modules without the method stay as they are.
+A module with a frozen version has a method `frozen(how)`, which returns that version, or the module itself if its
+settings do not allow one. `frozen_twin` calls it; modules without the method are left unchanged.
 
 Shapes: N nodes, E edges of the batch, m copies, d width.
 """
@@ -23,22 +23,22 @@ from maggnn.model.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.model.marking import Marking
 
 MAX_ROWS = 20_000
-"""Combinations of atom, marks and bond that are worth a table of the first layer's messages."""
+"""The largest number of combinations of atom, marks and bond for a table of the first layer's messages."""
 
 
 class Present(NamedTuple):
-    """Which kinds of atom and bond occur, as an encoder numbers them; None where it reads none or cannot list them."""
+    """The kinds of atoms and bonds that occur, as numbered by an encoder; None if it reads none or cannot list them."""
 
     atoms: Tensor | None
     bonds: Tensor | None
 
     def within(self, other: Present) -> bool:
-        """Whether nothing occurs here that does not occur there."""
+        """Whether everything that occurs here also occurs in `other`."""
         pairs = ((own, known) for own, known in zip(self, other, strict=True) if own is not None)
         return all(known is not None and bool(torch.isin(own, known).all()) for own, known in pairs)
 
     def joined(self, other: Present) -> Present:
-        """What occurs here or there."""
+        """Return the union with `other`."""
         return Present(*(_union(own, known) for own, known in zip(self, other, strict=True)))
 
 
@@ -53,8 +53,8 @@ class Freezing:
     """How modules are frozen.
 
     Attributes:
-        dtype: what layers work in.
-        present: what an encoder will be asked about, where that is known; its tables then hold this alone.
+        dtype: the type of the layers' tensors.
+        present: the kinds that will occur, if they are known; tables then contain only these.
     """
 
     dtype: torch.dtype
@@ -62,9 +62,9 @@ class Freezing:
 
 
 def frozen_twin(module: nn.Module, how: Freezing) -> nn.Module:
-    """What `module.frozen` returns; without such a method the module itself, with its parts frozen.
+    """Return the result of `module.frozen`, or without such a method the module itself, with its submodules frozen.
 
-    The method must be of the module's own class: a subclass may compute something else.
+    The method must be defined by the module's own class, because a subclass may compute something else.
     """
     make = vars(type(module)).get("frozen")
     if make is not None:
@@ -92,7 +92,7 @@ class FoldedLayer(NamedTuple):
 
 
 class FrozenLayer(nn.Module):
-    """A folded layer as three kernels; the embeddings of bonds are looked up from one small table."""
+    """A folded layer as three kernels; the embeddings of bonds are read from one small table."""
 
     def __init__(self, layer: FoldedLayer, dtype: torch.dtype) -> None:
         super().__init__()
@@ -116,15 +116,15 @@ class FrozenLayer(nn.Module):
 class FrozenStart(nn.Module):
     """Marks, features and the first layer up to its second product, from tables made once.
 
-    A node enters with its atom kind and the way in which it is marked (`Marking.kinds`), of which there are few
-    combinations. So there are few messages too, and as W1 is linear,  W1 (sum of messages) = sum of (W1 message):  the
-    product is taken of the table's rows instead of all nodes of all copies, once and for all.
+    The input of a node is its kind of atom and the way in which it is marked (`Marking.kinds`), of which there are few
+    combinations. So there are few different messages, and as W1 is linear,  W1 (sum of messages) = sum of (W1 message):
+    the product is computed once for the rows of the table instead of for all nodes of all copies.
 
     Args:
-        initial: h^(0) of each atom that occurs, marked in each way, [kinds, d], in double precision; ways count
+        initial: h^(0) of each atom that occurs, marked in each way, [kinds, d], in double precision; ways vary
             fastest.
-        marking: numbers the ways of being marked; None: all nodes are marked alike.
-        atoms: numbers the atoms that occur; None: all nodes are alike.
+        marking: numbers the ways of being marked; None if there are no marks.
+        atoms: numbers the atoms that occur; None if nodes have no features.
         present: the bonds that occur, for layers that read bonds.
     """
 
@@ -161,7 +161,7 @@ class FrozenStart(nn.Module):
         return out.add_(initial[kinds]) if self.residual else out
 
     def _kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """Each node's row of the tables, [N, m]; ways of being marked count fastest."""
+        """Return each node's row in the tables, [N, m]; ways of being marked vary fastest."""
         if self.marking is None:
             kinds = torch.zeros(graphs.total_nodes, tuples.shape[1], dtype=torch.long, device=graphs.device)
         else:
@@ -173,7 +173,7 @@ class Kinds(nn.Module):
     """Combinations of categories, numbered among those that occur.
 
     Args:
-        present: those that occur, [kinds].
+        present: the combinations that occur, [kinds].
     """
 
     place: Tensor
@@ -187,14 +187,14 @@ class Kinds(nn.Module):
         self.register_buffer("place", place)
 
     def of_nodes(self, graphs: GraphBatch) -> Tensor:
-        """The number of each node's atom, [N]."""
+        """Return the number of each node's kind of atom, [N]."""
         x = graphs.x
         if x is None:
             raise InputError("the model was made for graphs with x, but these graphs have none")
         return graphs.derived("atom numbers", lambda: self._among_present(self.embedding.kinds(x)), of=self.place)
 
     def of_edges(self, graphs: GraphBatch) -> Tensor:
-        """The number of each edge's bond, [E]."""
+        """Return the number of each edge's kind of bond, [E]."""
         assert isinstance(self.embedding, EdgeEmbedding)
         kinds = self.embedding.kinds_of(graphs)
         return graphs.derived("bond numbers", lambda: self._among_present(kinds), of=self.place)
@@ -202,5 +202,5 @@ class Kinds(nn.Module):
     def _among_present(self, kinds: Tensor) -> Tensor:
         number = self.place[kinds]
         if values_known(number) and bool((number < 0).any()):
-            raise InputError("an atom or bond that occurs in none of the graphs this model was frozen for")
+            raise InputError("an atom or bond does not occur in the graphs that this model was frozen for")
         return number

@@ -1,7 +1,7 @@
 """The state matrix W and its update f_W: what the agent remembers of the states it has seen.
 
 The paper found W unhelpful in practice and keeps it zero; that is the default and costs nothing. f_W is applied
-when a state is looked at, W_s = f_W(W, s), so that a trainable f_W gets its gradient from the same Q update.
+when a state is scored, W_s = f_W(W, s), so that a trainable f_W gets its gradient from the same Q update.
 
 Shapes: W is [B, m, w]; `marked` is the mean embedding of each tuple's marked nodes, [B, m, d].
 """
@@ -48,5 +48,5 @@ class LSTMHistory(nn.Module):
 
 
 def make_history(kind: str, hidden: int) -> ZeroHistory | MeanHistory | LSTMHistory:
-    """f_W by the name that `agent.history` uses."""
+    """Return f_W for a value of `agent.history`."""
     return {"zero": ZeroHistory, "mean": lambda: MeanHistory(hidden), "lstm": lambda: LSTMHistory(hidden)}[kind]()

@@ -1,4 +1,4 @@
-"""MAG-GNN: the newcomer's first file. A graph in, a prediction out.
+"""MAG-GNN, the file to read first: from a graph to a prediction.
 
     graph -> tuples -> marking -> encoder -> Q -> move        one search step, t times
                        marking -> encoder -> pool -> predict  the answer
@@ -43,25 +43,25 @@ class MagGNN(nn.Module):
     """A prediction GNN that reads m marked copies of a graph, and an agent that moves their marks.
 
     Args:
-        num_outputs: classes or regression targets.
-        node_features: what `x` holds (`FeatureSpec.of(tensor)` reads it off).
-        edge_features: what `edge_attr` holds.
+        num_outputs: the number of classes or regression targets.
+        node_features: the features in `x` (`FeatureSpec.of(tensor)` infers them).
+        edge_features: the features in `edge_attr`.
         encoder: settings of both encoders, g_p and g_rl.
         predictor: settings of the readout.
-        agent: m, k and t, and how moves are made; with `pretrained`, such as "any", the agent is that one.
-        task: the agent's keep rule `confident` needs a classifier.
-        level: one answer a graph or one a node.
-        num_roots: roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
+        agent: m, k and t, and how moves are made; `pretrained` names an agent that is loaded, such as "any".
+        task: classification, multilabel or regression; `agent.keep = confident` needs a classifier.
+        level: whether there is one answer for each graph or for each node.
+        num_roots: the number of roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
         pretrained: the shape of an agent from other data (PRE) whose weights are loaded later, as from a model's file;
-            like a pretrained one it sees the edges and the marks, no features.
-        g_p: what the predictor reads in place of an MPNN over marked copies: a baseline (`named_encoders`).
-        without_edges: allow `edge_features` that the layers do not read, for a control that leaves them out.
-        base: the convolution of every layer in place of the one that `encoder.conv` names: a PyG module, of which each
-            layer takes a fresh copy, or a function of the width d that makes one, such as
+            like a pretrained one it reads edges and marks, but no features.
+        g_p: an encoder for the predictor instead of an MPNN over marked copies, such as a baseline (`named_encoders`).
+        without_edges: allow `edge_features` that the layers do not read, for a control that ignores them.
+        base: the convolution of every layer, instead of the one that `encoder.conv` names: a PyG module, of which each
+            layer takes a new copy, or a function of the width d that makes one, such as
             `lambda d: GATv2Conv(d, d, heads=4, concat=False, edge_dim=d)`.
 
-    Features that nothing reads are refused: `edge_features` here, `x` and `edge_attr` in `forward`. What a `g_p` reads
-    is its own affair. A config names its convolution beside its data set, so `from_config` allows gin on bonds.
+    Features that nothing reads are rejected: `edge_features` here, `x` and `edge_attr` in `forward`. There is no such
+    check for a `g_p`, and `from_config` allows gin on graphs with bonds, because a config names data and convolution.
     """
 
     def __init__(
@@ -87,8 +87,8 @@ class MagGNN(nn.Module):
             raise InputError("agent.keep = confident needs a classifier; use last for other tasks")
         if agent.start == "finest" and agent.tuple_order and level == "node":
             raise InputError(
-                "agent.start = finest marks one of several places that look alike, which only answers for whole graphs "
-                "do not depend on: use another start for node targets"
+                "agent.start = finest marks one of several equivalent nodes, which changes answers for nodes: "
+                "use another start for node targets"
             )
         if g_p is None and base is None and not edge_features.empty and not encoder.reads_edges and not without_edges:
             raise InputError(
@@ -96,8 +96,8 @@ class MagGNN(nn.Module):
                 "set conv='gine' in EncoderConfig, or leave edge_features out"
             )
         self.own_part = "g_p" if g_p is not None else "base" if base is not None else ""
-        """The argument that brought a network which a file of this model cannot describe; empty: there is none."""
-        self.reads_declared = g_p is None  # and nothing else: another encoder may read what it likes
+        """The argument that gave a network which a model file cannot describe; empty if there is none."""
+        self.reads_declared = g_p is None  # another encoder may read other features than the declared ones
         self.num_outputs = num_outputs
         self.node_features, self.edge_features = node_features, edge_features
         self.task: Task = task
@@ -119,7 +119,7 @@ class MagGNN(nn.Module):
         if order and pretrained is not None:
             self.q_network = pretrained.build(order)
         elif order and agent.pretrained:
-            from maggnn.model.pretrained import pretrained_agent  # read only where an agent is named
+            from maggnn.model.pretrained import pretrained_agent  # needed only if an agent is named
 
             known = pretrained_agent(agent.pretrained)
             known.check(agent)
@@ -139,17 +139,17 @@ class MagGNN(nn.Module):
         base: BaseGNN | None = None,
         g_p: AnyEncoder | None = None,
     ) -> MagGNN:
-        """The model that a config describes, with fresh weights: the only place that assembles one from settings.
+        """Make the model that a config describes. No other place assembles a model from settings.
 
         Args:
             config: all settings.
-            data: what the model must know of its data.
+            data: what the model must know about its data.
             pretrained: the shape of an agent from other data (PRE), if any.
-            base: a convolution of one's own, as for `MagGNN`.
-            g_p: an encoder of one's own, as for `MagGNN`.
+            base: a custom convolution, as for `MagGNN`.
+            g_p: a custom encoder, as for `MagGNN`.
 
         Returns:
-            The model.
+            The model, with random weights.
         """
         if g_p is None and config.baseline.name:
             from maggnn.model.named_encoders import make_encoder  # few models need it
@@ -184,30 +184,30 @@ class MagGNN(nn.Module):
         base: BaseGNN | None = None,
         g_p: AnyEncoder | None = None,
     ) -> MagGNN:
-        """A model with fresh weights for PyG data, whose features it reads off.
+        """Make a model for PyG data, whose features are inferred.
 
-        Columns of integers in `x` and `edge_attr` are categories, as many as the largest value says; floats are
-        numbers. Give the whole data set, so that every category occurs.
+        Integer columns of `x` and `edge_attr` are categories, numbered from 0 to the largest value; floats are numbers.
+        Give the whole data set, so that every category occurs.
 
         Args:
             data: a `Data`, a `Batch`, a PyG dataset or a list of `Data`.
-            num_outputs: classes or regression targets; by default the classes or columns of `y`.
-            task: classification or regression; by default regression where `y` holds floats.
-            level: one answer for each graph or for each node; by default as many as `y` has rows.
-            encoder: settings of the GNN; by default `gine` where there are edge features and `gin` elsewhere.
+            num_outputs: the number of classes or regression targets; by default the classes or columns of `y`.
+            task: classification or regression; by default regression if `y` has floats.
+            level: one answer for each graph or for each node; by default inferred from the number of rows of `y`.
+            encoder: settings of the GNN; by default `gine` if there are edge features and `gin` otherwise.
             predictor: settings of the readout.
             agent: m, k and t, and how moves are made.
             base: any PyG convolution as an object or a factory, as for `MagGNN`.
-            g_p: an encoder of one's own, as for `MagGNN`.
+            g_p: a custom encoder, as for `MagGNN`.
 
         Returns:
-            The model, with fresh weights.
+            The model, with random weights.
 
         Example:
             >>> model = MagGNN.for_data(dataset, agent=AgentConfig(num_tuples=2, tuple_order=1, num_moves=2))
             >>> model(batch)  # [B, num_outputs]
         """
-        from maggnn.model.shape_of_data import shape_of_data  # who loads a model does not need it
+        from maggnn.model.shape_of_data import shape_of_data  # not needed when a model is loaded
 
         shape = shape_of_data(data, num_outputs, task, level)
         encoder = encoder or EncoderConfig(conv="gin" if shape.edge_features.empty else "gine")
@@ -227,7 +227,7 @@ class MagGNN(nn.Module):
 
     @property
     def data_shape(self) -> DataShape:
-        """What the model knows of its data."""
+        """What the model knows about its data."""
         level = self.predictor.level
         return DataShape(self.num_outputs, self.node_features, self.edge_features, self.task, level, self.num_roots)
 
@@ -242,29 +242,29 @@ class MagGNN(nn.Module):
         generator: torch.Generator | None = None,
         ties: Ties | None = None,
     ) -> Tensor:
-        """Search for informative marks and answer, in the targets' own units.
+        """Search for informative marks and predict, in the targets' own units (logits for classes).
 
         The graphs are one object, `model(batch)`, or tensors, `model(x, edge_index, batch, edge_attr)`.
 
         Args:
-            graphs: a PyG `Batch` or `Data`, or a `GraphBatch`; or `x` [N, F], and None where nodes have no features.
-            edge_index: the edges as ids of the batch, where the first argument is `x`, [2, E].
-            batch: the graph of each node, [N]; None: all nodes are of one graph.
+            graphs: a PyG `Batch` or `Data`, or a `GraphBatch`; or `x` [N, F], which is None if nodes have no features.
+            edge_index: the edges as node ids of the batch, if the first argument is `x`, [2, E].
+            batch: the graph of each node, [N]; None if all nodes are of one graph.
             edge_attr: the features of edges, [E, F].
             tuples: the marked nodes before the first move, [B, m, k]; by default those of `starts`.
-            generator: draws starts and ties; by default torch's own.
-            ties: which of equally good moves is made; by default as the property `ties` says.
+            generator: draws starts and breaks ties; by default torch's global one.
+            ties: which of several moves with equal Q-values is made; by default the property `ties`.
 
         Returns:
             The answers, [B, num_outputs], or [N, num_outputs] at node level.
         """
         if not isinstance(graphs, GraphBatch) or edge_index is not None:
-            from maggnn.graphs.call_forms import as_batch  # who only reads our own batches does not need it
+            from maggnn.graphs.call_forms import as_batch  # not needed for a GraphBatch
 
             graphs = as_batch(graphs, edge_index, batch, edge_attr)
         self.check_features(graphs)
         self._warn_if_untrained()
-        answers: list[Tensor] = []  # of the states that Q has looked at, where that costs no further encoder pass
+        answers: list[Tensor] = []  # of the scored states, if no additional encoder pass is needed
         reads = self.agent.encoder == "shared" and self.agent.keep != "last" and not torch.is_grad_enabled()
         states = self.walk(graphs, tuples, generator=generator, answers=answers if reads else None, ties=ties)
         if self.agent.keep == "last":
@@ -273,7 +273,7 @@ class MagGNN(nn.Module):
         return kept_answers(torch.stack(answers), self.agent.keep, graphs, self.predictor.level)
 
     def check_features(self, graphs: GraphBatch) -> None:
-        """Refuse features that the model was not made for: it would answer as if they were not there.
+        """Reject features that the model does not read and would silently ignore.
 
         Args:
             graphs: the batch to be read.
@@ -295,7 +295,7 @@ class MagGNN(nn.Module):
             )
 
     def _warn_if_untrained(self) -> None:
-        """Say so where moves mean nothing: cross-entropy on the answers trains the predictor and leaves Q as it is."""
+        """Warn about an untrained agent: a loss on the answers trains only the predictor and leaves Q unchanged."""
         if (
             self.q_network is None
             or self.q_network.trained
@@ -320,19 +320,19 @@ class MagGNN(nn.Module):
         answers: list[Tensor] | None = None,
         ties: Ties | None = None,
     ) -> list[State]:
-        """The t + 1 states of a search; epsilon = 1 walks at random.
+        """Search for t moves; with epsilon = 1, all moves are random.
 
         Args:
             graphs: the batch.
-            tuples: where the search starts, [B, m, k]; `starts` if not given.
-            num_moves: t, if not the model's own.
-            epsilon: share of graphs that move at random in a step.
-            generator: draws the start, random moves and ties.
-            answers: gathers the answer of each state that Q looks at; for networks that share their encoder.
-            ties: which of moves with equal Q-values is made; by default as the property `ties` says.
+            tuples: the start of the search, [B, m, k]; by default those of `starts`.
+            num_moves: t; by default the model's own.
+            epsilon: the probability that a graph makes a random move in a step.
+            generator: draws the start and random moves, and breaks ties.
+            answers: a list to which the answer of each scored state is appended; for networks that share an encoder.
+            ties: which of several moves with equal Q-values is made; by default the property `ties`.
 
         Returns:
-            The states, the start first.
+            The t + 1 states, beginning with the start.
         """
         if tuples is None:
             tuples = self.starts(graphs, generator)
@@ -344,19 +344,19 @@ class MagGNN(nn.Module):
 
     @property
     def ties(self) -> Ties:
-        """Drawn where starts are drawn; else nothing is, so that a graph has one answer wherever it stands."""
+        """How ties are broken: at random with random starts; else the first move, so that answers are deterministic."""
         return "random" if self.agent.start == "random" else "first"
 
     def starts(self, graphs: GraphBatch, generator: torch.Generator | None = None, count: int = 1) -> Tensor:
-        """The tuples before the first move.
+        """Return the tuples before the first move.
 
         Args:
             graphs: the batch.
-            generator: draws them, where they are random.
-            count: sets U for each graph.
+            generator: draws the tuples, if they are random.
+            count: the number of sets U for each graph.
 
         Returns:
-            The sets side by side, [B, count * m, k].
+            The concatenated sets, [B, count * m, k].
         """
         m, k = self.agent.num_tuples, self.agent.tuple_order
         if self.agent.start != "random" and k:
@@ -364,11 +364,11 @@ class MagGNN(nn.Module):
         return sample_tuples(graphs, count * m, k, generator)
 
     def answers(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
-        """What the predictor says [rows, out] as people read it.
+        """Convert the predictor's outputs to probabilities or to the targets' own units.
 
         Args:
-            outputs: of the predictor, [rows, out].
-            graphs: that they are about.
+            outputs: the outputs of the predictor, [rows, out].
+            graphs: the batch of these outputs.
 
         Returns:
             Probabilities of the classes (classification) or of the second class of each target (multilabel), in
@@ -382,11 +382,11 @@ class MagGNN(nn.Module):
         """Undo the standardisation of regression targets.
 
         Args:
-            outputs: of the predictor, [rows, out].
-            graphs: that they are about.
+            outputs: the outputs of the predictor, [rows, out].
+            graphs: the batch of these outputs.
 
         Returns:
-            The predictions in the targets' own units, [rows, out]; those of classes as they are.
+            The predictions in the targets' own units, [rows, out]; outputs for classes are unchanged.
         """
         return outputs if self.targets is None else self.targets(outputs, graphs)
 
@@ -413,7 +413,7 @@ class MagGNN(nn.Module):
 
     @torch.no_grad()
     def scores(self, state: State, answers: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Q-table and history of a state; the search is neither differentiated through nor counted in BatchNorm."""
+        """Return the Q-table and history of a state, without gradients and without updates of BatchNorm statistics."""
         if self.q_network is None:
             raise InputError("a plain GNN (k = 0) has nothing to move")
         learning = self.training
@@ -424,7 +424,7 @@ class MagGNN(nn.Module):
             pooled = self.predictor.pool(h, state.graphs, state.tuples)
             answers.append(self.predictor.read(pooled, state.graphs))
         q_table, history = self.q_network(state, embeddings, h)
-        if self.agent.caution:  # staying is worth that much more
+        if self.agent.caution:  # a bonus for not moving
             q_table = q_table + marks(state.graphs, state.tuples, self.agent.caution, 0.0, q_table.dtype)
         if learning:
             self.train()
@@ -432,7 +432,7 @@ class MagGNN(nn.Module):
 
     @property
     def recordable(self) -> bool:
-        """Whether its steps may be recorded as CUDA graphs: PyG's convolutions may look at values."""
+        """Whether its steps may be recorded as CUDA graphs; PyG's convolutions may synchronise and thus may not."""
         encoders = (module for module in self.modules() if isinstance(module, AnyEncoder))
         return all(encoder.recordable for encoder in encoders)
 
@@ -441,7 +441,7 @@ class MagGNN(nn.Module):
         return 0 if self.q_network is None else self.q_network.update_history.width
 
     def extra_repr(self) -> str:
-        """One line above the modules: m, k, t, the answer, and the size."""
+        """Return one line for the repr: m, k, t, the outputs, and the size."""
         agent, order = self.agent, self.agent.tuple_order
         marks = f"m={agent.num_tuples}, k={order}, t={agent.num_moves}" if order else "no marks (k=0)"
         outputs = f"{self.num_outputs} {'classes' if self.task == 'classification' else 'targets'}"

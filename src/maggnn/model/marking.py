@@ -1,7 +1,7 @@
-"""Marks of Eq. 2: the features X(v) that turn a graph into its marked copy G(v), and what an encoder makes of them.
+"""Marks of Eq. 2: the features X(v) that turn a graph into its marked copy G(v), and their embedding in an encoder.
 
-The only place where `tuples` [B, m, k] become copies of the graph, and the copies are never materialised: one tensor
-of marks [N, m, width] stands beside edges that all copies share. What a marked node looks like is a `Marking`:
+This is the only place where `tuples` [B, m, k] become copies of the graph. The copies are never materialised: there is
+one tensor of marks [N, m, width], and all copies share the edges. A `Marking` defines the features of a marked node:
 
 | `encoder.marking` | X(v) at node u, for each slot j |
 |---|---|
@@ -26,16 +26,16 @@ from maggnn.graphs.packed import PackedGraphs
 
 
 class Marking(nn.Module, ABC):
-    """Eq. 2 and the linear map that takes X(v) into h^(0).
+    """Eq. 2 and the linear map from X(v) to h^(0).
 
-    A frozen encoder reads its first layer off tables. For that a marking numbers the ways in which a node can be
-    marked (`kinds`) and says what each looks like (`kind_values`); where `num_kinds` is None there is no table, and
-    the frozen encoder works from `forward`.
+    A frozen encoder reads its first layer from tables. For these, a marking numbers the ways in which a node can be
+    marked (`kinds`) and gives the values of each (`kind_values`). If `num_kinds` is None, there is no table, and the
+    frozen encoder calls `forward`.
 
     Args:
         config: settings of the encoder.
-        tuple_order: k, marks of a tuple.
-        width: columns of X(v).
+        tuple_order: k, the number of marks of a tuple.
+        width: the number of columns of X(v).
 
     Shapes:
         tuples: [B, m, k]; values: [N, m, width]; result: [N, m, d]; kinds: [N, m]; kind_values: [num_kinds, width].
@@ -50,7 +50,7 @@ class Marking(nn.Module, ABC):
         self.tuple_order = tuple_order
 
     def forward(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """What the marks add to h^(0).
+        """Compute what the marks add to h^(0).
 
         Args:
             graphs: the batch.
@@ -63,7 +63,7 @@ class Marking(nn.Module, ABC):
 
     @abstractmethod
     def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """X(v) of each tuple.
+        """Compute X(v) of each tuple.
 
         Args:
             graphs: the batch.
@@ -75,7 +75,7 @@ class Marking(nn.Module, ABC):
 
     @abstractmethod
     def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """In which of `num_kinds` ways each node of each copy is marked.
+        """Return the number of the way, of `num_kinds`, in which each node of each copy is marked.
 
         Args:
             graphs: the batch.
@@ -87,14 +87,14 @@ class Marking(nn.Module, ABC):
 
     @abstractmethod
     def kind_values(self) -> Tensor:
-        """X(v) of a node that is marked in each of these ways.
+        """Return X(v) of a node for each way of being marked.
 
         Returns:
             One row for each way, [num_kinds, width].
         """
 
     def table(self) -> Tensor:
-        """What each kind adds to h^(0), in double precision.
+        """Return what each way of being marked adds to h^(0), in double precision.
 
         Returns:
             One row for each way, [num_kinds, d].
@@ -103,7 +103,7 @@ class Marking(nn.Module, ABC):
         return functional.linear(values, self.weight.double(), self.bias.double())
 
     def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
-        """Work out what this marking reads of the graphs once, for all batches.
+        """Precompute what this marking reads of the graphs, once for all batches.
 
         Args:
             packed: the graphs of a set.
@@ -134,7 +134,7 @@ class BinaryMarking(Marking):
 
 
 class DistanceMarking(Marking):
-    """How far a node is from each marked node: 0, 1, ..., FARTHEST - 1, or farther, one-hot for each slot.
+    """The distance of a node from each marked node: 0, 1, ..., FARTHEST - 1, or farther, one-hot for each slot.
 
     It distinguishes no more than binary marks do. Let c_r be the colour of u after r rounds of refinement of the copy
     with binary marks. c_0 says which slots mark u, and c_r contains c_{r-1} of u and of all nodes with an edge to u,
@@ -153,7 +153,7 @@ class DistanceMarking(Marking):
         return _one_hot(distances_from(graphs, tuples)).to(self.weight.dtype)
 
     def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        distances = distances_from(graphs, tuples).unbind(dim=-1)  # one of each slot, the first counts fastest
+        distances = distances_from(graphs, tuples).unbind(dim=-1)  # one for each slot; the first varies fastest
         kinds = distances[-1]
         for distance in distances[-2::-1]:
             kinds = kinds * (FARTHEST + 1) + distance
@@ -169,22 +169,22 @@ class DistanceMarking(Marking):
 
 
 MARKINGS: dict[str, type[BinaryMarking | DistanceMarking]] = {"binary": BinaryMarking, "distance": DistanceMarking}
-"""By the names that `encoder.marking` uses."""
+"""The markings by their names in `encoder.marking`."""
 
 
 def make_marking(config: EncoderConfig, tuple_order: int) -> Marking | None:
-    """The marking that a config names, with fresh weights; None for k = 0, which has no marks."""
+    """Make the marking that a config names, with random weights; None for k = 0, which has no marks."""
     return MARKINGS[config.marking](config, tuple_order) if tuple_order else None
 
 
 def _one_hot(distances: Tensor) -> Tensor:
-    """Distances [..., k] as [..., k * (FARTHEST + 1)]."""
+    """Encode distances [..., k] one-hot as [..., k * (FARTHEST + 1)]."""
     place = torch.arange(FARTHEST + 1, device=distances.device)
     return (distances[..., None] == place).flatten(-2)
 
 
 def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dtype: torch.dtype) -> Tensor:
-    """c+ at [v_j, j] and c- elsewhere, for each of the m tuples.
+    """Return c+ at [v_j, j] and c- elsewhere, for each of the m tuples.
 
     Shapes:
         tuples: [B, m, k]; result: [N, m, k].
@@ -199,7 +199,7 @@ def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dty
 
 
 def mark_sets(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """Which slots mark each node in each copy, as the bits of one number: slot j is 2^j.
+    """Return which slots mark each node in each copy, as the bits of one number: slot j is 2^j.
 
     Shapes:
         tuples: [B, m, k]; result: [N, m].
@@ -214,7 +214,7 @@ def mark_sets(graphs: GraphBatch, tuples: Tensor) -> Tensor:
 
 
 def marked_nodes(h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """The embeddings at the marks, [N, m, d] -> [B, m, k, d]."""
+    """Return the embeddings of the marked nodes, [N, m, d] -> [B, m, k, d]."""
     node = tuples + graphs.first_node[:, None, None]  # [B, m, k]
     copy = torch.arange(tuples.shape[1], device=tuples.device)[None, :, None]
     return h[node, copy]

@@ -1,7 +1,7 @@
-"""Encoders in place of g_p that a config names: the methods that the paper compares with, in the ledger's words.
+"""Encoders that a config can name instead of g_p: the methods that the paper compares with.
 
 They come with the distribution `maggnn-paper`, one file each, and are imported when a config names one. A model file
-of such a method is read like any other where that distribution is installed.
+of such a method is read like any other if that distribution is installed.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ BASELINES = {
     "gsn": "gsn:GSN",
     "cin": "cin:CIN",
 }
-"""Name -> file and class of `PACKAGE`."""
+"""Maps a name to a module and a class of `PACKAGE`."""
 
 
 def baseline_type(name: str) -> type[AnyEncoder]:
-    """The class of a baseline's name, imported now."""
+    """Import and return the class of a baseline."""
     if name not in BASELINES:
         raise InputError(f"no baseline {name!r}{did_you_mean(name, BASELINES)}")
     file, _, kind = BASELINES[name].partition(":")
@@ -55,13 +55,13 @@ def baseline_type(name: str) -> type[AnyEncoder]:
 def make_encoder(
     baseline: BaselineConfig, encoder: EncoderConfig, node_features: FeatureSpec, edge_features: FeatureSpec
 ) -> AnyEncoder:
-    """The baseline that a config names, with fresh weights.
+    """Make the baseline that a config names, with random weights.
 
     Args:
         baseline: which baseline, and its settings.
         encoder: depth, width and norm.
-        node_features: what `x` holds.
-        edge_features: what `edge_attr` holds.
+        node_features: the features in `x`.
+        edge_features: the features in `edge_attr`.
 
     Returns:
         The encoder.

@@ -1,9 +1,9 @@
 """Normalisation: BatchNorm or LayerNorm within the encoder, and whitening before a readout.
 
 Whitening (decorrelated batch normalisation, Huang et al. 2018) exists because a mark changes a pooled embedding in
-directions of very small variance: on the super graphs of Theorem 2 the type of a marked block is a few per cent of
-what its position is, and a readout that has to combine two such types never finds them. Whitened, every direction
-counts alike.
+directions of very small variance: on the super graphs of Theorem 2, the type of a marked block changes it by a few per
+cent of what its position does, and a readout that has to combine two such types never finds them. After whitening, all
+directions have the same variance.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from maggnn.model.frozen_layers import Freezing
 
 MEMORY = 0.05
-"""Weight of the newest batch in the running covariance."""
+"""The weight of the newest batch in the running covariance."""
 
 
 class Norm(nn.Module):
     """BatchNorm or LayerNorm over the last dimension of [rows, ..., d]; copies count as rows of the batch.
 
     Args of a call:
-        num_real: how many rows are rows and not padding, a number on the device; None: all are.
+        num_real: the number of rows that are not padding, on the device; None if there is no padding.
     """
 
     def __init__(self, kind: str, hidden: int) -> None:
@@ -39,22 +39,22 @@ class Norm(nn.Module):
         return self.norm(h, num_real)
 
     def relu(self, h: Tensor, num_real: Tensor | None = None, residual: Tensor | None = None) -> Tensor:
-        """The norm, relu and the sum with `residual`, which a GPU does in one kernel while training."""
+        """Apply the norm and relu, and add `residual`; in training, a GPU does this in one kernel."""
         return self.norm.relu(h, num_real, residual)
 
     def folded(self, linear: nn.Linear) -> tuple[Tensor, Tensor] | None:
-        """Weight, as [in, out], and bias of `linear` followed by this norm in evaluation, as one linear map.
+        """Return weight [in, out] and bias of one linear map that equals `linear` followed by this norm in evaluation.
 
-        None for LayerNorm, which is no fixed map: it depends on its input.
+        Returns None for LayerNorm, which is not a fixed linear map.
         """
         return self.norm.folded(linear)
 
 
 class BatchNorm(nn.BatchNorm1d):
-    """BatchNorm over the rows of [rows, ..., d] that are no padding; parameters and buffers are torch's own.
+    """BatchNorm over the rows of [rows, ..., d] that are not padding; parameters and buffers are those of torch.
 
     Attributes:
-        synchronised: the rows are those of all processes of a run (`synchronise`).
+        synchronised: whether statistics are over the rows of all processes of a run (`synchronise`).
     """
 
     synchronised = False
@@ -96,7 +96,7 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 class LayerNorm(nn.LayerNorm):
-    """LayerNorm: each row by itself, so that padding does not matter."""
+    """LayerNorm normalises each row by itself, so that padding does not matter."""
 
     def forward(  # pyright: ignore[reportIncompatibleMethodOverride] (torch calls h `input`)
         self, h: Tensor, num_real: Tensor | None = None
@@ -116,10 +116,10 @@ def _relu_and_sum(h: Tensor, residual: Tensor | None) -> Tensor:
 
 
 def fix_statistics(network: nn.Module) -> None:
-    """Norms of a network in training use the statistics they have, until it is next told to train or to answer.
+    """Make the norms of a network in training use their running statistics, until `train()` or `eval()` is called.
 
-    Those of a batch are random: a network that has to be exact, and will answer with fixed ones, ends its training
-    with them.
+    Batch statistics are random. A network that has to be exact, and is evaluated with fixed statistics, therefore ends
+    its training with fixed ones.
     """
     for module in network.modules():
         if isinstance(module, Norm | Whitening):
@@ -127,7 +127,7 @@ def fix_statistics(network: nn.Module) -> None:
 
 
 def synchronise(network: nn.Module) -> None:
-    """Norms of a network in training take their statistics from the rows of all processes of a run."""
+    """Make the norms of a network in training use statistics of the rows of all processes of a run."""
     for module in network.modules():
         if isinstance(module, BatchNorm | Whitening):
             module.synchronised = True
@@ -140,7 +140,7 @@ def _gpu():  # noqa: ANN202 (a module)
 
 
 def _num_rows(h: Tensor, num_real: Tensor | None) -> Tensor:
-    """Rows of [rows, ..., d], laid out as [rows * ..., d], that are no padding: one number on the device."""
+    """Return the number of rows without padding, when [rows, ..., d] is flattened to [rows * ..., d], on the device."""
     copies = h[0].numel() // h.shape[-1]
     return torch.full((), copies * len(h), device=h.device) if num_real is None else copies * num_real
 
@@ -148,7 +148,7 @@ def _num_rows(h: Tensor, num_real: Tensor | None) -> Tensor:
 class Whitening(nn.Module):
     """z = (C + ridge)^(-1/2) x for standardised features x with covariance C, by Cholesky, over the last dimension.
 
-    Directions with less variance than `ridge` stay small: they are the batch's noise.
+    Directions with less variance than `ridge` stay small, because they are noise of the batch.
 
     The running covariance is a mean over batches, each standardised by its own spread and encoded with its own
     statistics. The smallest directions turn a little from batch to batch, so this mean blurs them: on the super graphs
@@ -181,7 +181,7 @@ class Whitening(nn.Module):
 
     @contextmanager
     def settling(self) -> Iterator[None]:
-        """Meanwhile a batch leaves its own statistics behind, in place of an average over batches."""
+        """Within the block, the running statistics are those of the last batch instead of an average over batches."""
         norm = self.standardise.norm
         assert isinstance(norm, BatchNorm)
         before = norm.momentum, self.memory
@@ -194,7 +194,7 @@ class Whitening(nn.Module):
             norm.momentum, self.memory = before
 
     def frozen(self, how: Freezing) -> FrozenWhitening:
-        """Its twin, with the factor of the running covariance inverted once."""
+        """Return a frozen version, with the inverted factor of the running covariance."""
         return FrozenWhitening(self)
 
 
@@ -216,7 +216,7 @@ class FrozenWhitening(nn.Module):
 
 
 def _covariance(x: Tensor, num_real: Tensor | None, copies: int, synchronised: bool) -> Tensor:
-    """Of centred rows [rows, d], where asked those of all processes; rows of padding count nothing."""
+    """Return the covariance of centred rows [rows, d], optionally of all processes, without rows of padding."""
     if num_real is None and not synchronised:
         return x.T @ x / len(x)
     count = torch.full((), len(x), device=x.device) if num_real is None else num_real * copies

@@ -1,7 +1,7 @@
-"""The prediction GNN f_p of Eq. 5: encode each marked copy, pool with R, read the answer off.
+"""The prediction GNN f_p of Eq. 5: encode each marked copy, pool with R, and predict with an MLP.
 
-`embed` and `read` are separate because a tuple's embedding does not depend on the other tuples: whoever
-changes one tuple embeds only that one (see `environment`).
+`embed` and `read` are separate because a tuple's embedding does not depend on the other tuples: after a change of one
+tuple, only that one has to be embedded again (see `environment`).
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from maggnn.model.normalise import Norm, Whitening
 
 
 def pool_nodes(h: Tensor, graphs: GraphBatch, pooling: str) -> Tensor:
-    """R^(G) within each marked copy: [N, m, d] -> [B, m, d]."""
+    """Pool the nodes of each marked copy (R^(G)): [N, m, d] -> [B, m, d]."""
     total = sum_nodes(h, graphs)
     return total / graphs.num_nodes[:, None, None] if pooling == "mean" else total
 
 
 def graph_mean(values: Tensor, graphs: GraphBatch) -> Tensor:
-    """Mean over each graph's nodes, [N, ...] -> [B, ...]."""
+    """Return the mean over each graph's nodes, [N, ...] -> [B, ...]."""
     return sum_nodes(values, graphs) / graphs.num_nodes.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def graph_rows(embeddings: Tensor, graphs: GraphBatch, level: Level) -> Tensor:
-    """Embeddings [rows, m, d] as one row for each graph, [B, m, d]."""
+    """Return embeddings [rows, m, d] as one row for each graph, [B, m, d]."""
     return graph_mean(embeddings, graphs) if level == "node" else embeddings
 
 
 def _roots(h: Tensor, graphs: GraphBatch, num_roots: int) -> Tensor:
-    """The embeddings at the roots of rooted graphs, [N, m, d] -> [B, m, r * d]."""
+    """Return the embeddings of the roots of rooted graphs, [N, m, d] -> [B, m, r * d]."""
     roots = graphs.roots
     if roots is None or roots.shape[1] != num_roots:
-        raise InputError(f"the model was made for graphs with {num_roots} root(s), these have other ones or none")
+        raise InputError(f"the model was made for graphs with {num_roots} root(s), these have another number or none")
     node = roots + graphs.first_node[:, None]  # [B, r]
     return h[node].transpose(1, 2).flatten(2)
 
@@ -47,7 +47,7 @@ class Predictor(nn.Module):
     """f_p and its MLP. Rows are graphs for R^(G) and nodes for R^(N).
 
     Args:
-        num_roots: roots of each graph that R reads too.
+        num_roots: the number of roots of each graph, which R reads too.
 
     Shapes:
         tuples: [B, m, k]; embed: [rows, m, width]; result: [rows, num_outputs].
@@ -65,18 +65,18 @@ class Predictor(nn.Module):
         parts = 1 + (encoder.tuple_order if self.reads_marked else 0) + num_roots
         self.width = hidden * parts
         self.num_roots = num_roots
-        # A few marks among many nodes hardly change a pooled embedding; the first norm brings that change to scale.
+        # A few marks among many nodes hardly change a pooled embedding; the first norm amplifies that change.
         self.scale = Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width)
         self.first = nn.Linear(self.width, hidden)
         self.norm = Norm(norm, hidden)
         self.second = nn.Linear(hidden, num_outputs)
 
     def forward(self, graphs: GraphBatch, tuples: Tensor, starts: int | None = None) -> Tensor:
-        """The answer [rows, num_outputs].
+        """Return the outputs [rows, num_outputs].
 
         Args:
-            starts: `tuples` are so many sets U side by side, [B, starts * m, k], and each has an answer of its own:
-                [rows, starts, num_outputs]. Training goes through here, so that hooks on the module fire.
+            starts: the number of sets U in `tuples` [B, starts * m, k]. Each set has its own output, so the result is
+                [rows, starts, num_outputs]. Training calls this method too, so that hooks on the module run.
         """
         embeddings = self.embed(graphs, tuples)
         if starts is not None:
@@ -84,11 +84,11 @@ class Predictor(nn.Module):
         return self.read(embeddings, graphs)
 
     def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""
+        """Return g_p(G(v)) of each tuple, pooled over nodes at graph level, [rows, m, width]."""
         return self.pool(self.encoder(graphs, tuples), graphs, tuples)
 
     def pool(self, h: Tensor, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """`embed` from what the encoder said of the nodes, [N, m, d]."""
+        """Compute `embed` from the encoder's node embeddings [N, m, d]."""
         if self.level == "node":
             return h
         parts = [pool_nodes(h, graphs, self.config.pooling)]  # [B, m, d]
@@ -99,14 +99,14 @@ class Predictor(nn.Module):
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def read(self, embeddings: Tensor, graphs: GraphBatch) -> Tensor:
-        """R over the tuples, then the MLP: [rows, ..., m, width] -> [rows, ..., num_outputs]."""
+        """Pool over the tuples with R, then apply the MLP: [rows, ..., m, width] -> [rows, ..., num_outputs]."""
         return self.read_pooled(embeddings.sum(dim=-2), embeddings.shape[-2], graphs)
 
     def read_pooled(self, total: Tensor, num_tuples: int, graphs: GraphBatch | None) -> Tensor:
-        """The answer from the sum over tuples, [rows, ..., width] -> [rows, ..., num_outputs].
+        """Return the outputs for a sum over tuples, [rows, ..., width] -> [rows, ..., num_outputs].
 
         Args:
-            graphs: whose rows these are; None where none of them is padding.
+            graphs: the batch of these rows; None if there is no padding.
         """
         num_real = graphs.num_real if graphs is not None and self.level == "node" else None
         pooled = total / num_tuples if self.config.pooling == "mean" else total

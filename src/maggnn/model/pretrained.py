@@ -1,6 +1,6 @@
-"""Agents that travel: Q-networks trained by ORD on graphs without features, which move marks in any graph (PRE).
+"""Pretrained agents: Q-networks trained by ORD on graphs without features, which can move marks in any graph (PRE).
 
-An agent's file holds its weights, the config it was trained with and the ledger row that judged it. Those of
+An agent's file contains its weights, the config it was trained with and the ledger row of its evaluation. Those of
 `AGENTS` come with the package; any other is named by its path.
 """
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from maggnn.model.mag_gnn import MagGNN
 
 AGENT_FOLDER = Path(__file__).parent / "agents"
-"""Where the agents that come with the package lie."""
+"""The folder of the agents that come with the package."""
 
 AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any")
-"""Trained to count 3-cycles and 6-cycles through nodes, to tell the 15 graphs of SR25 apart, and to find the rings of
-molecules, without labels; `any` to make stable colourings finer, on generated graphs of many kinds."""
+"""They were trained to count 3-cycles and 6-cycles through nodes, to distinguish the 15 graphs of SR25, and to find the
+rings of molecules without labels; `any` was trained to refine stable colourings of generated graphs of many kinds."""
 
 
 @dataclass(frozen=True)
 class PretrainedAgent:
-    """An agent from other data.
+    """An agent that was trained on other data.
 
     Attributes:
-        name: what `agent.pretrained` calls it.
+        name: its name in `agent.pretrained`.
         shape: depth, width and pooling of its Q-network.
-        tuple_order: k, the marks of the tuples that it moves.
-        weights: of its Q-network.
-        config: how it was trained.
+        tuple_order: k, the number of marks in the tuples that it moves.
+        weights: the weights of its Q-network.
+        config: the settings of its training.
         ledger: the row of the ledger with its score on the data that it was trained on.
     """
 
@@ -54,18 +54,18 @@ class PretrainedAgent:
     ledger: dict[str, Any]
 
     def q_network(self) -> QNetwork:
-        """The trained network."""
+        """Return the trained Q-network."""
         network = self.shape.build(self.tuple_order)
         network.load_state_dict(self.weights)
         return network.eval()
 
     @property
     def moves_tuples_alone(self) -> bool:
-        """Whether it looks at no tuple but the one that it moves: then any number of tuples is as good as one."""
+        """Whether it reads only the tuple that it moves: then it can be used with any number of tuples."""
         return not self.weights["all_tuples.weight"].any() and self.shape.history == "zero"
 
     def check(self, agent: AgentConfig) -> None:
-        """Whether a model with these settings can use it."""
+        """Check whether a model with these settings can use it."""
         if agent.tuple_order != self.tuple_order:
             raise InputError(
                 f"agent {self.name} moves tuples of order {self.tuple_order}, the model has agent.tuple_order = "
@@ -100,7 +100,7 @@ def pretrained_agent(name: str) -> PretrainedAgent:
 
 def _plan(facts: dict[str, Any], path: Path) -> weights_file.Plan:
     if "agent" not in facts:
-        raise InputError(f"{path}: holds no agent; `save_agent` writes one from a trained model")
+        raise InputError(f"{path}: contains no agent; `save_agent` writes one from a trained model")
     shape = agent_shape(section(facts, "agent"))
     assert shape is not None
     config = configs.from_dict(section(facts, "config"), origin=str(path))
@@ -111,7 +111,7 @@ def _plan(facts: dict[str, Any], path: Path) -> weights_file.Plan:
 
 
 def agent_digest(name: str) -> str:
-    """A short text that changes with the agent's file: results with an agent that was trained anew are new results."""
+    """Return a digest of the agent's file, so that results with a retrained agent count as new results."""
     return hashlib.sha256(_path(name).read_bytes()).hexdigest()[:8]
 
 
@@ -119,16 +119,16 @@ def save_agent(path: Path, model: MagGNN, config: Config, ledger: dict[str, Any]
     """Write the agent of a model that was trained on graphs without features.
 
     Args:
-        ledger: the row of the ledger that says how well it does, as plain values.
+        ledger: the row of the ledger with its score, as plain values.
     """
     agent = model.agent
     if model.q_network is None:
         raise InputError("a plain GNN (k = 0) has no agent to save")
     if not (model.node_features.empty and model.edge_features.empty):
-        raise InputError("an agent that reads features knows only those of its own data: train it on bare graphs")
+        raise InputError("an agent that reads features cannot be used on other data: train it on graphs without them")
     if agent.encoder != "own" or agent.state != "q_network":
         raise InputError(
-            "an agent that reads the predictor cannot leave it: use agent.encoder = own, state = q_network"
+            "an agent that reads the predictor cannot be saved alone: use agent.encoder = own, state = q_network"
         )
     shape = AgentShape(config.encoder, config.predictor.pooling, agent.history)
     facts = {

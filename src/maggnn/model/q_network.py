@@ -23,10 +23,10 @@ from maggnn.model.state import State
 
 
 class QNetwork(nn.Module):
-    """State in, Q-table and the updated history out.
+    """The Q-network: maps a state to a Q-table and the updated history.
 
     Args:
-        encoder: g_rl; None where the predictor's embeddings of the nodes are given instead.
+        encoder: g_rl; None if the predictor's embeddings of the nodes are used instead.
 
     Shapes:
         q_table: [N, m, k], row l of tuple i scores moving v_l into each slot; history: [B, m, w].
@@ -38,7 +38,7 @@ class QNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.trained = False
-        """Whether it has learned something: set by whoever trains it, and when weights are loaded."""
+        """Whether it has been trained: set by training code, and when weights are loaded."""
         self.register_load_state_dict_post_hook(_note_loaded)
         self.pooling = pooling
         self.update_history = make_history(history, hidden)
@@ -53,13 +53,13 @@ class QNetwork(nn.Module):
         """Score all moves.
 
         Args:
-            embeddings: [B, m, state_width], describe the state by these (the predictor's) instead of g_rl's own.
-            h: [N, m, d], the predictor's embeddings of the nodes, where it shares its encoder.
+            embeddings: the predictor's embedding of the state, used instead of g_rl's own, [B, m, state_width].
+            h: the predictor's embeddings of the nodes, if it shares its encoder, [N, m, d].
         """
         graphs = state.graphs
         if self.encoder is not None:
             h = self.encoder(graphs, state.tuples)  # [N, m, d]
-        assert h is not None, "a Q-network without an encoder of its own is given embeddings"
+        assert h is not None, "a Q-network without its own encoder needs embeddings"
         own = pool_nodes(h, graphs, self.pooling)  # [B, m, d]
         all_tuples = (own if embeddings is None else embeddings).sum(dim=1, keepdim=True)
         history = self.update_history(state.history, marked_nodes(h, graphs, state.tuples).mean(dim=2))
@@ -70,9 +70,9 @@ class QNetwork(nn.Module):
 
 
 def predictor_embeddings(state: State, predictor: Predictor, agent: AgentConfig) -> tuple[Tensor | None, Tensor | None]:
-    """What Q reads of the predictor: its embedding of U (agent.state = predictor) and of the nodes (encoder = shared).
+    """Return the predictor's embedding of U (agent.state = predictor) and of the nodes (encoder = shared).
 
-    Shapes: [B, m, width] and [N, m, d]; None for what Q does not read.
+    Shapes: [B, m, width] and [N, m, d]; None for those that Q does not read.
     """
     if agent.state == "q_network" and agent.encoder == "own":
         return None, None
@@ -84,16 +84,16 @@ def predictor_embeddings(state: State, predictor: Predictor, agent: AgentConfig)
 
 
 def _note_loaded(network: nn.Module, _keys: object) -> None:
-    """Weights of a file are those of a trained network."""
+    """Mark a network as trained when weights are loaded."""
     network.trained = True  # pyright: ignore[reportAttributeAccessIssue, reportArgumentType] (a QNetwork)
 
 
 @dataclass(frozen=True)
 class AgentShape:
-    """How to build a Q-network that sees edges and marks alone, so that it can move marks in any graph.
+    """The settings of a Q-network that reads only edges and marks, so that it can move marks in any graph.
 
     Attributes:
-        encoder: of g_rl.
+        encoder: the settings of g_rl.
         pooling: R in Eq. 9.
         history: f_W.
     """
@@ -103,7 +103,7 @@ class AgentShape:
     history: str
 
     def build(self, tuple_order: int) -> QNetwork:
-        """With fresh weights."""
+        """Make the Q-network, with random weights."""
         encoder = Encoder(self.encoder, tuple_order, FeatureSpec(), FeatureSpec())
         hidden = self.encoder.hidden
         return QNetwork(encoder, hidden, tuple_order, self.pooling, self.history, hidden)

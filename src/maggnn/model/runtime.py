@@ -1,4 +1,4 @@
-"""Device and randomness of a run: everything random draws from generators made here."""
+"""Device and randomness of a run: all random numbers come from generators that are made here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maggnn.errors import InputError
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the GPU where there is one."""
+    """Return the device of a name; `auto` is the GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -22,18 +22,18 @@ def pick_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("runtime.device is cuda but no GPU is visible; use cpu or auto")
     if device.type == "cuda" and device.index is not None:
-        torch.cuda.set_device(device)  # kernels and streams go where no device is named
+        torch.cuda.set_device(device)  # the default device of kernels and streams
     return device
 
 
 def make_generator(seed: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator of its own on `device`, independent of torch's global one."""
+    """Return a new generator on `device`, independent of torch's global one."""
     return torch.Generator(device=device).manual_seed(seed)
 
 
 @contextmanager
 def matrix_products(precision: Precision) -> Iterator[None]:
-    """Precision of torch's own products on a GPU while inside; steps recorded there keep it."""
+    """Set the precision of torch's matrix products on a GPU within the block; steps recorded in it keep it."""
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
     try:
@@ -43,21 +43,21 @@ def matrix_products(precision: Precision) -> Iterator[None]:
 
 
 WORK_A_THREAD = 10_000_000
-"""Multiplications of one matrix product that are worth a thread: it takes a core some tenths of a millisecond."""
+"""The number of multiplications in a matrix product for which a thread pays off: some tenths of a millisecond."""
 
 
 def sensible_threads(rows: float, width: int) -> int:
-    """How many of torch's threads a network over `rows` marked nodes of width `width` gains from, at least one.
+    """Return the number of threads that pays off for a network over `rows` marked nodes of width `width`, at least one.
 
-    Threads wait for each other after every operation. Where an operation is short, or other programs use the cores
-    too, several threads are slower than one.
+    Threads wait for each other after every operation. If operations are short, or other programs use the cores too,
+    several threads are slower than one.
     """
     return max(1, min(torch.get_num_threads(), int(rows * width * width / WORK_A_THREAD)))
 
 
 @contextmanager
 def using_threads(count: int) -> Iterator[None]:
-    """Torch works on `count` threads within the block."""
+    """Make torch use `count` threads within the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -70,7 +70,7 @@ class Randomness:
     """The generators of a run: `host` draws from the buffer, `device` draws tuples and moves.
 
     Args:
-        dropout: the run drops outputs; torch's dropout draws from torch's own generator, which is then seeded too.
+        dropout: whether the run uses dropout, which draws from torch's global generator; it is then seeded too.
     """
 
     def __init__(self, seed: int, device: torch.device, dropout: bool = False) -> None:
@@ -93,7 +93,7 @@ class Randomness:
         for name, generator in self._generators().items():
             if state[name].shape != generator.get_state().shape:
                 raise InputError(
-                    "the run was begun on another kind of device, whose generator cannot go on here: "
+                    "the run was started on another kind of device, whose random state cannot be restored here: "
                     "resume it there, or choose another folder"
                 )
             generator.set_state(state[name])

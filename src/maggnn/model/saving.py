@@ -1,6 +1,6 @@
-"""Models in files (`model.weights_file`): what a file says of a model, and the model that this describes.
+"""Saves models to files (`model.weights_file`) and loads them.
 
-`training.checkpoint` keeps the state of a run in a file of its own.
+The state of a training run is saved in a separate file by `training.checkpoint`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
-    """Refuse weights that are no finite numbers; a GPU is waited for once."""
+    """Raise a `DivergenceError` if a weight is not finite; a GPU is synchronised once."""
     floats = {name: value for name, value in weights.items() if value.is_floating_point()}
     finite = torch.stack([value.isfinite().all() for value in floats.values()]).tolist() if floats else []
     for name, good in zip(floats, finite, strict=True):
@@ -37,12 +37,12 @@ def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
 
 
 def save_model(path: Path | str, model: MagGNN, config: Config | None = None) -> None:
-    """Write a model's weights, which have to be finite, and what is needed to build the module again.
+    """Write a model's weights, which have to be finite, and everything that is needed to rebuild the module.
 
     Args:
-        path: a file that ends in .safetensors; replaced by a whole one or not at all.
-        model: any model. One with a `base` or `g_p` of its own can be read where that is given again.
-        config: that it was trained with; by default one with the model's own settings.
+        path: a file that ends in .safetensors; it is written atomically.
+        model: any model. One with a custom `base` or `g_p` can be loaded if that is given again.
+        config: the config it was trained with; by default one with the model's own settings.
     """
     check_finite(model.state_dict(), f"the end, so {path} is not written")
     config = own_config(model) if config is None else config
@@ -53,7 +53,7 @@ def save_model(path: Path | str, model: MagGNN, config: Config | None = None) ->
 
 
 def own_config(model: MagGNN) -> Config:
-    """The settings that a model was made with, for one that no config was trained from."""
+    """Return a config with the settings of a model that was not made from a config."""
     steps = 0 if model.agent.tuple_order == 0 else TrainingConfig().agent_steps
     training = TrainingConfig(agent_steps=steps)
     encoder = model.predictor.encoder.config
@@ -61,7 +61,7 @@ def own_config(model: MagGNN) -> Config:
 
 
 def _kind_of_own_part(model: MagGNN) -> str:
-    """The class of it, for people."""
+    """Return the name of the class of the custom part."""
     encoder = model.predictor.encoder
     return type(encoder.layers[0].conv if isinstance(encoder, Encoder) else encoder).__name__
 
@@ -71,13 +71,13 @@ def load_model(
 ) -> tuple[MagGNN, Config]:
     """Load a trained model.
 
-    A file from a stranger is safe to load: nothing of it is executed, and it takes no more memory than its own size
-    allows; what does not fit together is an `InputError`.
+    An untrusted file is safe to load: nothing in it is executed, and its size bounds the memory that is allocated.
+    Inconsistent contents raise an `InputError`.
 
     Args:
         path: a model.safetensors.
-        base: the convolution or factory that the model was made with, where it was: a file cannot hold code.
-        g_p: the same for an encoder of one's own: a function that makes it with fresh weights.
+        base: the convolution or factory that the model was made with, if any, since a file cannot contain code.
+        g_p: the same for a custom encoder: a function that makes it with random weights.
 
     Returns:
         The module, in evaluation mode, and the config it was trained with.
@@ -94,17 +94,17 @@ def load_model(
 
 
 def _check_own_part(facts: dict[str, Any], given: Mapping[str, object]) -> None:
-    """What a file could not hold must be given again, and nothing else."""
+    """Check that exactly the custom part that a file cannot contain is given again."""
     own = facts.get("own")
     part, kind = (
         ("", "") if own is None else (own.get("part"), own.get("kind")) if isinstance(own, dict) else (None, None)
     )
     if part not in ("", *given) or not isinstance(kind, str):
-        raise InputError("facts are damaged (the part of one's own is none)")
+        raise InputError("facts are damaged (the custom part is unknown)")
     if part and given[part] is None:
         again = {"base": "base=...", "g_p": "g_p=lambda: ..."}[part]
         raise InputError(
-            f"this model was made with {part} = {weights_file.one_line(kind)}, which a file cannot hold: "
+            f"this model was made with {part} = {weights_file.one_line(kind)}, which a file cannot contain: "
             f"give it again, load_model(path, {again})"
         )
     for name, value in given.items():
@@ -114,9 +114,7 @@ def _check_own_part(facts: dict[str, Any], given: Mapping[str, object]) -> None:
 
 def _model_plan(facts: dict[str, Any], path: Path, base: BaseGNN | None, g_p: Callable[[], AnyEncoder] | None) -> Plan:
     if "model" not in facts:
-        raise InputError(
-            f"{path}: a training checkpoint, not a model; the model is {path.parent / 'model.safetensors'}"
-        )
+        raise InputError(f"a training checkpoint, not a model; the model is {path.parent / 'model.safetensors'}")
     _check_own_part(facts, {"base": base, "g_p": g_p})
     config = configs.from_dict(weights_file.section(facts, "config"), origin=str(path))
     shape = weights_file.section(facts, "model")
@@ -131,12 +129,12 @@ def _model_plan(facts: dict[str, Any], path: Path, base: BaseGNN | None, g_p: Ca
 
 
 def model_facts(model: MagGNN) -> dict[str, Any]:
-    """What the config does not say of a model, as plain values."""
+    """Return what a config does not say about a model, as plain values."""
     return asdict(model.data_shape) | {"travelling": None if model.pretrained is None else asdict(model.pretrained)}
 
 
 def _data_shape(values: dict[str, Any]) -> DataShape:
-    """The inverse of `asdict` of a `DataShape`; older files know no roots."""
+    """Return the inverse of `asdict` of a `DataShape`; older files have no entry for roots."""
     return DataShape(
         num_outputs=weights_file.whole(values, "num_outputs", 1),
         node_features=_spec(weights_file.section(values, "node_features")),

@@ -1,4 +1,4 @@
-"""What a model must know of PyG data, read off the data: `MagGNN.for_data` builds a model for it."""
+"""Infers what a model must know about PyG data, for `MagGNN.for_data`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     Graphs = GraphBatch | PackedGraphs | Batch | Data | Dataset | Sequence[Data]
 
 MOST_CATEGORIES = 100_000
-"""Values that an integer column may have when it is read as categories: each of them gets an embedding of its own."""
+"""The largest number of categories of an integer column: each category gets its own embedding."""
 
 
 def shape_of_data(
     data: Graphs, num_outputs: int | None = None, task: Task | None = None, level: Level | None = None
 ) -> DataShape:
-    """Read everything off that is not given; arguments as those of `MagGNN.for_data`."""
+    """Infer everything that is not given; the arguments are those of `MagGNN.for_data`."""
     graphs = data if isinstance(data, PackedGraphs | GraphBatch) else as_graphs(data)
     for name, values in (("x", graphs.x), ("edge_attr", graphs.edge_attr)):
         _check_categories(name, values)
@@ -34,12 +34,12 @@ def shape_of_data(
 
 
 def _check_categories(name: str, values: Tensor | None) -> None:
-    """Refuse integers that are hardly categories: each would get an embedding of its own."""
+    """Reject integers that are too large for categories, each of which would get its own embedding."""
     if values is None or not values.numel() or values.is_floating_point() or values.ndim != 2:
         return
     most, column = values.long().amax(dim=0).max(dim=0)
     if int(most) >= MOST_CATEGORIES:
         raise InputError(
-            f"{name} holds integers up to {int(most)} in column {int(column)}, too many for categories: "
+            f"{name} has integers up to {int(most)} in column {int(column)}, too many for categories: "
             f"give numbers as floats ({name}.float())"
         )

@@ -13,7 +13,7 @@ from maggnn.model.tuples import replace_slot
 
 @dataclass(frozen=True)
 class Move:
-    """An action a(i, j, l) for each tuple i: put `node` l at `slot` j, where `moved` says so.
+    """An action a(i, j, l) for each tuple i: put `node` l at `slot` j if `moved` is true.
 
     Shapes:
         slot, node, moved: [B, m].
@@ -26,14 +26,14 @@ class Move:
 
 @dataclass(frozen=True)
 class State:
-    """B states side by side.
+    """A batch of B states.
 
     Attributes:
         graphs: G, [B graphs].
         tuples: U, [B, m, k].
         history: W, [B, m, w].
-        turn: whose turn it is when tuples move in turn, [B].
-        ids: which graphs of the training set these are, [B]; None outside training.
+        turn: the tuple whose turn it is if tuples move in turn, [B].
+        ids: the ids of the graphs in the training set, [B]; None outside training.
     """
 
     graphs: GraphBatch
@@ -44,14 +44,14 @@ class State:
 
     @classmethod
     def start(cls, graphs: GraphBatch, tuples: Tensor, history_width: int, ids: Tensor | None = None) -> State:
-        """An initial state: W = 0 and the first tuple's turn."""
+        """Return an initial state: W = 0, and it is the first tuple's turn."""
         num_graphs, num_tuples, _ = tuples.shape
         history = torch.zeros(num_graphs, num_tuples, history_width, device=tuples.device)
         turn = torch.zeros(num_graphs, dtype=torch.long, device=tuples.device)
         return cls(graphs, tuples, history, turn, ids)
 
     def after(self, move: Move, history: Tensor) -> State:
-        """s' = a(s): deterministic, as in the paper."""
+        """Return the next state s' = a(s), which is deterministic, as in the paper."""
         changed = replace_slot(self.tuples, move.slot, move.node)
         tuples = torch.where(move.moved[..., None], changed, self.tuples)
         turn = (self.turn + 1) % self.tuples.shape[1]

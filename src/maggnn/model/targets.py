@@ -1,9 +1,9 @@
-"""Regression targets in units of their own spread: the networks learn these, people read the others.
+"""Standardised regression targets: networks learn these, and predictions are converted back to the targets' own units.
 
-    y = std * (what the networks say) + mean + sum over the graph's nodes of what a node of its category adds
+    y = std * output + mean + sum over the graph's nodes of the contribution of a node's category
 
-The last term is there with `predictor.composition`: the energy of a molecule is very nearly a sum over its atoms, and
-a network that learns the rest needs no sum of twenty large numbers to be exact to five digits.
+The last term exists with `predictor.composition`: the energy of a molecule is nearly a sum over its atoms, and a
+network that learns only the rest does not have to reproduce a sum of twenty large numbers to five digits.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from maggnn.model.kernels import reference
 from maggnn.model.kernels.messages import sum_nodes
 
 SMALLEST_STD = {torch.float32: 1e-6, torch.float64: 1e-12}
-"""In units of the largest target: below it a target is constant up to rounding and is left as it is."""
+"""In units of the largest target: a target with a smaller spread is constant up to rounding and is not scaled."""
 
 
 class TargetScale(nn.Module):
-    """The map between the two, fitted to training targets; before that the identity.
+    """The map from outputs to targets, fitted to training targets; before that it is the identity.
 
-    Where float32 cannot hold the targets' differences (1e9 and a little), the map and what it restores are in double.
+    If float32 cannot represent the differences of targets (such as 1e9 and 1e9 + 1), the map is in double precision.
 
     Shapes:
         mean, std: [out]; per_node: [categories, out]; outputs: [rows, out].
@@ -47,7 +47,7 @@ class TargetScale(nn.Module):
         self.register_buffer("per_node", per_node)
 
     def forward(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
-        """What the networks say, in the targets' own units."""
+        """Convert outputs to the targets' own units."""
         restored = outputs * self.std + self.mean
         if self.per_node is None:
             return restored
@@ -56,7 +56,7 @@ class TargetScale(nn.Module):
         return restored + total(added, graphs)[:, 0]
 
     def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
-        """Mean, spread and the nodes' shares from the known targets of graphs `ids`, in double precision."""
+        """Fit mean, spread and contributions of nodes to the known targets of graphs `ids`, in double precision."""
         part = packed[ids]
         assert part.y is not None, "only graphs with targets can be fitted"
         dtype = short_floats(part.y.reshape(len(part.y), -1)).dtype
@@ -73,20 +73,20 @@ class TargetScale(nn.Module):
         self.std.copy_(torch.where(std > SMALLEST_STD[dtype] * largest, std, torch.ones_like(std)))
 
     def _become(self, dtype: torch.dtype) -> None:
-        """Hold the map's numbers in `dtype`."""
+        """Convert the map's buffers to `dtype`."""
         for name, value in self._buffers.items():
             if value is not None and value.dtype != dtype:
                 setattr(self, name, value.to(dtype))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
-        """Loaded numbers keep their precision."""
+        """Load the buffers in the precision of the file."""
         mean = state_dict.get(f"{prefix}mean")
         if isinstance(mean, Tensor) and mean.dtype in SMALLEST_STD:
             self._become(mean.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def standardised(self, graphs: PackedGraphs | GraphBatch) -> Tensor:
-        """The targets of a set or a batch as the networks learn them, [rows, out]; missing ones stay NaN."""
+        """Return the standardised targets of a set or a batch, [rows, out]; missing ones stay NaN."""
         assert graphs.y is not None, "only targets can be standardised"
         y = graphs.y.reshape(len(graphs.y), -1).double()
         if self.per_node is not None:
@@ -98,27 +98,27 @@ class TargetScale(nn.Module):
 def make_target_scale(
     num_outputs: int, node_features: FeatureSpec, predictor: PredictorConfig, task: Task, level: Level
 ) -> TargetScale | None:
-    """The scale of a model's targets; None for classes, which have no unit."""
+    """Make the scale of a model's targets; None for classes, which have no unit."""
     if task != "regression":
         if predictor.composition:
             raise InputError("predictor.composition is for regression; leave it out for classes")
         return None
     if predictor.composition and (level != "graph" or not node_features.categories):
-        raise InputError("predictor.composition needs one target a graph and nodes with integer categories")
+        raise InputError("predictor.composition needs one target for each graph and nodes with integer categories")
     return TargetScale(num_outputs, node_features.categories[0] if predictor.composition else 0)
 
 
 def _shares(counts: Tensor, y: Tensor) -> Tensor:
-    """What a node of each category adds to each target, by least squares over the known targets, [categories, out]."""
+    """Return the contribution of each node category to each target, by least squares, [categories, out]."""
     columns = []
     for target in y.T:
-        known = ~target.isnan()  # categories may be absent, hence the driver
+        known = ~target.isnan()  # the driver is for rank-deficient matrices, since categories may be absent
         columns.append(torch.linalg.lstsq(counts[known], target[known, None], driver="gelsd").solution)
     return torch.cat(columns, dim=1)
 
 
 def _counts(graphs: GraphBatch, num_categories: int) -> Tensor:
-    """How many nodes of each category each graph has, [B, categories]."""
+    """Count the nodes of each category in each graph, [B, categories]."""
     counts = torch.zeros(graphs.num_graphs, num_categories, dtype=torch.float64, device=graphs.device)
     one = torch.ones(graphs.total_nodes, dtype=torch.float64, device=graphs.device)
     return counts.index_put_((graphs.node_graph, _first_column(graphs)), one, accumulate=True)

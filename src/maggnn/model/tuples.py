@@ -1,4 +1,4 @@
-"""Node tuples: the set U of m tuples of order k in each graph (Eq. 5), drawn, changed, enumerated and checked.
+"""Node tuples: functions that draw, change, enumerate and check the set U of m tuples of order k (Eq. 5).
 
 Shapes: `tuples` is [B, m, k], node ids local to their graph. Repeated nodes are allowed, as in V^k(G), so
 k > |V| and one-node graphs need no special case.
@@ -26,9 +26,9 @@ def sample_tuples(
 
 
 def central_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
-    """The nodes of highest subgraph centrality, dealt out slot by slot, tuple by tuple: [B, m, k].
+    """Return the nodes of highest subgraph centrality, assigned slot by slot and tuple by tuple: [B, m, k].
 
-    A graph with fewer nodes begins again with its first. Nodes of equal centrality come in the order of their ids.
+    A graph with fewer nodes repeats them from the first. Nodes of equal centrality are in the order of their ids.
     """
     ranked = graphs.padded(centrality(graphs), float("-inf")).sort(dim=1, descending=True, stable=True).indices
     place = torch.arange(num_tuples * tuple_order, device=graphs.device) % graphs.num_nodes[:, None]  # [B, m * k]
@@ -36,9 +36,9 @@ def central_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Ten
 
 
 def neighbour_tuples(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
-    """Tuple i lies on the i-th neighbour of the roots with all its slots, later ones on the first root: [B, m, k].
+    """Put all slots of tuple i on the i-th neighbour of the roots, and further tuples on the first root: [B, m, k].
 
-    With k = 1 and m no less than a root's degree, its marks are those of I2-GNN, in any numbering of the nodes.
+    With k = 1 and m at least the degree of the root, the marks are those of I2-GNN, for any numbering of the nodes.
     """
     roots = graphs.roots
     if roots is None:
@@ -60,7 +60,7 @@ def replace_slot(tuples: Tensor, slot: Tensor, node: Tensor) -> Tensor:
 
 
 def one_move_away(own_tuple: Tensor, max_num_nodes: int) -> Tensor:
-    """Every tuple that one move can reach: node l at slot j of `own_tuple` [B, k], as [B, V, k, k].
+    """Return every tuple that one move can reach: node l at slot j of `own_tuple` [B, k], as [B, V, k, k].
 
     Row [b, l, j] is the outcome of action a(j, l). Rows of padding nodes (l >= |V|) repeat the tuple itself.
     """
@@ -71,12 +71,12 @@ def one_move_away(own_tuple: Tensor, max_num_nodes: int) -> Tensor:
 
 
 def all_tuples(num_nodes: int, tuple_order: int, device: torch.device | str = "cpu") -> Tensor:
-    """V^k(G) of one graph in lexicographic order, [|V|^k, k]."""
+    """Return V^k(G) of one graph in lexicographic order, [|V|^k, k]."""
     return tuples_at(torch.arange(num_nodes**tuple_order, device=device), num_nodes, tuple_order)
 
 
 def tuples_at(index: Tensor, num_nodes: int, tuple_order: int) -> Tensor:
-    """The tuples at the given places [M] of `all_tuples`, [M, k]: for parts of a list that outgrows the memory."""
+    """Return the rows `index` [M] of `all_tuples`, [M, k], for lists that do not fit into memory."""
     powers = num_nodes ** torch.arange(tuple_order - 1, -1, -1, device=index.device)
     return index[:, None] // powers % num_nodes
 
@@ -92,14 +92,15 @@ STARTS: dict[str, Callable[[GraphBatch, int, int], Tensor]] = {
     "neighbours": neighbour_tuples,
     "finest": _finest_starts,
 }
-"""Graphs, m and k -> U before the first move, [B, m, k]; by the names that `agent.start` uses. `random` draws."""
+"""Functions from graphs, m and k to U before the first move, [B, m, k], by their names in `agent.start`; `random` is
+drawn."""
 
 
 def check_tuples(tuples: Tensor, graphs: GraphBatch, num_tuples: int, tuple_order: int) -> None:
-    """Refuse tuples that are not [B, m, k] node ids of their graphs.
+    """Check that tuples are [B, m, k] node ids of their graphs.
 
     Raises:
-        InputError: another shape or type, or an id outside its graph.
+        InputError: the shape or type is wrong, or an id is outside its graph.
     """
     expected = (graphs.num_graphs, num_tuples, tuple_order)
     if tuples.shape != expected or tuples.is_floating_point():
@@ -107,4 +108,4 @@ def check_tuples(tuples: Tensor, graphs: GraphBatch, num_tuples: int, tuple_orde
             f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
         )
     if values_known(tuples) and bool(((tuples < 0) | (tuples >= graphs.num_nodes[:, None, None])).any()):
-        raise InputError("tuples hold a node id outside its graph: ids run from 0 to the number of nodes minus one")
+        raise InputError("tuples have a node id outside its graph: ids run from 0 to the number of nodes minus one")

@@ -1,9 +1,9 @@
 """Files of weights: safetensors with plain facts as JSON in the header, so that loading unpickles nothing.
 
-A file is replaced by a whole one or not at all (`data.files`), and a stranger may have written it, so it is checked
-before anything is allocated. Its header says which tensors it holds. The module that its settings describe is built
-without memory (torch's `meta` device) and compared with the header; only then are weights read. A checksum notices
-damage. It is no signature: whoever changes a file can write another one.
+A file is written atomically (`data.files`). It may come from an untrusted source, so it is checked before anything is
+allocated. Its header lists its tensors. The module that its settings describe is built without memory (on torch's
+`meta` device) and compared with the header; only then are weights read. A checksum detects damage. It is not a
+signature: whoever changes a file can also change its checksum.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from maggnn.model.features import FeatureSpec
 from maggnn.model.q_network import AgentShape
 
 FORMAT = "maggnn/2"
-"""Changes when the names or shapes of weights do."""
+"""The version of the format, which changes when names or shapes of weights change."""
 
 MOST_HEADER = 16 * 2**20
-"""Bytes of a file's header; models of this package have some tens of thousand."""
+"""The largest size of a file's header in bytes; models of this package have some tens of thousands."""
 
 MOST_FACTS = 4 * 2**20
-"""Characters of the JSON in it."""
+"""The largest number of characters of the JSON in the header."""
 
 MOST_WORDS = 300
-"""Characters of a message that quotes a file."""
+"""The largest number of characters of a message that quotes a file."""
 
 FLOATS = {"F16", "BF16", "F32", "F64"}
 KINDS = {torch.int64: "I64", torch.int32: "I32", torch.uint8: "U8", torch.bool: "BOOL"}
-"""Names of types in a header."""
+"""The names of types in a header."""
 
 Header = dict[str, tuple[tuple[int, ...], str]]
-"""Shape and type of each tensor."""
+"""The shape and type of each tensor."""
 
 Module = TypeVar("Module", bound=nn.Module)
 
 POOLINGS, HISTORIES = ("mean", "sum"), ("zero", "mean", "lstm")
-"""Of an agent that serves other data."""
+"""The settings that an agent for other data may have."""
 
 
 class Plan(NamedTuple):
-    """What a file's facts say of its module.
+    """A description of a file's module, from its facts.
 
     Attributes:
-        make: builds it with fresh weights.
-        encoders: settings of its encoders.
-        specs: of the features it reads.
-        config: that it was trained with.
+        make: builds the module with random weights.
+        encoders: the settings of its encoders.
+        specs: the features that it reads.
+        config: the config that it was trained with.
     """
 
     make: Callable[[], nn.Module]
@@ -74,13 +74,13 @@ def save(
     with_checksum: bool = False,
     before_rename: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write tensors and JSON facts to `path`, all or nothing.
+    """Write tensors and JSON facts to `path` atomically.
 
     Args:
-        with_checksum: for files that travel; that of a large checkpoint would cost time at every write.
-        before_rename: is called when the new file is complete and the old one, if any, still has its name.
+        with_checksum: whether to add a checksum, for files that are shared; for a large checkpoint it would cost time.
+        before_rename: called when the new file is complete and the old one, if any, still has its name.
     """
-    from maggnn.data.files import whole_file  # who only reads models does not need it
+    from maggnn.data.files import whole_file  # not needed for reading models
 
     metadata = {"format": FORMAT, "facts": json.dumps(facts)}
     if with_checksum:
@@ -88,7 +88,7 @@ def save(
     with whole_file(path, check=lambda _: before_rename()) as waiting:
         try:
             save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, waiting, metadata)
-        except SafetensorError as error:  # a full disk, for one
+        except SafetensorError as error:  # such as a full disk
             raise OSError(str(error)) from error
 
 
@@ -99,7 +99,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_planned(path: Path, plan: Callable[[dict[str, Any]], Plan]) -> tuple[dict[str, Tensor], dict[str, Any], Plan]:
-    """Read weights that must be those of the module which the facts describe; else nothing is allocated."""
+    """Read the weights of the module that the facts describe; if they do not match, nothing is allocated."""
     with _opened(path) as (file, metadata, facts):
         try:
             planned = plan(facts)
@@ -113,14 +113,14 @@ def load_planned(path: Path, plan: Callable[[dict[str, Any]], Plan]) -> tuple[di
 
 
 def checksum_of(path: Path) -> str:
-    """Of a model's file; empty in files from before there was one."""
+    """Return the checksum in a model's file; empty for older files, which have none."""
     with _opened(path) as (_, metadata, _):
         return metadata.get("checksum", "")
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Any, dict[str, str], dict[str, Any]]]:
-    """An open file, its header's texts and its facts; whatever is wrong with it becomes one line."""
+    """Open a file and yield it with the metadata of its header and its facts; any error becomes one line."""
     check_header_size(path)
     try:
         with safe_open(path, framework="pt") as file:
@@ -157,7 +157,7 @@ def _tensors(file: Any, metadata: Mapping[str, str]) -> dict[str, Tensor]:
     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     said = metadata.get("checksum")
     if said is not None and said != checksum(tensors, metadata["facts"]):
-        raise ValueError("weights and facts do not have the checksum that was written with them")
+        raise ValueError("the checksum does not match the weights and facts")
     return tensors
 
 
@@ -173,13 +173,13 @@ def _check_plan(plan: Plan, header: Header) -> None:
 
 
 def one_line(error: object) -> str:
-    """What there is to say, without line ends and of bounded length, whatever a file's names hold."""
+    """Return the text of an error without line ends and with a bounded length; it may quote names from a file."""
     text = " ".join("".join(sign if sign.isprintable() else " " for sign in str(error)).split())
     return text if len(text) <= MOST_WORDS else text[: MOST_WORDS - 3] + "..."
 
 
 def check_header_size(path: Path) -> None:
-    """Refuse what is no plain file, or has a header that no model has, before anything reads it."""
+    """Reject anything but a regular file with a header of plausible size, before it is read."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     try:
@@ -192,11 +192,11 @@ def check_header_size(path: Path) -> None:
 
 
 DRAWING = ("uniform_", "normal_", "kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "xavier_normal_")
-"""Methods of tensors and functions of `nn.init` that fill a tensor."""
+"""Methods of tensors and functions of `nn.init` that initialise a tensor."""
 
 
 class _NoValues(TorchFunctionMode):
-    """Values of new tensors do not matter, and drawing them on the `meta` device imports torch's compiler, a second."""
+    """Skips the initialisation of tensors: on the `meta` device it imports torch's compiler, which takes a second."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in DRAWING:
@@ -209,18 +209,18 @@ class _NoValues(TorchFunctionMode):
 
 
 def check_fits(make: Callable[[], nn.Module], header: Header, counts: Mapping[str, int], widths: Iterable[int]) -> None:
-    """Whether a file's tensors are those of the module that its settings describe; nothing is allocated.
+    """Check that a file's tensors are those of the module that its settings describe; nothing is allocated.
 
     Args:
         make: builds the module.
-        counts: settings that say how many parts it has. Each part has a tensor, so there are no more parts than those.
-        widths: of its square matrices.
+        counts: settings that are numbers of parts. Each part has a tensor, so they cannot exceed the number of tensors.
+        widths: the widths of its square matrices.
     """
     for name, count in counts.items():
         if count > len(header):
             raise InputError(f"weights do not fit their config ({name} is {count}, there are {len(header)} tensors)")
     numbers = sum(_size(shape) for shape, _ in header.values())
-    for width in widths:  # `make` may be unable to go without memory: what it then takes is bounded by this
+    for width in widths:  # bounds the memory of `make`, which may be unable to use the meta device
         if width * width > numbers:
             raise InputError(f"weights do not fit their config (hidden is {width}, there are {numbers} numbers)")
     expected = _without_memory(make)
@@ -229,14 +229,14 @@ def check_fits(make: Callable[[], nn.Module], header: Header, counts: Mapping[st
 
 
 def check_finite(tensors: Mapping[str, Tensor]) -> None:
-    """Weights that are no numbers give answers that are none."""
+    """Raise an `InputError` if a weight is not finite."""
     for name, value in tensors.items():
         if value.is_floating_point() and not bool(value.isfinite().all()):
             raise InputError(f"weights are damaged ({name} holds NaN or infinity)")
 
 
 def checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
-    """Of names, shapes, types and values, and of the facts beside them."""
+    """Return the checksum of names, shapes, types and values of tensors, and of the facts."""
     digest = hashlib.sha256(facts.encode())
     for name in sorted(tensors):
         value = tensors[name].detach().cpu().contiguous()
@@ -246,7 +246,7 @@ def checksum(tensors: Mapping[str, Tensor], facts: str) -> str:
 
 
 def whole(values: Mapping[str, Any], name: str, least: int = 0) -> int:
-    """A whole number among the facts of a file."""
+    """Return an integer from the facts of a file."""
     value = values.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InputError(f"facts are damaged ({name} is {value!r}, must be a whole number of at least {least})")
@@ -254,7 +254,7 @@ def whole(values: Mapping[str, Any], name: str, least: int = 0) -> int:
 
 
 def section(values: object, name: str) -> dict[str, Any]:
-    """An object among the facts of a file."""
+    """Return an object from the facts of a file."""
     found = values.get(name) if isinstance(values, dict) else None
     if not isinstance(found, dict):
         raise InputError(f"facts are damaged ({name} is {type(found).__name__}, must be an object)")
@@ -262,7 +262,7 @@ def section(values: object, name: str) -> dict[str, Any]:
 
 
 def choice(values: Mapping[str, Any], name: str, choices: Iterable[str]) -> Any:
-    """One of a few words among the facts of a file."""
+    """Return a value from the facts of a file that must be one of `choices`."""
     value, known = values.get(name), tuple(choices)
     if value not in known:
         raise InputError(f"facts are damaged ({name} is {value!r}, must be one of {', '.join(known)})")
@@ -270,13 +270,13 @@ def choice(values: Mapping[str, Any], name: str, choices: Iterable[str]) -> Any:
 
 
 def _without_memory(make: Callable[[], nn.Module]) -> dict[str, Tensor] | None:
-    """The weights of the module as shapes; None where a part of it must look at values (PNA's degrees)."""
+    """Return the weights of the module on the meta device; None if a part of it needs values (PNA's degrees)."""
     try:
         with torch.device("meta"), _NoValues():
             return make().state_dict()
     except (InputError, ImportError):
         raise
-    except Exception as error:  # any convolution of PyG may be named, and each fails in a way of its own
+    except Exception as error:  # a convolution of PyG can raise any error
         if "meta tensor" in str(error):
             return None
         raise InputError(f"settings describe no model ({type(error).__name__}: {error})") from error
@@ -285,7 +285,7 @@ def _without_memory(make: Callable[[], nn.Module]) -> dict[str, Tensor] | None:
 def _compare(expected: Mapping[str, Tensor], header: Header) -> None:
     if expected.keys() != header.keys():
         missing, extra = sorted(expected.keys() - header.keys()), sorted(header.keys() - expected.keys())
-        which = f"{missing[0]} is missing" if missing else f"{extra[0]} is none of the model's"
+        which = f"{missing[0]} is missing" if missing else f"{extra[0]} is not one of the model's"
         raise InputError(f"weights do not fit their config ({which})")
     for name, value in expected.items():
         shape, kind = header[name]
@@ -303,7 +303,7 @@ def _size(shape: Iterable[int]) -> int:
 
 
 def agent_shape(values: Any) -> AgentShape | None:
-    """The inverse of `asdict` of an `AgentShape`."""
+    """Return the inverse of `asdict` of an `AgentShape`."""
     if values is None:
         return None
     entries = section({"travelling": values}, "travelling")

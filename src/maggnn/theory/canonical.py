@@ -1,8 +1,8 @@
-"""One search a graph, whatever its numbering: nauty's canonical form (McKay and Piperno 2014), the extra `canonical`.
+"""Searches that do not depend on the numbering, by nauty's canonical form (McKay and Piperno 2014; extra `canonical`).
 
-Isomorphic graphs have one canonical form, node for node, so a start on its first nodes and ties that go to the first
-node give them the same search and the same answer. But whoever knows the form has decided isomorphism by other means: a
-table that starts from it says so.
+Isomorphic graphs have the same canonical form, so a start on its first nodes, with ties broken by the first node, gives
+them the same search and the same answer. The form itself decides isomorphism by other means, so tables of results that
+start from it say so.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import State
 
 Kind = tuple[Any, ...]
-"""What tells nodes or edges apart, to be compared and sorted."""
+"""The features that distinguish nodes or edges, as comparable values."""
 
 
 def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
-    """The nodes of one graph in canonical order, [n]; features of nodes and edges count as colours."""
+    """Return the nodes of one graph in canonical order, [n]; features of nodes and edges are colours."""
     try:
         import pynauty  # pyright: ignore[reportMissingImports]
     except ImportError:
@@ -41,7 +41,7 @@ def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
 
 
 def _edges(packed: PackedGraphs, graph: int) -> dict[tuple[int, int], Kind]:
-    """The kind of each pair that is joined; of parallel edges, all their kinds."""
+    """Return the kind of each pair of joined nodes; for parallel edges, all their kinds."""
     rows = slice(int(packed.edge_offsets[graph]), int(packed.edge_offsets[graph + 1]))
     source, target = packed.edge_index[:, rows].tolist()
     found: dict[tuple[int, int], list[Kind]] = {}
@@ -51,9 +51,9 @@ def _edges(packed: PackedGraphs, graph: int) -> dict[tuple[int, int], Kind]:
 
 
 def _as_simple_graph(edges: dict[tuple[int, int], Kind], num_nodes: int) -> tuple[dict[int, list[int]], list[Kind]]:
-    """Neighbours of each node in an undirected graph without kinds of edges, and the kinds of its further nodes.
+    """Return the neighbours in an equivalent undirected graph without kinds of edges, and the kinds of its added nodes.
 
-    Where edges are of several kinds or go one way, u -> v becomes u - tail - head - v with the kind on tail and head.
+    If edges have several kinds or are directed, u -> v becomes u - tail - head - v with the kind on tail and head.
     """
     joined: dict[int, list[int]] = {node: [] for node in range(num_nodes)}
     inner: list[Kind] = []
@@ -70,13 +70,13 @@ def _as_simple_graph(edges: dict[tuple[int, int], Kind], num_nodes: int) -> tupl
 
 
 def canonical_form(packed: PackedGraphs) -> PackedGraphs:
-    """The same graphs, on the CPU, with their nodes in canonical order."""
+    """Return the same graphs, on the CPU, with their nodes in canonical order."""
     if packed.level == "node" or packed.roots is not None:
         raise InputError("canonical forms are for targets of graphs: nodes and roots would be renumbered too")
     packed = packed.to("cpu")
     orders = [canonical_order(packed, graph) for graph in range(len(packed))]
     rows = torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)])
-    places = torch.cat([order.argsort() for order in orders])  # a node's number in the form
+    places = torch.cat([order.argsort() for order in orders])  # each node's number in the form
     first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
     return PackedGraphs.build(
         packed.num_nodes,
@@ -89,14 +89,14 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
 
 
 def needs_last_state(model: MagGNN) -> None:
-    """Which state is the surest may hang on rounding, and so on the numbering."""
+    """Check that the model reads the last state: the most confident one may depend on rounding, and so on numbering."""
     if model.agent.keep != "last":
-        raise InputError("answers that no numbering changes come from the last state: set agent.keep to last")
+        raise InputError("answers independent of the numbering need the last state: set agent.keep to last")
 
 
 @torch.no_grad()
 def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_size: int = 512) -> Tensor:
-    """The answers for graphs `ids` [B], each from one search in its canonical form, [B, out]."""
+    """Return the answers for graphs `ids` [B], each from one search in its canonical form, [B, out]."""
     needs_last_state(model)
     model.eval()
     agent = model.agent
@@ -112,10 +112,12 @@ def answer_canonically(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_s
 
 
 def _first_nodes(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
-    """The first nodes slot by slot, [B, m, k]; a graph with fewer begins again."""
+    """Return the first nodes, slot by slot, [B, m, k]; a graph with fewer nodes repeats them."""
     slots = torch.arange(num_tuples * tuple_order, device=graphs.device)
     return (slots % graphs.num_nodes[:, None]).unflatten(1, (num_tuples, tuple_order))
 
 
 def _kinds(values: Tensor | None, rows: slice, count: int) -> list[Kind]:
-    return [()] * count if values is None else [tuple(row) for row in (values[rows] + 0).tolist()]  # -0.0 is 0.0
+    return (
+        [()] * count if values is None else [tuple(row) for row in (values[rows] + 0).tolist()]
+    )  # makes -0.0 equal to 0.0

@@ -1,13 +1,13 @@
 """Individualisation and refinement: one graph is marked node by node, and others are compared with it round by round.
 
-A path v_1, v_2, ... puts one mark after the other on a graph and refines its colours to rest after each (McKay,
-"Practical Graph Isomorphism", 1981). The sum of the colours in each round is kept as the *trace* of the mark. An
-isomorphism carries marks, colours and traces along, so a marked copy of another graph whose trace differs anywhere
-cannot be the image of the path: that is what all proofs of difference rest on. Equal traces prove nothing by
-themselves; where every node has a colour of its own, `isomorphism` checks the correspondence of colours edge by edge.
+A path v_1, v_2, ... puts one mark after the other on a graph and refines its colours until they are stable after each
+(McKay, "Practical Graph Isomorphism", 1981). The sum of the colours in each round is the *trace* of the mark. An
+isomorphism preserves marks, colours and traces, so a marked copy of another graph whose trace differs anywhere cannot
+be the image of the path: all proofs of difference rest on this. Equal traces prove nothing by themselves; if every node
+has a unique colour, `isomorphism` checks the correspondence of colours edge by edge.
 
-Colours are those of `maggnn.graphs.colours`; unlike in `maggnn.theory.refinement`, a mark is put on colours that have
-come to rest already, so that a further mark takes few rounds, and there may be any number of marks.
+Colours are those of `maggnn.graphs.colours`; unlike in `maggnn.theory.refinement`, a mark is put on stable colours, so
+that another mark takes few rounds, and there may be any number of marks.
 
 Shapes: n nodes, M copies, colours [n] or [n, M].
 """
@@ -24,7 +24,7 @@ from maggnn.graphs.colours import Edges, mix, next_colours, row_hashes
 from maggnn.graphs.packed import PackedGraphs
 
 MARK = 1
-"""What is added to the colour of a node that gets a mark."""
+"""The number that is added to the colour of a marked node."""
 
 
 class OneGraph:
@@ -33,8 +33,8 @@ class OneGraph:
     Attributes:
         graph: a set of this one graph.
         num_nodes: n.
-        edges: the edges as refinement reads them.
-        first_colours: of the features alone, [n].
+        edges: the edges in the form that refinement reads.
+        first_colours: the colours of the features, [n].
     """
 
     def __init__(self, graph: PackedGraphs) -> None:
@@ -43,19 +43,19 @@ class OneGraph:
         self.edges = Edges.of(self.graph[torch.tensor([0])])
         x = self.graph.x
         features = torch.zeros(self.num_nodes, dtype=torch.long) if x is None else row_hashes(x)
-        self.first_colours = mix(features + 1)  # mix(0) is 0, and a sum of zeros would not count neighbours
+        self.first_colours = mix(features + 1)  # + 1, because mix(0) is 0 and a sum of zeros would not count neighbours
 
 
 @dataclass(frozen=True)
 class Level:
-    """One mark of a path and what refinement made of it.
+    """One mark of a path and the result of refinement.
 
     Attributes:
-        node: where the mark is; None for the colours before any mark.
-        colour: of that node before it got the mark.
+        node: the marked node; None for the colours before any mark.
+        colour: the colour of that node before it was marked.
         trace: the sum of all colours in each round, [rounds + 1].
-        colours: at rest, [n].
-        num_colours: how many of them differ.
+        colours: the stable colours, [n].
+        num_colours: the number of distinct colours.
     """
 
     node: int | None
@@ -66,29 +66,29 @@ class Level:
 
     @property
     def discrete(self) -> bool:
-        """Whether every node has a colour of its own."""
+        """Whether every node has a unique colour."""
         return self.num_colours == len(self.colours)
 
     def candidates(self, colours: Tensor) -> Tensor:
-        """The nodes of another graph with `colours` [n] that the mark's node may correspond to, [C]."""
+        """Return the nodes of another graph with `colours` [n] to which the marked node may correspond, [C]."""
         return (colours == self.colour).nonzero()[:, 0]
 
     def survivors(self, other: OneGraph, colours: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Mark each of `nodes` [M] in a copy of its own of another graph; keep the copies that have the same trace.
+        """Mark each of `nodes` [M] in a separate copy of another graph, and keep the copies with the same trace.
 
         Args:
-            colours: of the other graph before the mark, [n].
+            colours: the colours of the other graph before the mark, [n].
 
         Returns:
-            The nodes that are left, [M'], and the colours of their copies at rest, [n, M'].
+            The remaining nodes, [M'], and the stable colours of their copies, [n, M'].
         """
         return self.alike(other, marked(colours[:, None].repeat(1, len(nodes)), nodes), nodes)
 
     def alike(self, other: OneGraph, colours: Tensor, names: Tensor) -> tuple[Tensor, Tensor]:
-        """Of copies of another graph, colours [n, M] with a mark already, those with the same trace at the end of it.
+        """Refine marked copies of another graph, colours [n, M], and keep those with the same trace.
 
         Returns:
-            Their `names`, out of [M], and colours, [n, M'].
+            Their `names`, out of [M], and their stable colours, [n, M'].
         """
         for number, expected in enumerate(self.trace):
             if number:
@@ -102,18 +102,18 @@ class Level:
 
 
 def marked(colours: Tensor, nodes: Tensor) -> Tensor:
-    """Give one of `nodes` [M] in each copy a colour of its own, in place, [n, M]."""
+    """Give one of `nodes` [M] in each copy a unique colour, in place, [n, M]."""
     place = nodes, torch.arange(len(nodes))
     colours[place] = mix(colours[place] + MARK)
     return colours
 
 
 class Path:
-    """The marks of a graph, one after the other; begins without any.
+    """A sequence of marks of a graph, which is empty at first.
 
     Attributes:
         own: the graph.
-        levels: the colours before any mark, then those after each of the marks.
+        levels: the colours before any mark, then those after each mark.
     """
 
     def __init__(self, own: OneGraph) -> None:
@@ -141,13 +141,13 @@ class Path:
         return int((self.last.colours == self.last.colours[node]).sum()) > 1
 
     def extend(self, order: int) -> None:
-        """Mark a node of the most common colour, again and again, up to `order` marks or until all colours differ."""
+        """Mark nodes of the most frequent colour, up to `order` marks or until all colours are distinct."""
         while len(self.levels) <= order and not self.last.discrete:
             _, colour, count = self.last.colours.unique(return_inverse=True, return_counts=True)
             self.mark(int((colour == count.argmax()).nonzero()[0]))
 
     def unmarked_alike(self, other: OneGraph) -> Tensor | None:
-        """The colours of another graph without marks, [n]; None where its trace differs."""
+        """Return the stable colours of another graph without marks, [n]; None if its trace differs."""
         found, colours = self.levels[0].alike(other, other.first_colours[:, None], torch.zeros(1))
         return colours[:, 0] if len(found) else None
 
@@ -171,13 +171,13 @@ def _num_colours(colours: Tensor) -> int:
 
 
 def isomorphism(first: OneGraph, colours: Tensor, second: OneGraph, others: Tensor) -> Tensor | None:
-    """The node of the second graph that has the colour of each node of the first, [n], if that is an isomorphism.
+    """Return the node of the second graph with the colour of each node of the first, [n], if that is an isomorphism.
 
     Args:
-        colours, others: of the two graphs, all different within each, [n].
+        colours, others: the colours of the two graphs, distinct within each, [n].
 
     Returns:
-        None unless edges and features agree exactly; no hash is trusted here.
+        The nodes; None unless edges and features agree exactly, which is checked without hashes.
     """
     ranked, other_ranked = colours.sort(), others.sort()
     if not torch.equal(ranked.values, other_ranked.values):
@@ -195,14 +195,14 @@ def isomorphism(first: OneGraph, colours: Tensor, second: OneGraph, others: Tens
 
 
 def _in_order(edge_index: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Edges [2, E] by target, source and features, and that order [E]."""
+    """Return edges [2, E] sorted by target, source and features, and that order [E]."""
     columns = [] if features is None else list(features.flatten(1).numpy().T)
     order = torch.from_numpy(np.lexsort([*columns, edge_index[0].numpy(), edge_index[1].numpy()]))
     return edge_index[:, order], order
 
 
 def _equal(first: Tensor | None, second: Tensor | None) -> bool:
-    """Whether features are there in neither graph, or equal in both."""
+    """Whether neither graph has features, or both have equal ones."""
     if first is None or second is None:
         return first is second
     if first.dtype != second.dtype:

@@ -1,20 +1,20 @@
-"""Which m, k and t a data set asks for, from colour refinement alone, before any training.
+"""Suggests m, k and t for a data set by colour refinement, before any training.
 
 The rule:
 
-- k is the smallest order that distinguishes all graphs of different labels that any order tried distinguishes. If that
-  is 0, plain message passing sees everything that marks could.
-- A tuple is *informative* if its copy occurs in no graph of another label that k - 1 marks confuse its graph with. Let
-  p be the mean share of informative tuples. All of m random tuples miss with probability (1 - p)^m; if some m up to
-  `MOST_RANDOM` brings that below `MISS`, informative tuples are common, random marks suffice, and t = 0.
-- Else the marks have to be moved. A move puts one mark on any node, so t = k moves take a tuple to any other, and one
-  tuple is enough.
+- k is the smallest order that distinguishes all graphs of different labels that any tried order distinguishes. If it
+  is 0, plain message passing distinguishes everything that marks could.
+- A tuple is *informative* if its copy occurs in no graph of another label that k - 1 marks do not distinguish from its
+  graph. Let p be the mean share of informative tuples. All of m random tuples are uninformative with probability
+  (1 - p)^m; if that is below `MISS` for some m up to `MOST_RANDOM`, random marks suffice, and t = 0.
+- Otherwise the marks have to be moved. A move puts one mark on any node, so t = k moves lead from a tuple to any other,
+  and one tuple is enough.
 
-All of this tries all |V|^k tuples. Where that takes hours, `too_many_tuples` proposes a proof with few of them instead
+All |V|^k tuples are tried. If that takes hours, `too_many_tuples` suggests a proof with few of them instead
 (`maggnn.theory.proof`).
 
-It says what is possible, not what will be learned: a network may fail on what refinement distinguishes, and where
-graphs are distinguished without marks, marks can still make a target easier to learn.
+The result says what is possible, not what will be learned: a network may fail to distinguish what refinement does, and
+for graphs that are distinguished without marks, marks can still make a target easier to learn.
 
 Shapes: G graphs.
 """
@@ -32,38 +32,38 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.theory.refinement import all_copy_hashes, graph_hashes
 
 MOST_RANDOM = 8
-"""Random tuples that are still few."""
+"""The largest number of random tuples that the rule suggests."""
 
 MISS = 0.01
-"""How often all random tuples may miss."""
+"""The largest accepted probability that all random tuples are uninformative."""
 
 GROUPS, CELLS_A_GROUP = 20, 20_000_000
-"""Telling tuples are counted in that many groups of confused graphs, with so many colours (nodes of copies) in each."""
+"""Informative tuples are counted in this many groups of confused graphs, with so many colours (nodes of copies)."""
 
 MOST_TRIED = 1 << 33
-"""Colours (nodes of copies) of one graph beyond which trying all tuples takes hours on a core."""
+"""The number of colours (nodes of copies) of one graph beyond which trying all tuples takes hours on a core."""
 
 
 def too_many_tuples(graphs: PackedGraphs, max_order: int) -> str | None:
-    """What to do instead of trying all tuples of up to `max_order` marks, in words; None where trying them is quick."""
+    """Return advice if trying all tuples of up to `max_order` marks would take hours; None if it is quick."""
     size = graphs.largest_graph
     if size ** (max_order + 1) <= MOST_TRIED:
         return None
     return (
         f"{size:,} nodes have {size**max_order:,} tuples of order {max_order}: trying all of them takes hours; "
-        "--agent greedy (or --agent any) looks for a proof that two graphs differ with few of them"
+        "--agent greedy (or --agent any) searches for a proof that two graphs differ with few of them"
     )
 
 
 @dataclass(frozen=True)
 class Partitions:
-    """Which graphs stay together through tuples of order 0, 1, ...
+    """The classes of graphs that tuples of order 0, 1, ... do not distinguish.
 
     Attributes:
-        classes: one class number a graph for each order, [G] each.
+        classes: the class of each graph for each order, [G] each.
         settled: graphs known to be isomorphic to all others of their last class, [G].
-        kinds: what is to be distinguished, one number a graph: its label; without labels, equal for graphs known to be
-            isomorphic, [G].
+        kinds: a number for each graph, by which graphs are to be distinguished: its label, or without labels a number
+            that is equal for graphs known to be isomorphic, [G].
     """
 
     classes: list[Tensor]
@@ -72,32 +72,32 @@ class Partitions:
 
     @property
     def duplicates(self) -> int:
-        """Graphs known to be isomorphic to another one: no marks distinguish these."""
+        """The number of graphs known to be isomorphic to another one, which no marks distinguish."""
         return int((_shared(self.classes[-1]) & self.settled).sum())
 
     @property
     def undecided(self) -> int:
-        """Graphs that one mark more might distinguish from one of another kind."""
+        """The number of graphs that one more mark might distinguish from one of another kind."""
         return int((_confused(self.classes[-1], self.kinds) & ~self.settled).sum())
 
 
 def partitions(graphs: PackedGraphs, labels: Tensor | None, max_order: int) -> Partitions:
-    """Split the graphs by order 0, 1, ... up to `max_order`, or until graphs of different labels are distinguished.
+    """Partition the graphs by order 0, 1, ... up to `max_order`, or until graphs of different labels are distinguished.
 
-    Only graphs that are still together are refined with one mark more, and isomorphic ones are not.
+    Only graphs that are not distinguished yet are refined with one more mark, without isomorphic ones.
 
     Args:
         graphs: the graphs of a data set.
         labels: [G] or [G, columns]; without them all graphs that are not isomorphic are to be distinguished.
-        max_order: the most marks that are tried.
+        max_order: the largest number of marks that is tried.
 
     Returns:
-        The classes that each order leaves together.
+        The classes that each order does not distinguish.
     """
     if not len(graphs):
         raise InputError("no graphs to compare")
     if labels is not None and len(labels) != len(graphs):
-        raise InputError(f"{len(labels)} labels for {len(graphs)} graphs: give one a graph")
+        raise InputError(f"{len(labels)} labels for {len(graphs)} graphs: give one for each graph")
     each = torch.arange(len(graphs))
     kinds = each if labels is None else labels.reshape(len(labels), -1).unique(dim=0, return_inverse=True)[1]
     classes, settled = torch.zeros_like(each), torch.zeros(len(graphs), dtype=torch.bool)
@@ -117,17 +117,17 @@ def partitions(graphs: PackedGraphs, labels: Tensor | None, max_order: int) -> P
 
 
 def _shared(classes: Tensor) -> Tensor:
-    """Which graphs are not alone in their class, [G]."""
+    """Return which graphs are not alone in their class, [G]."""
     return classes.bincount()[classes] > 1
 
 
 def _confused(classes: Tensor, kinds: Tensor) -> Tensor:
-    """Which graphs share their class with one of another kind, [G]."""
+    """Return which graphs share their class with one of another kind, [G]."""
     return _range_of(kinds, classes)[classes] > 0
 
 
 def _range_of(kinds: Tensor, groups: Tensor) -> Tensor:
-    """Largest minus smallest kind in each group, by group number: 0 where a group has one kind."""
+    """Return the largest minus the smallest kind in each group, which is 0 if a group has one kind."""
     empty = kinds.new_zeros(int(groups.max()) + 1)
     largest = empty.scatter_reduce(0, groups, kinds, "amax", include_self=False)
     return largest - empty.scatter_reduce(0, groups, kinds, "amin", include_self=False)
@@ -142,9 +142,10 @@ class Level:
 
     Attributes:
         order: k.
-        classes: how many different graphs there are through such tuples.
-        together: graphs that share their class with another one.
-        confused: graphs that share it with one of another label; without labels, with one not known to be isomorphic.
+        classes: the number of classes that such tuples distinguish.
+        together: the number of graphs that share their class with another one.
+        confused: the number of graphs that share it with one of another label; without labels, with one not known to
+            be isomorphic.
     """
 
     order: int
@@ -155,19 +156,19 @@ class Level:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a data set asks for.
+    """The suggestion for a data set.
 
     Attributes:
-        levels: order 0, 1, ... as far as it had to be tried.
-        duplicates: graphs known to be isomorphic to another one of the set, which no marks distinguish.
-        undecided: graphs that a larger order than was tried might distinguish from one of another label.
+        levels: the results for order 0, 1, ... as far as they were tried.
+        duplicates: the number of graphs known to be isomorphic to another one, which no marks distinguish.
+        undecided: the number of graphs that a larger order might distinguish from one of another label.
         num_tuples: the suggested m.
         tuple_order: the suggested k.
         num_moves: the suggested t.
-        informative_share: p, the mean share of informative tuples; None where k = 0.
-        copies: marked copies that are read to answer for a graph, m (t + 1).
-        all_copies: how many full enumeration reads, the mean of |V|^k.
-        reason: why, in words.
+        informative_share: p, the mean share of informative tuples; None for k = 0.
+        copies: the number of marked copies that are read for a graph, m (t + 1).
+        all_copies: the number of copies that full enumeration reads, the mean of |V|^k.
+        reason: the reason for the suggestion.
     """
 
     levels: tuple[Level, ...]
@@ -211,17 +212,17 @@ def plan(graphs: PackedGraphs, found: Partitions) -> Plan:
 
 
 def informative_share(graphs: PackedGraphs, found: Partitions, order: int) -> float:
-    """The mean share of informative tuples, over graphs that order k distinguishes and order k - 1 does not.
+    """Return the mean share of informative tuples, over graphs that order k distinguishes and order k - 1 does not.
 
-    Where there are very many such graphs, some of each group and some of the groups stand for all of them; in a part
-    of a group a few more tuples are informative than in the whole.
+    If there are very many such graphs, the share is estimated from some graphs of some groups; in a part of a group, a
+    few more tuples are informative than in the whole.
     """
     before, after, shares = found.classes[order - 1], found.classes[order], []
     gained = _confused(before, found.kinds) & ~_confused(after, found.kinds)  # [G]
     for group in _spread(before[gained].unique(), GROUPS).tolist():
         ids = (before == group).nonzero()[:, 0]
         size = int(graphs.num_nodes[ids[0]])
-        by_kind = ids[found.kinds[ids].argsort(stable=True)]  # so that a part of them has more than one kind
+        by_kind = ids[found.kinds[ids].argsort(stable=True)]  # sorted, so that a part of them has more than one kind
         ids = _spread(by_kind, max(CELLS_A_GROUP // size ** (order + 1), 2))
         _, copy = all_copy_hashes(graphs.select(ids), order).unique(return_inverse=True)  # [b, |V|^k]
         kinds = found.kinds[ids, None].expand_as(copy)
@@ -231,7 +232,7 @@ def informative_share(graphs: PackedGraphs, found: Partitions, order: int) -> fl
 
 
 def _spread(values: Tensor, most: int) -> Tensor:
-    """At most so many of the values, evenly spread from the first to the last."""
+    """Return at most `most` of the values, evenly spread from the first to the last."""
     if len(values) <= most:
         return values
     return values[torch.linspace(0, len(values) - 1, most).round().long()]
@@ -243,19 +244,19 @@ def _level(order: int, classes: Tensor, kinds: Tensor) -> Level:
 
 
 def _search(share: float, order: int) -> tuple[int, int, str]:
-    """m, t and the reason where marks distinguish more than no marks do."""
+    """Return m, t and the reason if marks distinguish more graphs than no marks do."""
     tuples = f"{share:.0%} of all tuples of order {order} are informative by themselves"
     moves = "one move reaches" if order == 1 else f"{order} moves reach"
     if share == 1.0:
-        return 1, 0, f"every tuple of order {order} is informative by itself: any will do"
+        return 1, 0, f"every tuple of order {order} is informative by itself: any tuple is enough"
     if share == 0.0:
         reason = f"no tuple of order {order} is informative by itself: copies have to be counted, with many tuples"
         return MOST_RANDOM, 0, reason
     needed = math.ceil(math.log(MISS) / math.log1p(-share))
     if needed <= MOST_RANDOM:
         miss = (1 - share) ** needed
-        return needed, 0, f"{tuples}: so many random ones all miss in {miss:.1%} of cases"
-    found = "; agent.pretrained = any looks for them without training an agent" if order == 2 else ""
+        return needed, 0, f"{tuples}: this many random ones are all uninformative in {miss:.1%} of cases"
+    found = "; agent.pretrained = any finds them without training an agent" if order == 2 else ""
     return 1, order, f"{tuples}: they are rare and have to be found, and {moves} every tuple{found}"
 
 
@@ -264,4 +265,4 @@ def _why_no_marks(levels: tuple[Level, ...], found: Partitions) -> str:
         return "message passing without marks distinguishes all graphs with different labels"
     if found.undecided == 0:
         return "message passing without marks distinguishes all but isomorphic graphs with different labels"
-    return f"tuples up to order {levels[-1].order} distinguish no more than no marks: try a larger order"
+    return f"tuples up to order {levels[-1].order} distinguish no more graphs than no marks do: try a larger order"

@@ -1,19 +1,19 @@
 """A proof that two graphs differ, or that they are isomorphic, without trying all |V|^k tuples.
 
-Somebody proposes an informative tuple of the first graph (`maggnn.theory.proposals`), which is then looked for in the
-second, mark by mark. Candidates for a mark are the nodes that have its node's colour; each gets the mark in a copy of
-its own, and is dropped in the first round of refinement in which its colours differ from the first graph's
-(`maggnn.theory.individualisation`). What is left goes on to the next mark, depth first, so that memory stays bounded.
+An informative tuple of the first graph is proposed (`maggnn.theory.proposals`), and the search tries to find it in the
+second, mark by mark. Candidates for a mark are the nodes with the colour of its node; each is marked in a separate copy
+and dropped in the first round of refinement in which its colours differ from those of the first graph
+(`maggnn.theory.individualisation`). The remaining candidates continue with the next mark, depth first, so that memory
+stays bounded.
 
-- No candidate is left anywhere: the graphs differ. An isomorphism would take the tuple to some candidate, and every one
-  was tried, or is excluded by checked symmetries (`maggnn.theory.symmetries`). Nothing else is called a proof of
-  difference.
-- A candidate is left and every node has a colour of its own: the nodes correspond by colour. If edges and features
-  agree under this correspondence, the graphs are isomorphic.
-- A candidate is left after the last mark: undecided. The second graph's tuple is then looked for in the first.
+- No candidate remains: the graphs differ. An isomorphism would map the tuple to some candidate, and every one was tried
+  or is excluded by checked symmetries (`maggnn.theory.symmetries`). Nothing else counts as a proof of difference.
+- A candidate remains and every node has a unique colour: the nodes correspond by colour. If edges and features agree
+  under this correspondence, the graphs are isomorphic.
+- A candidate remains after the last mark: undecided. The search is then repeated for a tuple of the second graph.
 
-A wrong proposal costs time or leads to "undecided"; it cannot make a proof wrong. Different hashes prove that colours
-differ, and equal ones are not relied on for any proof.
+A bad proposal costs time or leads to "undecided", but it cannot make a proof wrong. Different hashes prove that colours
+differ, and no proof relies on equal hashes.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from maggnn.theory.individualisation import Level, OneGraph, Path, isomorphism
 from maggnn.theory.symmetries import AT_ONCE, GROWTH, Symmetries
 
 MOST_CELLS = 1 << 29
-"""Colours (nodes times candidates) that may be refined in one search: several minutes on a core."""
+"""The largest number of colours (nodes times candidates) in one search: several minutes on a core."""
 
 Proposer = Callable[[PackedGraphs, int], tuple[int, ...]]
-"""One graph and the most marks there may be -> an informative tuple of its nodes."""
+"""A function from one graph and the largest number of marks to an informative tuple of its nodes."""
 
 Verdict = Literal["differ", "isomorphic", "undecided"]
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of two graphs.
+    """The result of a search for a proof about two graphs.
 
     Attributes:
-        verdict: what is certain.
-        order: how many marks it took; 0 where colours without marks decide. Undecided: how many were used.
+        verdict: differ, isomorphic or undecided.
+        order: the number of marks that were needed, or used if undecided; 0 if colours without marks decide.
         witness: the marks whose copy was not found in the other graph; None unless the graphs differ.
         witness_graph: the graph, 0 or 1, that `witness` belongs to.
-        candidates: marked copies that were compared in both directions.
-        symmetries: automorphisms that excluded further candidates, each checked edge by edge.
+        candidates: the number of marked copies that were compared, in both directions.
+        symmetries: the number of automorphisms that excluded candidates, each checked edge by edge.
         exhausted: whether a search stopped because there were too many candidates.
-        mapping: of isomorphic graphs, the node of the second that each node of the first corresponds to.
+        mapping: for isomorphic graphs, the node of the second that corresponds to each node of the first.
     """
 
     verdict: Verdict
@@ -70,16 +70,16 @@ def prove(
     max_order: int = 2,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Proof:
-    """Look for a proof that two graphs differ or are isomorphic, with tuples of up to `max_order` marks.
+    """Search for a proof that two graphs differ or are isomorphic, with tuples of up to `max_order` marks.
 
     Args:
         first, second: one graph each, with features of nodes and edges or without.
-        propose: the tuple of one graph that is looked for in the other; marks on nodes of the most common colours are
-            added where it has fewer than `max_order`.
-        progress: is told how many candidates for the first mark are done, and of how many; 0 begins a search.
+        propose: returns the tuple of one graph that is searched for in the other; if it has fewer than `max_order`
+            marks, marks on nodes of the most frequent colours are added.
+        progress: called with the number of completed candidates for the first mark, 0 at the start, and their total.
     """
     if len(first) != 1 or len(second) != 1:
-        raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one and one")
+        raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one graph each")
     if max_order < 0:
         raise InputError(f"tuples of order {max_order}: give 0 or more")
     if int(first.num_nodes) != int(second.num_nodes):
@@ -92,7 +92,7 @@ def prove(
     for witness_graph in (0, 1):
         path = Path(pair[witness_graph])
         for node in propose(pair[witness_graph].graph, max_order)[:max_order]:
-            if path.shares_colour(node):  # else a mark adds nothing
+            if path.shares_colour(node):  # otherwise a mark adds nothing
                 path.mark(node)
         path.extend(max_order)
         found.append(_Search(path, pair[1 - witness_graph], witness_graph, progress).run())
@@ -113,7 +113,7 @@ def _without_marks(first: OneGraph, second: OneGraph) -> Proof:
 
 
 def _together(found: list[Proof]) -> Proof:
-    """The last proof, with the candidates of all."""
+    """Return the last proof, with the candidates of all."""
     last = found[-1]
     counts = {name: sum(getattr(one, name) for one in found) for name in ("candidates", "symmetries")}
     exhausted = last.verdict == "undecided" and any(one.exhausted for one in found)
@@ -127,7 +127,7 @@ class _Search:
 
     Args:
         path: at least one mark.
-        witness_graph: which of the two graphs, 0 or 1, the path belongs to.
+        witness_graph: the graph of the path, 0 or 1.
     """
 
     def __init__(self, path: Path, other: OneGraph, witness_graph: int, progress: Callable[[int, int], None]) -> None:
@@ -137,9 +137,9 @@ class _Search:
 
     def run(self) -> Proof:
         colours = self.path.unmarked_alike(self.other)
-        assert colours is not None, "graphs that colours without marks tell apart are not searched"
+        assert colours is not None, "graphs that are distinguished without marks are not searched"
         levels, deepest = self.path.levels, 0
-        branches, followed = [self._survivors(levels[1], colours, tell=True)], [0]  # of each mark so far
+        branches, followed = [self._survivors(levels[1], colours, report=True)], [0]  # of each mark so far
         while branches:
             order = len(branches)
             if self.candidates * self.other.num_nodes > MOST_CELLS:
@@ -165,25 +165,25 @@ class _Search:
         order = min(deepest + 1, len(levels) - 1)
         return self._proof("differ", order, witness=self.path.nodes[:order])
 
-    def _survivors(self, level: Level, colours: Tensor, tell: bool = False) -> Iterator[Tensor]:
-        """The colours [n] of each copy of the other graph that looks like the path with the mark of `level`.
+    def _survivors(self, level: Level, colours: Tensor, report: bool = False) -> Iterator[Tensor]:
+        """Yield the colours [n] of each copy of the other graph with the same trace as the path at `level`.
 
-        Few at first: one is enough where all lead to the same.
+        Few copies are refined at first, because one is enough if all are equivalent.
         """
         nodes, done, size = level.candidates(colours), 0, 1
-        if tell:
+        if report:
             self.progress(0, len(nodes))
         while done < len(nodes):
             part = nodes[done : done + size]
             self.candidates += len(part)
             done += len(part)
             yield from level.survivors(self.other, colours, part)[1].unbind(1)
-            if tell:
+            if report:
                 self.progress(done, len(nodes))
             size = min(size * GROWTH, max(AT_ONCE // self.other.num_nodes, 1))
 
     def _isomorphism(self, colours: Tensor) -> tuple[int, ...] | None:
-        """The nodes of the second graph, in the order of the first's nodes, where colours agree edge by edge."""
+        """Return the nodes of the second graph, in the order of the first's nodes, if they are an isomorphism."""
         image = isomorphism(self.path.own, self.path.last.colours, self.other, colours)
         if image is None:
             return None

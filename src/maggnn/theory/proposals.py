@@ -1,12 +1,12 @@
-"""Who proposes the informative tuple that `maggnn.theory.proof` looks for in another graph.
+"""Proposers of informative tuples, which `maggnn.theory.proof` searches for in another graph.
 
-A tuple is informative if its marks give many nodes colours of their own, and if few other tuples have the same copy: a
-candidate for it is then dropped early. Both are read off exact refinement of a sample, without labels:
+A tuple is informative if its marks give many nodes unique colours, and if few other tuples have the same copy:
+candidates are then dropped early. Both are computed by exact refinement of a sample of tuples, without labels:
 
     score(v) = number of colours of G(v)  *  share of the sampled copies that differ from G(v)
 
 `greedy` chooses mark after mark by this score; `TravellingAgent` lets a pretrained agent move marks and chooses among
-all tuples on its way.
+all tuples that it visits.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ GREEDY = "greedy"
 """The name of the proposer that needs no agent."""
 
 CHOSEN_MARKS = 3
-"""Marks that are chosen with care; those after them, if any, go to nodes of the most common colours."""
+"""The number of marks that are chosen by the score; any further marks go to nodes of the most frequent colours."""
 
 MOST_SAMPLED, MOST_COLOURS = 1024, 1 << 26
-"""Copies that are refined to choose a mark, and their colours (nodes times copies times rounds): a few seconds."""
+"""The largest numbers of copies, and of colours (nodes times copies times rounds), to choose a mark: a few seconds."""
 
 STARTS, MOVES = 8, 4
-"""Of an agent's walks."""
+"""The number of an agent's walks, and of their moves."""
 
 
 def proposer(name: str) -> Proposer:
-    """The one called `greedy`, or a pretrained agent by its name or path."""
+    """Return the proposer `greedy`, or a pretrained agent by its name or path."""
     return greedy if name == GREEDY else TravellingAgent(pretrained_agent(name))
 
 
 def greedy(graph: PackedGraphs, max_order: int) -> tuple[int, ...]:
-    """Choose up to three marks, one after the other, each time the most informative of a sample of nodes.
+    """Choose up to three marks, one after the other, each the most informative of a sample of nodes.
 
-    First marks that are equally good, as in regular graphs, are all kept for the choice of the second.
+    All first marks with the best score, of which regular graphs have many, are kept for the choice of the second.
     """
     own = OneGraph(graph)
     path = Path(own)
@@ -77,23 +77,23 @@ def _marked(own: OneGraph, nodes: Tensor) -> Path:
 
 
 def _best(graph: PackedGraphs, tuples: Tensor) -> Tensor:
-    """The most informative of some tuples [T, d], with those that score equally, [T', d]."""
+    """Return the most informative of some tuples [T, d], with all of equal score, [T', d]."""
     refined = _refined(graph, tuples)
     _, copy, count = refined.hashes.unique(return_inverse=True, return_counts=True)
     others = len(tuples) - count[copy]  # sampled copies that differ
-    score = refined.num_colours * others  # [T]; where no copies differ, all score 0
+    score = refined.num_colours * others  # [T]; if no copies differ, all scores are 0
     best = score == score.max()
     most_colours = refined.num_colours[best].max()
     return tuples[best & (refined.num_colours == most_colours)]
 
 
 def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
-    """Hashes and numbers of colours of all copies of one graph, tuples [T, d], [T] each."""
+    """Return hashes and numbers of colours of all copies of one graph, tuples [T, d], [T] each."""
     return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
 def _shared(colours: Tensor, component: Tensor) -> Tensor:
-    """The nodes that share their colour [n] with another, in the order of colours, then of components."""
+    """Return the nodes that share their colour [n] with another, sorted by colours, then by components."""
     _, colour, count = colours.unique(return_inverse=True, return_counts=True)
     order = component.argsort(stable=True)
     order = order[colour[order].argsort(stable=True)]
@@ -101,20 +101,20 @@ def _shared(colours: Tensor, component: Tensor) -> Tensor:
 
 
 def _spread(nodes: Tensor, most: int) -> Tensor:
-    """At most so many of the nodes, evenly spread from the first to the last."""
+    """Return at most `most` of the nodes, evenly spread from the first to the last."""
     return nodes if len(nodes) <= most else nodes[torch.linspace(0, len(nodes) - 1, most).round().long()]
 
 
 def _one_a_component(nodes: Tensor, component: Tensor) -> Tensor:
-    """The first of the nodes in each component: nodes that look alike are often equivalent within one."""
+    """Return the first of the nodes in each component: nodes of equal colour are often equivalent within one."""
     owners = component[nodes].tolist()
     return nodes[[place for place, owner in enumerate(owners) if owner not in owners[:place]]]
 
 
 def _extensions(tuples: Tensor, colours: Tensor, most: int) -> Tensor:
-    """Each tuple [T, d] with one mark more: a node of each colour [n, T] that several nodes share, [T', d + 1].
+    """Extend each tuple [T, d] by one mark: a node of each colour [n, T] that several nodes share, [T', d + 1].
 
-    Where `most` does not allow every colour for every tuple, tuples take turns.
+    If `most` does not allow every colour for every tuple, colours are taken from the tuples in turn.
     """
     each, extended = max(most // len(tuples), 1), []
     for place, own_tuple in enumerate(tuples):
@@ -126,23 +126,23 @@ def _extensions(tuples: Tensor, colours: Tensor, most: int) -> Tensor:
 
 
 def components(graph: PackedGraphs) -> Tensor:
-    """The smallest node that each node of one graph is connected with, edges either way, [n]."""
+    """Return the component of each node of one graph, as its smallest node, for undirected edges, [n]."""
     source, target = graph.edge_index
     label = torch.arange(int(graph.num_nodes))
     while True:
         smaller = label.scatter_reduce(0, target, label[source], "amin").scatter_reduce(
             0, source, label[target], "amin"
         )
-        smaller = smaller[smaller]  # a label's own label: paths shrink to half their length
+        smaller = smaller[smaller]  # pointer jumping, which halves the length of paths
         if torch.equal(smaller, label):
             return label
         label = smaller
 
 
 class TravellingAgent:
-    """A pretrained agent, which moves marks from several random starts and sees edges alone.
+    """A pretrained agent, which moves marks from several random starts and reads only edges.
 
-    Among all tuples on its way the most informative is proposed, the one that comes first of equally good ones.
+    It proposes the most informative of all tuples that it visits, the first one among equals.
     """
 
     def __init__(self, agent: PretrainedAgent) -> None:

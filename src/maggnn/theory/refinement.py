@@ -1,11 +1,11 @@
-"""What marks can distinguish at all: colour refinement (1-WL) of marked copies, before any training.
+"""What marks can distinguish at all, by colour refinement (1-WL) of marked copies, before any training.
 
-A message-passing network sees no more of a marked graph than colour refinement does (Xu et al., "How Powerful are
-Graph Neural Networks?", ICLR 2019). Where two graphs have equal multisets of marked copies G(v), v in V^k, every choice
-of tuples of order k in one therefore has its equal in the other, and no predictor can infer from the copies which graph
-they belong to. Where the multisets differ, enough tuples can distinguish them. A tuple whose copy never occurs in the
-other graph is *informative* by itself. Features of nodes and edges count; numbers made from the edges
-(`maggnn.graphs.structure`), which say more than refinement sees, do not.
+A message-passing network distinguishes no more marked graphs than colour refinement does (Xu et al., "How Powerful are
+Graph Neural Networks?", ICLR 2019). If two graphs have equal multisets of marked copies G(v), v in V^k, every choice of
+tuples of order k in one has its equal in the other, and no predictor can infer from the copies which graph they belong
+to. If the multisets differ, enough tuples can distinguish the graphs. A tuple whose copy never occurs in the other
+graph is *informative* by itself. Features of nodes and edges are included; structural features
+(`maggnn.graphs.structure`), which are finer than refinement, are not.
 
 Copies are refined by `maggnn.model.refined.copies`, with the colours of `maggnn.graphs.colours`.
 
@@ -29,7 +29,7 @@ from maggnn.model.tuples import tuples_at
 
 
 def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """One number for each marked copy, equal for copies that colour refinement cannot distinguish.
+    """Return a hash of each marked copy, equal for copies that colour refinement cannot distinguish.
 
     Shapes:
         tuples: [B, M, k]; result: [B, M], 64-bit.
@@ -38,7 +38,7 @@ def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
 
 
 def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """The colour of every node of every copy when refinement has come to rest.
+    """Return the stable colour of every node of every copy.
 
     All copies go through as many rounds as the largest graph has nodes, so that colours of different copies and of
     relabelled graphs can be compared.
@@ -56,12 +56,12 @@ def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
 
 
 class GraphHashes(NamedTuple):
-    """What tuples of one order see of each graph.
+    """The hashes of graphs for tuples of one order.
 
     Attributes:
         hashes: equal for graphs with equal multisets of marked copies, [G].
-        discrete: whether the marks of some tuple give every node a colour of its own, [G]. Equal hashes then
-            mean isomorphic graphs: nodes of equal colour correspond to each other.
+        discrete: whether the marks of some tuple give every node a unique colour, [G]. Equal hashes then mean
+            isomorphic graphs: nodes of equal colour correspond to each other.
     """
 
     hashes: Tensor
@@ -69,7 +69,7 @@ class GraphHashes(NamedTuple):
 
 
 def graph_hashes(graphs: PackedGraphs, order: int) -> GraphHashes:
-    """The multiset of all |V|^k marked copies of each graph as one number."""
+    """Hash the multiset of all |V|^k marked copies of each graph."""
     hashes, discrete = torch.zeros(len(graphs), dtype=torch.long), torch.zeros(len(graphs), dtype=torch.bool)
     for ids, refined in refined_in_chunks(graphs, order):
         hashes[ids] += mix(refined.hashes).sum(1)
@@ -78,7 +78,7 @@ def graph_hashes(graphs: PackedGraphs, order: int) -> GraphHashes:
 
 
 def all_copy_hashes(graphs: PackedGraphs, order: int) -> Tensor:
-    """The hashes of all copies of graphs that have equally many nodes n, in lexicographic order, [G, n^k]."""
+    """Return the hashes of all copies of graphs with the same number n of nodes, in lexicographic order, [G, n^k]."""
     hashes = torch.empty(len(graphs), num_copies(int(graphs.num_nodes[0]), order), dtype=torch.long)
     done = torch.zeros(len(graphs), dtype=torch.long)
     for ids, refined in refined_in_chunks(graphs, order):
@@ -93,16 +93,16 @@ def all_copy_hashes(graphs: PackedGraphs, order: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two graphs through tuples of one order.
+    """The comparison of two graphs by tuples of one order.
 
     Attributes:
         order: k.
         differ: whether their multisets of marked copies differ.
-        witness: the first tuple of one of them whose copy never occurs in the other; None where each copy occurs in
-            both, if not equally often.
+        witness: the first tuple of one of them whose copy never occurs in the other; None if every copy occurs in
+            both, with the same or different frequencies.
         witness_graph: the graph, 0 or 1, that `witness` belongs to.
-        share: share of that graph's tuples that are informative; None unless asked for.
-        isomorphic: whether refinement happens to prove that the graphs are one and the same.
+        share: the share of informative tuples of that graph; None unless requested.
+        isomorphic: whether refinement proves that the graphs are isomorphic.
     """
 
     order: int
@@ -114,15 +114,15 @@ class Comparison:
 
 
 def separating_order(first: PackedGraphs, second: PackedGraphs, max_order: int = 2, shares: bool = False) -> Comparison:
-    """Compare two graphs through tuples of order 0, 1, ... until they differ, are known to be one, or `max_order`.
+    """Compare two graphs by tuples of order 0, 1, ..., `max_order`, until they differ or are known to be isomorphic.
 
-    What k marks distinguish k + 1 do too, since several marks may lie on one node: stopping early misses nothing.
+    What k marks distinguish, k + 1 do too, since several marks may be on one node, so stopping early misses nothing.
 
     Args:
         first: one graph.
         second: the other graph.
-        max_order: the most marks that are tried.
-        shares: compute the share of informative tuples as well, which needs every copy.
+        max_order: the largest number of marks that is tried.
+        shares: whether to compute the share of informative tuples too, which needs every copy.
 
     Returns:
         The smallest order at which they differ, with a tuple that shows it.
@@ -136,9 +136,9 @@ def separating_order(first: PackedGraphs, second: PackedGraphs, max_order: int =
 
 
 def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool = False) -> Comparison:
-    """Compare the multisets of marked copies of two graphs; the first informative tuple ends it unless `shares`."""
+    """Compare the multisets of marked copies of two graphs; stops at the first informative tuple unless `shares`."""
     if len(first) != 1 or len(second) != 1:
-        raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one and one")
+        raise InputError(f"{len(first)} and {len(second)} graphs to compare: give one graph each")
     size = int(first.num_nodes)
     if size != int(second.num_nodes):  # every tuple of either is informative
         return Comparison(order, True, (0,) * order, share=1.0 if shares else None)
@@ -162,12 +162,12 @@ def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool 
 
 
 def nearest_tuple(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
-    """The tuple of the second graph whose copy looks for most rounds like that of the first marked at `own`.
+    """Return the tuple of the second graph whose copy agrees for most rounds with that of the first at `own`.
 
-    A picture shows it beside `own`: the best imitation there is.
+    A picture shows it next to `own`, as the most similar copy.
 
     Returns:
-        The tuple, and the last round in which the two copies look alike; -1 where their marks alone distinguish them.
+        The tuple, and the last round in which the two copies agree; -1 if their marks alone distinguish them.
     """
     best, most = (0,) * len(own), -1
     for tuples in tuple_chunks(int(second.num_nodes), len(own)):
@@ -178,7 +178,7 @@ def nearest_tuple(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...
 
 
 def _rounds_alike(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...], tuples: Tensor) -> Tensor:
-    """The last round in which the copy of `first` at `own` and that of `second` at each of `tuples` agree, [M]."""
+    """Return the last round in which the copy of `first` at `own` and those of `second` at `tuples` agree, [M]."""
     ours, theirs = first[torch.tensor([0])], second[torch.tensor([0])]
     colours = first_colours(ours, torch.tensor(own, dtype=torch.long)[None, None])  # [n, 1]
     others = first_colours(theirs, tuples[None])  # [n', M]
@@ -194,6 +194,6 @@ def _rounds_alike(first: PackedGraphs, second: PackedGraphs, own: tuple[int, ...
 
 
 def _occur(values: Tensor, known: Tensor) -> Tensor:
-    """Which of `values` are among the sorted `known`."""
+    """Return which of `values` are among the sorted `known`."""
     place = torch.searchsorted(known, values).clamp(max=len(known) - 1)
     return known[place] == values

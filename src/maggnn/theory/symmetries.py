@@ -1,17 +1,17 @@
-"""Symmetries of a marked graph, found one by one and checked edge by edge, which save a search from repeating itself.
+"""Symmetries of a marked graph, each checked edge by edge, which save a search from trying equivalent candidates.
 
 Let v_1, v_2, ... be the path of a graph G, and suppose that the d-th mark is *interchangeable*: every node whose copy
-looks like that of v_d after the first d - 1 marks is the image of v_d under an automorphism of G that fixes v_1, ...,
+has the trace of v_d after the first d - 1 marks is the image of v_d under an automorphism of G that fixes v_1, ...,
 v_(d-1). Then a search for the path in another graph H may stop after one candidate for the d-th mark:
 
-    Suppose an isomorphism f: G -> H takes v_1, ..., v_(d-1) to the marks so far, and that w survives as d-th mark in H.
-    The copy of G at u = f^-1(w) looks like that at v_d, so some automorphism a fixes v_1, ..., v_(d-1) and takes v_d to
-    u. Then f a is an isomorphism as well, takes the marks so far to the same places, and takes v_d to w. Hence if w
-    leads nowhere, no other candidate leads anywhere.
+    Suppose an isomorphism f: G -> H maps v_1, ..., v_(d-1) to the marks so far, and that w survives as d-th mark in H.
+    The copy of G at u = f^-1(w) has the trace of that at v_d, so some automorphism a fixes v_1, ..., v_(d-1) and maps
+    v_d to u. Then f a is an isomorphism as well, maps the first marks to the same nodes, and maps v_d to w. Hence if
+    the search from w fails, it fails from every other candidate.
 
 Graphs whose survivors multiply with every mark, such as those of Cai, Fürer and Immerman, become tractable in this way.
-An automorphism is found by following the path once more from another node to colours that all differ. Where one was
-found, others are looked for from a few nodes of every mark at once, which is several times as fast as one by one.
+An automorphism is found by following the path again from another node until all colours are distinct. Once one has been
+found, others are searched for from a few nodes of every mark at once, which is several times as fast as one by one.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from torch import Tensor
 from maggnn.theory.individualisation import Level, Path, isomorphism, marked
 
 MOST_CELLS = 1 << 27
-"""Colours (nodes times copies) that may be refined in looking for symmetries one by one: minutes."""
+"""The largest number of colours (nodes times copies) in the search for symmetries one by one: minutes."""
 
 MOST_MARKS = 1024
-"""Of an extended path: the colours of all its marks are kept."""
+"""The largest number of marks of an extended path, since the colours of all its marks are stored."""
 
 MOST_AT_ONCE = 1 << 31
-"""Colours (nodes times copies times rounds) of all marks together: half a minute."""
+"""The largest number of colours (nodes times copies times rounds) of all marks together: half a minute."""
 
 GROWTH = 8
-"""Of the number of nodes tried at a time: the first few usually settle it."""
+"""The growth of the number of nodes that are tried at a time: the first few are usually enough."""
 
 AT_ONCE = 1 << 18
-"""Colours (nodes times copies) refined at a time, as in `maggnn.theory.refinement`."""
+"""The number of colours (nodes times copies) that are refined at a time."""
 
 
 class Symmetries:
     """Automorphisms of the graph of a path.
 
     Args:
-        path: copied and extended until all colours differ when the first question is asked.
+        path: the path, which is copied, and extended until all colours are distinct when it is first needed.
 
     Attributes:
-        found: how many automorphisms were found.
+        found: the number of automorphisms found.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +59,7 @@ class Symmetries:
         return len(self._automorphisms)
 
     def interchangeable(self, order: int) -> bool:
-        """Whether the mark number `order` (from 1) is known to be interchangeable; False where it takes too long."""
+        """Whether mark number `order` (from 1) is known to be interchangeable; False if finding out takes too long."""
         if order not in self._known:
             self._known[order] = self._cells < MOST_CELLS and self._find(order)
         return self._known[order]
@@ -90,7 +90,7 @@ class Symmetries:
         return True
 
     def _extended(self) -> Path:
-        """The path with more marks, until all colours differ or there are `MOST_MARKS`."""
+        """Return the path with more marks, until all colours are distinct or there are `MOST_MARKS`."""
         if self._whole is None:
             self._whole = Path(self._path.own)
             self._whole.levels = list(self._path.levels)
@@ -98,7 +98,7 @@ class Symmetries:
         return self._whole
 
     def _orbit(self, node: int, order: int) -> Tensor:
-        """Which nodes the known automorphisms that fix the first `order` - 1 marks take a node to, [n]."""
+        """Return the orbit of a node under the known automorphisms that fix the first `order` - 1 marks, [n]."""
         fixing = [automorphism for fixed, automorphism in self._automorphisms if fixed >= order]
         orbit = torch.zeros(self._path.own.num_nodes, dtype=torch.bool)
         reached = torch.tensor([node])
@@ -109,7 +109,7 @@ class Symmetries:
         return orbit
 
     def _follow(self, colours: Tensor, order: int) -> Tensor | None:
-        """Follow the path in another copy, colours [n], from `order` marks to its end: the automorphism there, [n]."""
+        """Follow the path in another copy, colours [n], from `order` marks to its end. Returns an automorphism, [n]."""
         path = self._extended()
         for level in path.levels[order + 1 :]:
             found = self._first_survivor(level, colours)
@@ -119,7 +119,7 @@ class Symmetries:
         return isomorphism(path.own, path.last.colours, path.own, colours)
 
     def _first_survivor(self, level: Level, colours: Tensor) -> Tensor | None:
-        """The colours [n] of the first copy that has the trace of `level`."""
+        """Return the colours [n] of the first copy that has the trace of `level`."""
         own = self._path.own
         for node in level.candidates(colours):
             self._cells += own.num_nodes
@@ -131,9 +131,9 @@ class Symmetries:
         return None
 
     def _of_all_marks(self) -> list[tuple[int, Tensor]]:
-        """Follow the path from log2 C of the C nodes that look like each mark: as many generate many groups of C.
+        """Follow the path from log2 C of the C nodes with the colour of each mark: as many generators may suffice.
 
-        Nothing where that would take too long.
+        Returns nothing if that would take too long.
         """
         path, found = self._extended(), []
         others = [self._other_nodes(order) for order in range(1, len(path.levels))]
@@ -158,7 +158,7 @@ class Symmetries:
         return found
 
     def _other_nodes(self, order: int) -> Tensor:
-        """Some nodes that have the colour of a mark's node before the mark, without itself."""
+        """Return some other nodes that have the colour of a mark's node before the mark."""
         before, level = self._extended().levels[order - 1 : order + 1]
         nodes = level.candidates(before.colours)
         return nodes[nodes != level.node][: (len(nodes) - 1).bit_length()]

@@ -22,30 +22,30 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Does nothing by default. An exception of a method ends the run; a checkpoint that was written before stays."""
+    """Does nothing by default. An exception in a method ends the run; a checkpoint that was written before stays."""
 
     def on_begin(self, model: MagGNN) -> None:
         """Called before the first step.
 
         Args:
-            model: the model that is trained, which may be tested after any step, but not changed.
+            model: the model in training, which may be evaluated after any step, but not changed.
         """
 
     def on_step(self, phase: str, step: int, scalars: Mapping[str, Tensor | float]) -> None:
         """Called after each step of training.
 
         Args:
-            phase: "predictor" or "agent", under SIMUL and PRE the name of the paradigm.
+            phase: "predictor" or "agent"; with SIMUL and PRE the name of the paradigm.
             step: number of the step in its phase, counted from 1.
-            scalars: what the step logs; tensors are on the device.
+            scalars: the logged values of the step; tensors are on the device.
         """
 
     def on_validation(self, step: int, best_loss: float) -> None:
         """Called after each validation.
 
         Args:
-            step: how many steps are done.
-            best_loss: the best loss so far: the metric, with its sign turned where more is better.
+            step: the number of completed steps.
+            best_loss: the best loss so far: the metric, negated if more is better.
         """
 
     def on_end(self, trained: Trained) -> None:

@@ -1,9 +1,9 @@
-"""The state of a run in its folder: everything that a later process needs to go on as if nothing had happened.
+"""Checkpoints: the state of a run, from which a later process resumes exactly.
 
-    checkpoint.safetensors            the newest
-    checkpoint.previous.safetensors   the one before, read where the newest is damaged
+    checkpoint.safetensors            the newest checkpoint
+    checkpoint.previous.safetensors   the previous one, read if the newest is damaged
 
-They lie beside the model, which they do not replace: `model.safetensors` is written when training has ended.
+They do not replace the model of the run, `model.safetensors`, which is written when training has ended.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ FILE, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 LOCK = "run.lock"
 
 Position = tuple[int, int]
-"""The phase that is running, and its next step."""
+"""The current phase, and its next step."""
 
 
 def only_here(folder: Path) -> AbstractContextManager[None]:
-    """Make the folder if need be, and keep a second run out of it."""
+    """Create the folder if necessary, and lock it against a second run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot make the run folder ({error})") from None
-    return locked(folder / LOCK, f"{folder}: another run is at work there")
+    return locked(folder / LOCK, f"{folder}: another run is using this folder")
 
 
 def save_run(
@@ -48,12 +48,12 @@ def save_run(
     position: Position,
     seconds: dict[str, float],
 ) -> None:
-    """Write the state of a run, whose weights have to be finite, and keep the one before.
+    """Write the state of a run, whose weights have to be finite, and keep the previous one.
 
-    On several devices all processes call this, and the first writes what is of one of them alone for all.
+    On several devices all processes call this, and the first writes the states of all processes.
 
     Args:
-        seconds: wall time of each phase so far.
+        seconds: the wall time of each phase so far.
     """
     path = folder / FILE
     check_finite(paradigm.model.state_dict(), f"step {position[1]}, so {path} is not written")
@@ -77,7 +77,7 @@ def save_run(
 
 
 def _keep_previous(folder: Path) -> None:
-    """The newest becomes the one before as well, now that another is complete: at no moment is there no newest one."""
+    """Link the newest checkpoint as the previous one before it is replaced, so that there always is a newest one."""
     newest, previous = folder / FILE, folder / PREVIOUS
     if not newest.exists():
         return
@@ -86,30 +86,32 @@ def _keep_previous(folder: Path) -> None:
         linked.unlink(missing_ok=True)
         linked.hardlink_to(newest)
         linked.replace(previous)
-    except OSError:  # a file system without links: for a moment there is only the one before
+    except OSError:  # on a file system without links, there is only the previous one for a moment
         newest.replace(previous)
 
 
 def resume_run(
     folder: Path, paradigm: Paradigm, validation: Validation, averages: Averages, config: Config
 ) -> tuple[Position, dict[str, float]]:
-    """Load the folder's checkpoint if there is one: where to go on, and the seconds spent so far."""
+    """Load the folder's checkpoint if there is one. Returns the position to resume from and the seconds so far."""
     devices = paradigm.devices
     if not devices.first:
-        devices.wait()  # until the first process has put a damaged checkpoint aside
+        devices.wait()  # until the first process has replaced a damaged checkpoint
     found = _newest(folder)
     if devices.first:
         devices.wait()
     if found is None:
         return (0, 0), {}
     tensors, facts = found
-    if configs.from_dict(facts["config"], origin=str(folder / FILE)) != config:  # a newer setting has its default
-        raise InputError(f"{folder} holds a run with other settings; choose another folder or remove it")
+    if (
+        configs.from_dict(facts["config"], origin=str(folder / FILE)) != config
+    ):  # settings that the file lacks have their defaults
+        raise InputError(f"{folder} contains a run with other settings; choose another folder or remove it")
     begun = facts.get("devices", 1)
     if begun != devices.size:
         raise InputError(
-            f"{folder} holds a run on {begun} devices, each with its own generators and walkers: it cannot go on with "
-            f"{devices.size}: give --devices {begun}, or choose another folder"
+            f"{folder} contains a run on {begun} devices, which cannot be resumed on {devices.size}: "
+            f"give --devices {begun}, or choose another folder"
         )
     start = f"rank{devices.rank}/"
     own = {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}
@@ -121,7 +123,7 @@ def resume_run(
 
 
 def _newest(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The newest checkpoint that can be read; None where there is none at all."""
+    """Return the newest checkpoint that can be read; None if there is none at all."""
     path, previous = folder / FILE, folder / PREVIOUS
     if not path.exists() and not previous.exists():
         return None
@@ -131,10 +133,10 @@ def _newest(folder: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
     except DamagedError as error:
         if not previous.exists():
             raise
-        print(f"{error}: going on from the one before", file=sys.stderr)
+        print(f"{error}: resuming from the previous checkpoint", file=sys.stderr)
     found = weights_file.load(previous)
     try:
-        previous.replace(path)  # the damaged one must not take its place when the next is written
+        previous.replace(path)  # the damaged one must not become the previous one at the next write
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
     return found

@@ -1,17 +1,17 @@
-"""Training on several devices: one process each, of which every one has its share of each batch.
+"""Training on several devices, with one process for each device, which gets its share of each batch.
 
-Lightning Fabric starts the processes, connects them (NCCL on GPUs, gloo on CPUs) and carries what they exchange:
+Lightning Fabric starts the processes, connects them (NCCL on GPUs, gloo on CPUs) and transfers what they exchange:
 
     gradients     averaged after every backward pass, together with the loss, in one message
-    norms         take their statistics from the rows of all processes (`model/kernels/shared.py`)
-    counts        means over nodes or moves are taken over those of all processes
-    validation    the first process evaluates and sends the others its scalars
-    checkpoints   the first process writes what all of them are
+    norms         statistics are over the rows of all processes (`model/kernels/shared.py`)
+    counts        means over nodes or moves are over those of all processes
+    validation    the first process evaluates and sends its scalars to the others
+    checkpoints   the first process writes the states of all processes
 
-Batches, walkers and replay are those of a process: N devices with batch_size B learn as one with batch_size N B. Each
-process has graphs, generators, walkers and a replay buffer of its own. Torch's own wrapper (DistributedDataParallel) is
-not used: it needs the inputs of a forward pass to be plain tensors, and walkers, targets and recordings call the
-networks in other ways than through one forward pass.
+Settings of batches, walkers and replay are per process: N devices with batch_size B learn as one with batch_size N B.
+Each process has its own graphs, generators, walkers and replay buffer. Torch's DistributedDataParallel is not used: it
+needs plain tensors as the inputs of a forward pass, and walkers, targets and recordings call the networks in other ways
+than through one forward pass.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from maggnn.model.runtime import pick_device
 T = TypeVar("T")
 
 APART = 1_000_003
-"""Between the seeds of neighbouring processes."""
+"""The difference between the seeds of neighbouring processes."""
 
 
 @dataclass(frozen=True)
 class Devices:
-    """The processes of a run, as one of them sees them.
+    """The processes of a run, from the view of one of them.
 
     Attributes:
-        rank: of this process, from 0.
-        size: how many there are.
-        fabric: connects them; None where there is one.
+        rank: the rank of this process, from 0.
+        size: the number of processes.
+        fabric: connects the processes; None if there is only one.
     """
 
     rank: int = 0
@@ -57,11 +57,11 @@ class Devices:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes and talks."""
+        """Whether this process writes files and prints."""
         return self.rank == 0
 
     def prepare(self, model: nn.Module) -> None:
-        """Make the model that of the first process, and its norms those of all rows."""
+        """Copy the first process's weights to the model, and make its norms use the rows of all processes."""
         if self.size == 1:
             return
         for values in model.state_dict().values():
@@ -69,7 +69,7 @@ class Devices:
         synchronise(model)
 
     def average(self, module: nn.Module, loss: Tensor) -> Tensor:
-        """Average the gradients of a module's parameters over all processes; the mean loss."""
+        """Average the gradients of a module's parameters over all processes. Returns the mean loss."""
         if self.size == 1:
             return loss.detach()
         gradients = [values.grad for values in module.parameters() if values.grad is not None]
@@ -80,23 +80,23 @@ class Devices:
         return flat[-1].clone()
 
     def mean(self, value: Tensor) -> Tensor:
-        """The mean of a number over all processes. No gradient flows through it.
+        """Return the mean of a number over all processes, without gradients.
 
-        A sum over the rows of a process, divided by the mean of all processes' numbers of rows, has as its mean over
-        processes the mean over all rows.
+        If each process divides a sum over its rows by the mean number of rows of all processes, the mean over processes
+        is the mean over all rows.
         """
         if self.size == 1:
             return value
         return self.fabric.all_reduce(value.detach().clone().to(torch.get_default_dtype()), reduce_op="mean")
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What the first process makes, for all."""
+        """Call `make` in the first process and return its result in all processes."""
         if self.size == 1:
             return make()
         return self.fabric.broadcast(make() if self.first else None, src=0)
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
-        """The tensors of each process, on the CPU of the first; an empty list elsewhere."""
+        """Return the tensors of each process on the CPU of the first; an empty list in other processes."""
         own = {name: values.detach().cpu() for name, values in tensors.items()}
         if self.size == 1:
             return [own]
@@ -105,7 +105,7 @@ class Devices:
         return found or []
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have called this."""
         if self.size > 1:
             self.fabric.barrier()
 
@@ -115,13 +115,13 @@ ONE = Devices()
 
 
 def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arguments: Any) -> T:
-    """Call `work(Devices, *arguments)` in every process; what the first of them returns.
+    """Call `work(Devices, *arguments)` in every process. Returns the result of the first.
 
     Args:
-        work: a function of a module, since processes are spawned; it returns plain values, not tensors.
-        devices: processes on this node.
-        nodes: that take part. Each is started by the same command; torchrun's or SLURM's variables, or MASTER_ADDR,
-            MASTER_PORT and NODE_RANK, say which one this is.
+        work: a module-level function, since processes are spawned; it returns plain values, not tensors.
+        devices: the number of processes on this node.
+        nodes: the number of nodes. Each is started by the same command; torchrun's or SLURM's variables, or
+            MASTER_ADDR, MASTER_PORT and NODE_RANK, identify the node.
         device: as `runtime.device`.
     """
     kind = check_devices(devices, nodes, device)
@@ -129,15 +129,15 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
     from torch.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Fabric, about what it guessed of the machine
+        warnings.simplefilter("ignore")  # Fabric warns about its guesses about the machine
         fabric = Fabric(accelerator=kind, devices=devices, num_nodes=nodes, strategy="ddp_spawn")
-    # What a process says goes through a file: Fabric's own pipe is read when all processes have ended, and a process
-    # whose result is larger than a pipe would wait for its reader forever.
+    # Results are passed through a file: Fabric reads its own pipe only when all processes have ended, so a process
+    # would wait forever if its result is larger than the pipe.
     with tempfile.TemporaryDirectory() as name:
         said = Path(name) / "said"
         try:
             _silence()
-            # In a pickle of our own: Fabric looks for modules in what it is given, and frozen dataclasses stop it.
+            # Pickled here, because Fabric searches its arguments for modules and fails on frozen dataclasses.
             call = pickle.dumps((work, arguments))
             fabric.launch(_in_process, _Quiet(), said, call)  # pyright: ignore[reportArgumentType]
         except (ProcessExitedException, ProcessRaisedException):
@@ -145,11 +145,13 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
             if not mistake.exists():
                 raise
             raise InputError(mistake.read_text()) from None
-        return pickle.loads(said.read_bytes()) if said.exists() else cast(T, None)  # other nodes than the first
+        return (
+            pickle.loads(said.read_bytes()) if said.exists() else cast(T, None)
+        )  # absent on nodes other than the first
 
 
 def check_devices(devices: int, nodes: int, device: str) -> str:
-    """Refuse more devices than there are, before long work; whether they are "cuda" or "cpu"."""
+    """Raise an `InputError` if there are fewer devices than requested. Returns their kind, "cuda" or "cpu"."""
     kind = pick_device(device).type
     if devices * nodes > 1:
         require("lightning_fabric")
@@ -162,7 +164,7 @@ def check_devices(devices: int, nodes: int, device: str) -> str:
 
 
 def _silence() -> None:
-    """Only our own lines are printed: Fabric tells of each process that connects, torch of each that it ends."""
+    """Silence the messages of Fabric and torch about each process that connects or ends."""
     import lightning_fabric  # noqa: F401 (its import sets the level)
 
     for name in ("lightning_fabric", "lightning.fabric", "torch.multiprocessing.spawn"):
@@ -170,16 +172,16 @@ def _silence() -> None:
 
 
 class _Quiet:
-    """Arrives in a process before Fabric says its first line there, and silences it."""
+    """Silences Fabric when it is unpickled, which happens in a new process before Fabric prints its first line."""
 
     def __reduce__(self) -> tuple[Callable[[], None], tuple[()]]:
         return _silence, ()
 
 
 def _in_process(fabric: Any, quiet: None, said: Path, call: bytes) -> None:
-    """In each process: the result of the first, or a user's mistake as one line, goes to who started it."""
+    """Run the call in a process. The first passes its result, or a user's mistake as one line, to the parent."""
     leave_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the process that started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     torch.set_num_threads(max(1, torch.get_num_threads() // max(1, fabric.world_size)))
     work, arguments = pickle.loads(call)
     try:
@@ -191,6 +193,6 @@ def _in_process(fabric: Any, quiet: None, said: Path, call: bytes) -> None:
         own.write_text(str(error))
         own.replace(said.with_suffix(".mistake"))
         raise
-    finally:  # threads of the group that still run when the interpreter ends would abort the process
+    finally:  # threads of the process group that are still running at exit would abort the process
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()

@@ -1,8 +1,8 @@
-"""Training that comes apart: the first loss that is no finite number ends a run.
+"""Divergence of training: the first loss that is not finite ends a run.
 
-On a CPU every step is checked. A GPU is not waited for in every step: what its steps logged is checked together,
-before a line is logged, weights are validated or a checkpoint is written, and the first bad step is named
-all the same.
+On a CPU every step is checked. On a GPU, which is not synchronised in every step, the values of several steps are
+checked together, before a line is logged, weights are validated or a checkpoint is written. The error still names the
+first bad step.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from maggnn.errors import diverged
 
 
 class Watch:
-    """Looks for the first step of a phase that logged something other than finite numbers."""
+    """Finds the first step of a phase with a logged value that is not finite."""
 
     def __init__(self, phase: str, at_once: bool) -> None:
-        """`at_once`: check every step, where that costs no waiting."""
+        """Make a watch; with `at_once` it checks every step, for devices that need no synchronisation."""
         self.phase, self.at_once = phase, at_once
         self.unseen: list[tuple[int, str, Tensor | float]] = []
 
     def add(self, step: int, scalars: Mapping[str, Tensor | float]) -> None:
-        """What step number `step`, counted from 1, logged."""
+        """Add the logged values of step number `step`, counted from 1."""
         self.unseen += [(step, name, value) for name, value in scalars.items()]
         if self.at_once:
             self.check()
 
     def check(self) -> None:
-        """Refuse the first number that is not finite; on a GPU this waits, once for all steps since the last check."""
+        """Raise an error for the first value that is not finite; this synchronises a GPU once for all added steps."""
         unseen, self.unseen = self.unseen, []
         tensors = [value.detach().reshape(()).double() for _, _, value in unseen if isinstance(value, Tensor)]
         read = iter(torch.stack(tensors).tolist() if tensors else [])

@@ -1,8 +1,8 @@
-"""The environment: f_p and its loss judge a state (Eq. 5) and reward a move (Eq. 8).
+"""The environment: f_p and its loss evaluate a state (Eq. 5) and reward a move (Eq. 8).
 
-Under ORD the predictor is frozen while the agent learns, so the embedding of a marked graph never changes: where the
-whole set of tuples V^k is smaller than what training would ask for, `tabulate` embeds each once and every later
-judgement is a lookup. That turns the paper's stated limit, training time, into a few seconds.
+With ORD the predictor is frozen while the agent learns, so the embedding of a marked graph never changes: if the whole
+set of tuples V^k is smaller than the number of embeddings in training, `tabulate_if_cheaper` embeds each once, and
+every later evaluation is a look-up. This reduces the training time, a limit named in the paper, to a few seconds.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from maggnn.training.devices import ONE, Devices
 def individual_loss(
     outputs: Tensor, y: Tensor, task: Task, reward: str = "loss", weights: Tensor | None = None
 ) -> Tensor:
-    """L of Eq. 5 for each row: cross-entropy or L1; with reward = `error` the bounded 1 - p(y) of a classifier.
+    """Return L of Eq. 5 for each row: cross-entropy or L1; with reward = `error` the bounded 1 - p(y) of a classifier.
 
-    Of several targets, L1 or the cross-entropy of two classes is averaged over the targets. One that is missing (NaN)
-    adds nothing, so a row counts by how many of its targets are known.
+    For several targets, L1 or the cross-entropy of two classes is averaged over the targets. A missing target (NaN)
+    adds nothing, so the weight of a row depends on the number of its known targets.
 
     Args:
-        weights: how much each value counts in training; None for all alike.
+        weights: the weight of each value in training; None if all are equal.
 
     Shapes:
         outputs: [rows, ..., num_outputs]; y: [rows] classes or [rows, num_outputs] values; weights: as y;
@@ -43,7 +43,7 @@ def individual_loss(
     y = y.reshape(len(y), *[1] * (outputs.ndim - 2), outputs.shape[-1])
     counts = (~y.isnan()).to(outputs.dtype)
     counts = counts if weights is None else counts * weights.reshape(y.shape)
-    y = y.nan_to_num()  # before the difference: the gradient of a NaN times 0 is NaN
+    y = y.nan_to_num()  # before the difference, because the gradient of NaN times 0 is NaN
     if task == "regression":
         return ((outputs - y).abs() * counts).mean(dim=-1)
     log_p_y = functional.logsigmoid(torch.where(y > 0.5, outputs, -outputs))
@@ -53,9 +53,9 @@ def individual_loss(
 def mean_loss(
     loss: Tensor, graphs: GraphBatch, level: Level, mask: Tensor | None = None, devices: Devices = ONE
 ) -> Tensor:
-    """Mean over the rows [rows, ...] that are no padding, or over those of `mask` [rows].
+    """Return the mean over the rows [rows, ...] that are not padding, or over those of `mask` [rows].
 
-    On several devices the mean of their results is that of all rows.
+    On several devices, the mean of their results is the mean over all rows.
     """
     counted = mask if level == "graph" or mask is not None else graphs.is_real
     if counted is not None:
@@ -67,13 +67,13 @@ def mean_loss(
 
 
 class Environment:
-    """Judges states with a frozen predictor. Nothing here carries gradients.
+    """Evaluates states with a frozen predictor, without gradients.
 
     Args:
         predictor: f_p.
         task: classification or regression.
-        reward: what L in Eq. 8 is, `loss` or `error` (see `individual_loss`).
-        mask: node level: the nodes whose targets count, [N] of the one batch that is judged; None: all.
+        reward: the kind of L in Eq. 8, `loss` or `error` (see `individual_loss`).
+        mask: at node level, the nodes whose targets count, [N] of the one batch that is evaluated; None for all.
     """
 
     def __init__(self, predictor: Predictor, task: Task, reward: str, mask: Tensor | None = None) -> None:
@@ -82,50 +82,50 @@ class Environment:
         self.task: Task = task
         self.reward = reward
         self._table: Tensor | None = None  # [sum of |V|^k, width], the embedding of every tuple
-        self._loss_table: Tensor | None = None  # [sum of |V|^k], the loss where that tuple is all of U
+        self._loss_table: Tensor | None = None  # [sum of |V|^k], the loss if U consists of that tuple
         self._first_row = torch.empty(0, dtype=torch.long)  # [G], where each graph's tuples start in the table
 
     @torch.no_grad()
     def loss(self, state: State) -> Tensor:
-        """L(MLP(f_p(G, U)), y) of each state, [B]."""
+        """Return L(MLP(f_p(G, U)), y) of each state, [B]."""
         if state.tuples.shape[1] == 1 and self._loss_table is not None and state.ids is not None:
             return self._loss_table[self._rows(state, state.tuples)][:, 0]
-        return self._judge(self.predictor.read(self.embed(state, state.tuples), state.graphs), state)
+        return self._loss_of_outputs(self.predictor.read(self.embed(state, state.tuples), state.graphs), state)
 
     @torch.no_grad()
     def losses_at(self, state: State, places: Tensor) -> Tensor:
-        """L of one graph whose tuples [1, m - 1, k] are joined by each of `places` [1, P, k] in turn, [P]."""
+        """Return L of one graph with tuples [1, m - 1, k] and, in turn, each of `places` [1, P, k] added, [P]."""
         count = state.tuples.shape[1]
         embeddings = self.embed(state, torch.cat([state.tuples, places], dim=1))  # [rows, m - 1 + P, width]
         total = embeddings[:, count:] + embeddings[:, :count].sum(dim=1, keepdim=True)
-        return self._judge(self.predictor.read_pooled(total, count + 1, state.graphs), state)[0]
+        return self._loss_of_outputs(self.predictor.read_pooled(total, count + 1, state.graphs), state)[0]
 
     @torch.no_grad()
     def outcome_rewards(self, state: State, mover: Tensor) -> Tensor:
-        """Eq. 8 for every single move of tuple `mover` [B], the other tuples unmoved: [B, V, k]."""
+        """Return the rewards (Eq. 8) of all moves of tuple `mover` [B], with the others unchanged: [B, V, k]."""
         num_graphs, _, tuple_order = state.tuples.shape
         graph = torch.arange(num_graphs, device=mover.device)
         outcomes = one_move_away(state.tuples[graph, mover], state.graphs.max_num_nodes)  # [B, V, k, k]
-        # A padding node is no node of the graph: any real one stands in, its cells are masked by the caller.
+        # Padding nodes are replaced by any real node; the caller masks their cells.
         outcomes = outcomes.clamp(max=(state.graphs.num_nodes - 1)[:, None, None, None]).flatten(1, 2)
         return self.rewards_of(state, mover, outcomes).reshape(num_graphs, -1, tuple_order)
 
     @torch.no_grad()
     def rewards_of(self, state: State, mover: Tensor, outcomes: Tensor) -> Tensor:
-        """Eq. 8 where tuple `mover` [B] becomes each of `outcomes` [B, P, k] in turn, the others unmoved: [B, P]."""
+        """Return the rewards (Eq. 8) when tuple `mover` [B] becomes each of `outcomes` [B, P, k] in turn: [B, P]."""
         num_tuples = state.tuples.shape[1]
-        tuples = torch.cat([state.tuples, outcomes], dim=1)  # what is there and what could be, judged together
+        tuples = torch.cat([state.tuples, outcomes], dim=1)  # the present and the possible tuples, embedded together
         if num_tuples == 1 and self._loss_table is not None and state.ids is not None:
             present, after = self._loss_table[self._rows(state, tuples)].split([1, outcomes.shape[1]], dim=1)
         else:
             embeddings = self.embed(state, tuples).split([num_tuples, outcomes.shape[1]], dim=1)
-            present = self._judge(self.predictor.read(embeddings[0], state.graphs), state)[:, None]
+            present = self._loss_of_outputs(self.predictor.read(embeddings[0], state.graphs), state)[:, None]
             total = embeddings[1] + self._others(embeddings[0], state, mover)
-            after = self._judge(self.predictor.read_pooled(total, num_tuples, state.graphs), state)
+            after = self._loss_of_outputs(self.predictor.read_pooled(total, num_tuples, state.graphs), state)
         return present - after
 
     def _others(self, present: Tensor, state: State, mover: Tensor) -> Tensor:
-        """The sum of the embeddings [rows, m, width] of all tuples but `mover`, [rows, 1, width]."""
+        """Return the sum of the embeddings [rows, m, width] of all tuples except `mover`, [rows, 1, width]."""
         if present.shape[1] == 1:
             return torch.zeros_like(present)
         row_mover = mover if self.predictor.level == "graph" else mover[state.graphs.node_graph]
@@ -134,13 +134,13 @@ class Environment:
 
     @torch.no_grad()
     def embed(self, state: State, tuples: Tensor) -> Tensor:
-        """The predictor's embedding of tuples [B, M, k] of the state's graphs, [rows, M, width]."""
+        """Return the predictor's embedding of tuples [B, M, k] of the state's graphs, [rows, M, width]."""
         if self._table is None or state.ids is None:
             return self.predictor.embed(state.graphs, tuples)
         return self._table[self._rows(state, tuples)]
 
     def _rows(self, state: State, tuples: Tensor) -> Tensor:
-        """Where tuples [B, M, k] stand in the table, [B, M]: lexicographic within each graph."""
+        """Return the rows of tuples [B, M, k] in the table, [B, M], which is lexicographic within each graph."""
         assert state.ids is not None, "only graphs of the data set are tabulated"
         num_nodes = state.graphs.num_nodes[:, None]
         row = torch.zeros_like(tuples[..., 0])
@@ -166,10 +166,12 @@ class Environment:
             parts += [self.predictor.embed(batch, chunk[None])[0] for chunk in chunks]
         self._table = torch.cat(parts)
         rows = packed.num_nodes[ids] ** tuple_order
-        first_row = torch.full((len(packed),), len(self._table))  # past the end: a graph that is not in the table
+        first_row = torch.full(
+            (len(packed),), len(self._table)
+        )  # an index past the end for graphs that are not in the table
         first_row[ids] = rows.cumsum(0) - rows
         self._first_row = first_row.to(packed.device)
-        assert packed.y is not None, "a state is judged against targets"
+        assert packed.y is not None, "an evaluation needs targets"
         y = packed.y[ids.to(packed.device)].repeat_interleave(rows.to(packed.device), dim=0)
         chunks = zip(self._table.split(MARKED_NODES_A_CHUNK), y.split(MARKED_NODES_A_CHUNK), strict=True)
         read = self.predictor.read_pooled
@@ -177,9 +179,9 @@ class Environment:
             [individual_loss(read(part, 1, None), label, self.task, self.reward) for part, label in chunks]
         )
 
-    def _judge(self, outputs: Tensor, state: State) -> Tensor:
+    def _loss_of_outputs(self, outputs: Tensor, state: State) -> Tensor:
         y = state.graphs.y
-        assert y is not None, "a state is judged against targets"
+        assert y is not None, "an evaluation needs targets"
         loss = individual_loss(outputs, y, self.task, self.reward)
         if self.predictor.level == "graph":
             return loss
@@ -191,7 +193,7 @@ class Environment:
 
 
 MAX_TABLE_ROWS = 5_000_000
-"""Largest table of tuple embeddings: at d = 100 two gigabytes."""
+"""The largest table of tuple embeddings: two gigabytes at d = 100."""
 
 MARKED_NODES_A_CHUNK = 200_000
-"""Nodes of marked copies embedded at once: bounds the memory of a tabulation."""
+"""The number of nodes of marked copies that are embedded at once; it bounds the memory of a tabulation."""

@@ -1,6 +1,6 @@
-"""The order in which graphs come: every graph once an epoch, as a function of the batch's number.
+"""The order of graphs in training: every graph once in each epoch, as a function of the batch's number.
 
-Nothing is remembered from batch to batch, so resuming is exact.
+There is no state between batches, so resuming is exact.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ class Epochs:
 
     Args:
         ids: the graphs, [G].
-        stream: tells apart those who go over the same graphs in one run.
-        part, parts: of several processes, each of which has its own part of every batch of parts * batch_size graphs.
+        stream: distinguishes several orders of the same graphs in one run.
+        part, parts: this process and the number of processes, which share every batch of parts * batch_size graphs.
     """
 
     def __init__(self, ids: Tensor, batch_size: int, seed: int, stream: int = 0, part: int = 0, parts: int = 1) -> None:
@@ -26,7 +26,7 @@ class Epochs:
         self._shuffled: dict[int, Tensor] = {}
 
     def batch(self, number: int) -> Tensor:
-        """Batch `number`; one that reaches past its epoch goes on in the next."""
+        """Return batch `number`; a batch that reaches past its epoch continues in the next."""
         first, parts, missing = (number * self.parts + self.part) * self.batch_size, [], self.batch_size
         while missing:
             epoch, place = divmod(first, len(self.ids))
@@ -37,7 +37,7 @@ class Epochs:
 
     def _epoch(self, epoch: int) -> Tensor:
         if epoch not in self._shuffled:
-            # Seeds of runs and streams lie side by side; a generator's own mixing tells neighbours apart.
+            # Seeds of runs and streams are neighbouring numbers, which the generator's own mixing decorrelates.
             generator = make_generator(((self.seed * 2 + self.stream) * 1_000_003 + epoch) % 2**62)
             self._shuffled = {epoch: torch.randperm(len(self.ids), generator=generator)}
         return self._shuffled[epoch]

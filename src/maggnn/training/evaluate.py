@@ -1,4 +1,4 @@
-"""Test a model as the paper does: several tests, each from fresh random tuples, after 0, 1, ..., t moves."""
+"""Tests a model as the paper does: several tests, each from new random tuples, after 0, 1, ..., t moves."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from maggnn.model.saving import load_model
 from maggnn.training.metrics import Metric, absolute_errors, score, trimmed_error
 
 TEST_SEED = 1_000_003
-"""Tests draw their tuples from another stream than training."""
+"""Tests draw their tuples from a different random stream than training."""
 
 
 USUAL_METRIC: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
 
 LEAST_PROBABILITY = 1e-12
-"""In the cross-entropy of several targets: a sigmoid may round to 0."""
+"""The smallest probability in the cross-entropy of several targets, since a sigmoid may round to 0."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a test set gave: the metric, [tests, t + 1] for each keep rule.
+    """The results of a test: the metric, [tests, t + 1] for each keep rule.
 
     Attributes:
-        last: answering from the last of the first t + 1 states.
-        confident: answering from the most confident of them; None for regression and for several two-class targets.
-        loss: cross-entropy, or the absolute error in units of the targets' spread, [tests, t + 1], last state; of
-            several targets the mean over those that are known.
-        errors: regression: the mean absolute error of each output, [tests, t + 1, out], last state; else None.
-        trimmed: regression: the mean absolute error without the worst hundredth of the rows, [tests, t + 1], last
-            state; else None.
+        last: the metric of the last of the first t + 1 states.
+        confident: that of the most confident of them; None for regression and for several two-class targets.
+        loss: cross-entropy, or the absolute error in units of the targets' spread, of the last state, [tests, t + 1];
+            for several targets, the mean over the known ones.
+        errors: for regression, the mean absolute error of each output in the last state, [tests, t + 1, out].
+        trimmed: for regression, the mean absolute error in the last state without the worst hundredth of the rows,
+            [tests, t + 1].
     """
 
     last: Tensor
@@ -51,7 +51,7 @@ class Evaluation:
     trimmed: Tensor | None = None
 
     def kept(self, keep: str) -> Tensor:
-        """The metric of one keep rule.
+        """Return the metric of one keep rule.
 
         Args:
             keep: "last" or "confident".
@@ -86,19 +86,19 @@ def evaluate(
         ids: the graphs of the test, [B].
         task: classification or regression.
         num_moves: t.
-        tests: how often each graph is tested, each time from fresh tuples.
+        tests: the number of tests of each graph, each from new tuples.
         epsilon: 0 makes the best moves, 1 random moves.
         generator: draws tuples and random moves.
-        batch_size: graphs that are answered at once.
-        metric: accuracy for classes and MAE for numbers, if not given.
-        starts: walks whose answers are averaged in each test.
+        batch_size: the number of graphs in a batch.
+        metric: by default accuracy for classes and MAE for numbers.
+        starts: the number of walks whose answers are averaged in each test.
 
     Returns:
         The metric of each test after each number of moves.
     """
     model.eval()
-    chunks = ids.repeat(tests * starts).split(batch_size)  # every walk is a fresh draw, so tests can share batches
-    # All starts come before the first move: two policies with equal generators then walk from the same starts.
+    chunks = ids.repeat(tests * starts).split(batch_size)  # walks are independent, so tests can share batches
+    # All starts are drawn before the first move, so that two policies with equal generators have the same starts.
     firsts = [model.starts(packed[chunk], generator) for chunk in chunks]
     parts = [
         _walk_answers(model, packed[chunk], first, task, num_moves, epsilon, generator)
@@ -135,9 +135,9 @@ def _walk_answers(
     epsilon: float,
     generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
-    """Answers after each number of moves, of the last and of the most confident state so far, each [t + 1, rows, out].
+    """Return the answers of the last and of the most confident state after each number of moves, [t + 1, rows, out].
 
-    Probabilities for classes; values in the targets' own units, and no most confident state, for regression.
+    They are probabilities for classes, and values in the targets' own units for regression, where both are the same.
     """
     states = model.walk(graphs, start, num_moves, epsilon, generator)
     outputs = torch.stack([model.predictor(graphs, state.tuples) for state in states])  # [t + 1, rows, out]
@@ -165,12 +165,12 @@ def _y(graphs: GraphBatch) -> Tensor:
 
 
 def evaluate_model(path: Path, tests: int, num_moves: int | None = None) -> dict[str, Any]:
-    """Test a saved model on the test split of its own config, beside random moves.
+    """Test a saved model on the test split of its own config, with its own moves and with random ones.
 
     Args:
         path: a model.safetensors.
-        tests: how often each graph is tested.
-        num_moves: t, if not the model's own.
+        tests: the number of tests of each graph.
+        num_moves: t; by default the model's own.
 
     Returns:
         Plain values. The entry named by `metric` (accuracy, auroc or mae) maps each policy and keep rule to its mean

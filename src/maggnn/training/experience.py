@@ -1,7 +1,7 @@
-"""RL-Experience (Algorithm 1): the agent moves the tuples of a batch and the buffer keeps what happened.
+"""RL-Experience (Algorithm 1): the agent moves the tuples of a batch, and the buffer stores the transitions.
 
-Walks go on for `walk_length` moves and then restart from random tuples, so that the buffer also holds the states
-that later moves of a search start from. Their losses telescope: each state is judged once.
+Walks last for `walk_length` moves and then restart from random tuples, so that the buffer also contains the states from
+which later moves of a search start. Rewards are differences of losses, so each state is evaluated only once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from maggnn.training.replay import Replay
 
 
 class Walkers:
-    """The graphs that gather experience, and where their tuples are now.
+    """The graphs that collect experience, and their current tuples.
 
     Args:
-        evolving: the environment changes between moves, so that a loss known from before is out of date.
+        evolving: whether the environment changes between moves, so that the previous loss has to be computed again.
 
     Shapes: ids [W] on the CPU and on the device; tuples [W, m, k], history [W, m, w], turn and loss [W].
     """
@@ -55,7 +55,7 @@ class Walkers:
         device, agent = packed.device, config.agent
         self.ids = torch.zeros(count, dtype=torch.long)
         self.device_ids = self.ids.to(device)
-        # Allocated once: a recorded move finds them where they were.
+        # Allocated once, because a recorded move uses fixed addresses.
         self.tuples = torch.zeros(count, agent.num_tuples, agent.tuple_order, dtype=torch.long, device=device)
         self.history = torch.zeros(count, agent.num_tuples, model.history_width, device=device)
         self.turn = torch.zeros(count, dtype=torch.long, device=device)
@@ -64,7 +64,7 @@ class Walkers:
         self.restart = Captured(self._restart, device, [random.device], model.recordable)
 
     def gather(self, epsilon: float) -> Tensor:
-        """One move of every walker into the buffer; the rewards, [W]."""
+        """Make one move of every walker and store it in the buffer. Returns the rewards, [W]."""
         if self.moves_made >= self.walk_length:
             self.ids.copy_(self.epochs.batch(self.walks_begun))
             self.walks_begun += 1
@@ -86,7 +86,7 @@ class Walkers:
 
     def _move(self, size: BatchSize, rows: Tensor, epsilon: Tensor, clock: Tensor) -> Tensor:
         graphs = self.packed.gather(self.device_ids, size)
-        # Copies, because `_stand` writes over what the state is made of.
+        # Copies, because `_stand` overwrites the tensors of the state.
         before = State(graphs, self.tuples.clone(), self.history.clone(), self.turn.clone(), self.device_ids)
         actions = self.model.agent.actions
         move, after = epsilon_greedy(self.model.scores, before, actions, epsilon, self.random.device)
@@ -103,7 +103,7 @@ class Walkers:
         self.loss.copy_(self.environment.loss(state))
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it, for a checkpoint."""
+        """Return all tensors, for a checkpoint."""
         names = ("ids", "tuples", "history", "turn", "loss")
         return {name: getattr(self, name) for name in names}
 

@@ -1,13 +1,13 @@
-"""Losses for a training loop of one's own: what `maggnn.train` does in a step, as functions of a model and a batch.
+"""Losses for custom training loops: what `maggnn.train` does in a step, as functions of a model and a batch.
 
     SIMUL (Algorithm 3)   loss, terms = training_loss(model, batch, y)
     ORD (Algorithm 2)     loss = predictor_loss(model, batch, y)    until the predictor is trained, then
-                          loss = agent_loss(model, batch, y)        with the predictor as it is
+                          loss = agent_loss(model, batch, y)        with a fixed predictor
 
     optimiser.zero_grad(); loss.backward(); optimiser.step()
 
-They are functions and no methods of `MagGNN`, because the model does not know how it is trained (the ranks of imports).
-There is no replay buffer: the states that Q learns from are those of a fresh walk on the batch.
+They are functions and not methods of `MagGNN`, because the model does not import how it is trained. There is no replay
+buffer: Q learns from the states of a new walk on the batch.
 
 Shapes: B graphs, N nodes of the batch, m tuples, k nodes of each.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
 EPSILON = 0.1
-"""Share of random moves in the walks that a model learns from: where `training.epsilon_end` ends by default."""
+"""The probability of a random move in the walks of training, the default of `training.epsilon_end`."""
 
 
 def training_loss(
@@ -49,22 +49,22 @@ def training_loss(
     reward: str = "error",
     generator: torch.Generator | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """The loss of the predictor and of the agent on one batch (SIMUL, Algorithm 3): one walk serves both.
+    """Compute the loss of the predictor and of the agent on one batch (SIMUL, Algorithm 3), from one walk.
 
     The agent moves the marks of the batch t times, with some random moves. The predictor learns from the marks at a
-    random state of each graph's walk, so that it can judge moves from the first to the last. Q learns, at another
-    state, how much each move would lower the predictor's loss. The gradient of the first term reaches the predictor
-    alone, that of the second the Q-network alone: one optimiser over `model.parameters()` trains both.
+    random state of each graph's walk, so that it can evaluate moves from the first to the last. Q learns, at another
+    state, how much each move would lower the predictor's loss. The first term has gradients only for the predictor, the
+    second only for the Q-network: one optimiser over `model.parameters()` trains both.
 
     Args:
-        model: in training mode (`model.train()`), as for any PyG model.
+        model: the model, in training mode (`model.train()`).
         batch: the graphs.
         y: the targets, classes [rows] or numbers [rows, out], a row for each graph or node; by default the batch's.
-        mask: node level: the nodes whose targets may be learned from, such as `data.train_mask`, [N].
-        epsilon: probability of a random move in the walk.
-        outcomes: moves of each state that are tried out, drawn at random; by default all k |V| of them.
+        mask: at node level, the nodes whose targets are used, such as `data.train_mask`, [N].
+        epsilon: the probability of a random move in the walk.
+        outcomes: the number of random moves of each state whose reward is computed; by default all k |V| moves.
         reward: what a good move lowers: `error`, 1 - p(y) of a classifier, or `loss`. Regression always uses the loss.
-        generator: draws starts and moves; by default torch's own.
+        generator: draws starts and moves; by default torch's global one.
 
     Returns:
         The loss to differentiate, and its terms `predictor` and `agent` without gradients.
@@ -92,15 +92,15 @@ def predictor_loss(
     starts: int = 1,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The loss of the predictor on marks that have not been moved: the first phase of ORD (Algorithm 2, lines 2 to 4).
+    """Compute the loss of the predictor on starting marks: the first phase of ORD (Algorithm 2, lines 2 to 4).
 
     Args:
-        model: in training mode.
+        model: the model, in training mode.
         batch: the graphs.
         y: the targets, as in `training_loss`; by default the batch's.
-        mask: node level: the nodes whose targets may be learned from, [N].
-        starts: sets of marks drawn for each graph; they share the edges, so this costs less than as many graphs.
-        generator: draws the marks; by default torch's own.
+        mask: at node level, the nodes whose targets are used, [N].
+        starts: the number of sets of marks for each graph; they share the edges, so they cost less than more graphs.
+        generator: draws the marks; by default torch's global one.
 
     Returns:
         The loss to differentiate.
@@ -120,23 +120,23 @@ def agent_loss(
     reward: str = "error",
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The loss of the agent in the environment that the predictor is now: the second phase of ORD (lines 9 to 13).
+    """Compute the loss of the agent, with the present predictor as its environment: the second phase of ORD.
 
     The Q-network is fitted to the exact rewards of moves (`lookahead` of `maggnn.training.q_learning`) at a random
-    state of a walk. The predictor gets no gradient.
+    state of a walk (Algorithm 2, lines 9 to 13). The predictor gets no gradient.
 
     Args:
-        model: in training mode.
+        model: the model, in training mode.
         batch: the graphs.
         y: the targets, as in `training_loss`; by default the batch's.
-        mask: node level: the nodes whose targets may be learned from, [N].
-        epsilon: probability of a random move in the walk.
-        outcomes: moves of each state that are tried out; by default all k |V| of them.
+        mask: at node level, the nodes whose targets are used, [N].
+        epsilon: the probability of a random move in the walk.
+        outcomes: the number of random moves of each state whose reward is computed; by default all k |V| moves.
         reward: what a good move lowers, `error` or `loss`, as in `training_loss`.
-        generator: draws starts and moves; by default torch's own.
+        generator: draws starts and moves; by default torch's global one.
 
     Returns:
-        The loss to differentiate; its gradient reaches the Q-network alone.
+        The loss to differentiate; it has gradients only for the Q-network.
     """
     if model.q_network is None or not model.agent.num_moves:
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")
@@ -146,7 +146,7 @@ def agent_loss(
 
 
 def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None, mask: Tensor | None) -> GraphBatch:
-    """The batch with its targets as the networks learn them."""
+    """Return the batch with checked and standardised targets."""
     graphs = as_batch(batch)
     model.check_features(graphs)
     y = graphs.y if y is None else y
@@ -156,12 +156,12 @@ def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None
     if len(y) != rows:
         raise InputError(f"y has {len(y)} rows, but this model gives {rows} answers ({model.predictor.level} level)")
     if mask is not None and (model.predictor.level != "node" or mask.shape != (rows,)):
-        raise InputError("mask says which nodes have targets: give one truth value for each node, at node level")
+        raise InputError("mask says which nodes have targets: give one boolean for each node, at node level")
     return replace(graphs, y=_checked_targets(model, replace(graphs, y=y), y))
 
 
 def _checked_targets(model: MagGNN, graphs: GraphBatch, y: Tensor) -> Tensor:
-    """Classes [rows], or numbers [rows, out] in units of their spread where the model knows it."""
+    """Return classes [rows], or numbers [rows, out], which are standardised if the model has a scale."""
     if model.task == "regression":
         columns = y.reshape(len(y), -1)
         if columns.shape[1] != model.num_outputs:
@@ -173,7 +173,7 @@ def _checked_targets(model: MagGNN, graphs: GraphBatch, y: Tensor) -> Tensor:
 
 
 def _predictor_loss(model: MagGNN, graphs: GraphBatch, tuples: Tensor, starts: int, mask: Tensor | None) -> Tensor:
-    """Eq. 4 for tuples [B, starts * m, k]."""
+    """Compute Eq. 4 for tuples [B, starts * m, k]."""
     assert graphs.y is not None
     loss = individual_loss(model.predictor(graphs, tuples, starts), graphs.y, model.task)
     return mean_loss(loss, graphs, model.predictor.level, mask)
@@ -188,7 +188,7 @@ def _agent_loss(
     generator: torch.Generator | None,
     judging: Callable[[nn.Module], AbstractContextManager[None]],
 ) -> Tensor:
-    """The error of Q at a state, judged by the predictor in the mode into which `judging` puts it."""
+    """Compute the error of Q at a state, with the predictor in the mode that the context `judging` sets."""
     network = model.q_network
     assert network is not None
     network.trained = True
@@ -202,7 +202,7 @@ def _agent_loss(
 
 
 def _one_of(states: list[State], generator: torch.Generator | None) -> State:
-    """A state of each graph's walk, drawn uniformly."""
+    """Return a uniformly random state of each graph's walk."""
     count = states[0].graphs.num_graphs
     pick = torch.randint(len(states), (count,), device=states[0].turn.device, generator=generator)
     graph = torch.arange(count, device=pick.device)
@@ -215,7 +215,7 @@ def _one_of(states: list[State], generator: torch.Generator | None) -> State:
 
 @contextmanager
 def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
-    """The predictor is in evaluation mode within the block."""
+    """Put the predictor into evaluation mode within the block."""
     before = predictor.training
     predictor.eval()
     try:
@@ -226,10 +226,10 @@ def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _as_it_learns(predictor: nn.Module) -> Iterator[None]:
-    """The predictor normalises with statistics of the batch, as when it learns, and keeps those that it has.
+    """Make the predictor normalise with batch statistics, as in training, without changing its running statistics.
 
-    While weights change quickly, running statistics lag behind them: in evaluation mode the predictor then judges
-    hardly better than chance, and the rewards are noise.
+    While weights change quickly, running statistics lag behind them: in evaluation mode the predictor is then hardly
+    better than chance, and the rewards are noise.
     """
     before = predictor.training
     norms = [module for module in predictor.modules() if isinstance(module, nn.BatchNorm1d)]

@@ -1,8 +1,8 @@
-"""What a set of answers is worth: accuracy and area under the ROC curve in percent, mean absolute error.
+"""Metrics: accuracy and area under the ROC curve in percent, and mean absolute error.
 
-Of several targets a score is the mean over targets, each on the rows where it is known (not NaN).
+For several targets a score is the mean over targets, each on the rows where it is known (not NaN).
 
-Shapes: answers [..., rows, out], y [rows, ...]; a score for each leading index.
+Shapes: answers [..., rows, out], y [rows, ...]; there is a score for each leading index.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from maggnn.errors import InputError
 
 
 def score(answers: Tensor, y: Tensor, metric: Metric) -> Tensor:
-    """The metric of probabilities [..., rows, classes] or values [..., rows, out], [...].
+    """Return the metric of probabilities [..., rows, classes] or values [..., rows, out], [...].
 
-    NaN where an answer is no finite number: the likeliest class of such a row would be the first one.
+    The result is NaN if an answer is not finite, because argmax would predict the first class for such a row.
     """
     if metric == "mae":
         known = ~y.reshape(len(y), -1).isnan()
@@ -32,14 +32,14 @@ def score(answers: Tensor, y: Tensor, metric: Metric) -> Tensor:
 
 
 def absolute_errors(answers: Tensor, y: Tensor) -> Tensor:
-    """Mean absolute error of each output over the rows where it is known, [..., out]; NaN where there is none."""
+    """Return the mean absolute error of each output over the rows where it is known, [..., out]; NaN if none is."""
     y = y.reshape(len(y), -1).double()
     known = ~y.isnan()
     return torch.where(known, (answers.double() - y).abs(), 0.0).sum(dim=-2) / known.sum(dim=0)
 
 
 def aurocs(answers: Tensor, y: Tensor) -> Tensor:
-    """The area under the ROC curve of each two-class target [rows, out], [..., out]; NaN without both classes."""
+    """Return the area under the ROC curve of each two-class target [rows, out], [..., out]; NaN for a single class."""
     areas = []
     for column, target in enumerate(y.T):
         known = ~target.isnan()
@@ -51,10 +51,10 @@ def aurocs(answers: Tensor, y: Tensor) -> Tensor:
 
 
 def trimmed_error(answers: Tensor, y: Tensor, worst: float = 0.01) -> Tensor:
-    """Mean absolute error without the share `worst` of rows that are farthest off, [...].
+    """Return the mean absolute error without the share `worst` of rows with the largest errors, [...].
 
-    One molecule of ZINC's validation split is ten spreads away from all others: whether a network happens to come near
-    it moves the plain mean more than most settings do.
+    One molecule of ZINC's validation split is ten standard deviations away from all others: how well a network happens
+    to fit it changes the plain mean more than most settings do.
     """
     y = y.reshape(len(y), -1).double()
     known = ~y.isnan()
@@ -64,7 +64,7 @@ def trimmed_error(answers: Tensor, y: Tensor, worst: float = 0.01) -> Tensor:
 
 
 def auroc(scores: Tensor, y: Tensor) -> Tensor:
-    """The share of (positive, negative) pairs that `scores` [..., rows] orders rightly, ties counting half."""
+    """Return the share of (positive, negative) pairs that `scores` [..., rows] order correctly; ties count half."""
     positive = y == 1
     num_positive, num_negative = int(positive.sum()), int((~positive).sum())
     if not num_positive or not num_negative:
@@ -75,7 +75,7 @@ def auroc(scores: Tensor, y: Tensor) -> Tensor:
 
 
 def _mean_ranks(rows: Tensor) -> Tensor:
-    """Ranks from 1 up within each row [R, n]; equal values share the mean of theirs."""
+    """Return the ranks from 1 up within each row [R, n]; equal values get the mean of their ranks."""
     ranks = []
     for row in rows:
         _, place, counts = row.unique(return_inverse=True, return_counts=True)

@@ -10,9 +10,9 @@ from maggnn.training.schedules import learning_rate
 
 
 def make_optimiser(module: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
-    """AdamW over all of `module`; fused, so that a step is one kernel.
+    """Return AdamW over all parameters of `module`; it is fused, so that a step is one kernel.
 
-    A GPU reads the learning rate from its own memory, so that a recorded step sees it change.
+    On a GPU the learning rate is a tensor on the device, so that recorded steps see its changes.
     """
     parameters = list(module.parameters())
     on_gpu = parameters[0].device.type == "cuda"
@@ -21,7 +21,7 @@ def make_optimiser(module: nn.Module, config: TrainingConfig) -> torch.optim.Ada
 
 
 def set_learning_rate(optimiser: torch.optim.AdamW, config: TrainingConfig, step: int, num_steps: int) -> None:
-    """The scheduled rate of `step` for every parameter."""
+    """Set the scheduled learning rate of `step` for all parameters."""
     rate = learning_rate(config.learning_rate, config.schedule, step, num_steps)
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
@@ -31,13 +31,13 @@ def set_learning_rate(optimiser: torch.optim.AdamW, config: TrainingConfig, step
 
 
 def optimiser_tensors(optimiser: torch.optim.AdamW) -> dict[str, Tensor]:
-    """Adam's moments and step counts, named `<parameter>.<moment>`."""
+    """Return Adam's moments and step counts, named `<parameter>.<moment>`."""
     states = optimiser.state_dict()["state"]
     return {f"{index}.{name}": value for index, state in states.items() for name, value in state.items()}
 
 
 def load_optimiser_tensors(optimiser: torch.optim.AdamW, tensors: dict[str, Tensor]) -> None:
-    """The inverse of `optimiser_tensors`."""
+    """Load the tensors of `optimiser_tensors`."""
     states: dict[int, dict[str, Tensor]] = {}
     for path, value in tensors.items():
         index, name = path.split(".")

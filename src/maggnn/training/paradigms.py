@@ -1,7 +1,7 @@
-"""The training paradigms of the paper, side by side: ORD is Algorithm 2, SIMUL Algorithm 3, PRE Algorithm 4.
+"""The training paradigms of the paper: ORD is Algorithm 2, SIMUL Algorithm 3, PRE Algorithm 4.
 
-A paradigm is a list of phases; each phase is a number of steps. Whoever runs it (`training.run`) counts the steps,
-shows progress and writes checkpoints, so that a paradigm reads as its algorithm.
+A paradigm is a list of phases; each phase is a number of steps. `training.run` counts the steps, shows progress and
+writes checkpoints, so that a paradigm reads like its algorithm.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from maggnn.training.replay import Replay
 from maggnn.training.schedules import epsilon
 
 Scalars = dict[str, Tensor | float]
-"""What a step logs, by the names of docs/metrics.md; tensors are read only when they are logged."""
+"""The logged values of a step, by the names in docs/metrics.md; tensors are read only when they are logged."""
 
 SETTLING = 4
-"""Batches of training in the one from which whitening takes its covariance in the end. Without gradients it needs less
-memory than a step, which keeps several tensors of every layer."""
+"""The size of the final batch from which whitening takes its covariance, in training batches. Without gradients it
+needs less memory than a step, which keeps several tensors of every layer."""
 
 SEARCHED_AT_ONCE = 256
-"""Graphs of which a fixed agent moves the marks before training."""
+"""The number of graphs in a batch in which a fixed agent moves marks before training."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Phase:
     """`num_steps` calls of `step(number)`, after one call of `begin()`.
 
     Attributes:
-        judged_after: how many moves lie before an answer when the validation split judges the phase; None: it does not.
+        judged_after: the number of moves before an answer in validations of this phase; None if it is not validated.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Phase:
 
 
 def make_model(config: Config, dataset: Dataset) -> MagGNN:
-    """A fresh model for a data set; its weights depend on the seed alone, those of a pretrained agent on its file."""
+    """Make a model for a data set; its weights depend only on the seed, those of a pretrained agent on its file."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.runtime.seed)
         shape = DataShape.of(dataset.graphs, dataset.num_outputs, dataset.task)
@@ -74,10 +74,10 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
 
 
 def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
-    """The training graphs of the predictor and of the agent: all for both, unless a share is held out for the agent.
+    """Return the training graphs of the predictor and of the agent: all for both, unless a share is only for the agent.
 
-    A predictor that has memorised its training graphs loses little on them wherever the marks are, so the rewards of
-    moves are mostly noise there. On graphs that it has not seen they say which marks generalise.
+    A predictor that has memorised its training graphs has a small loss on them wherever the marks are, so the rewards
+    of moves are mostly noise there. On unseen graphs, rewards show which marks generalise.
     """
     share = config.training.held_out_share
     if not share or not config.training.agent_steps:
@@ -88,14 +88,14 @@ def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
 
 
 class Paradigm(ABC):
-    """What all paradigms share: the model, its environment, the walkers and the two kinds of optimiser step."""
+    """The base class of paradigms: the model, its environment, the walkers and the two kinds of optimiser step."""
 
     phases: list[Phase]
     evolving: bool
     """Whether f_p, the environment, changes while the agent learns."""
 
     agent_steps: int
-    """Over how many steps the agent's schedules run."""
+    """The number of steps of the agent's schedules."""
 
     def __init__(
         self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
@@ -108,9 +108,9 @@ class Paradigm(ABC):
         self.epochs = Epochs(predictor_ids, batch, seed, part=devices.rank, parts=devices.size)
         self.model = make_model(config, dataset).to(device).eval()
         devices.prepare(self.model)
-        # What processes exchange within a step is not recorded.
+        # Communication between processes within a step cannot be recorded.
         self.recordable = self.model.recordable and devices.size == 1
-        # Dropout draws from torch's own generator, and so do baselines that draw.
+        # Dropout and random baselines draw from torch's global generator.
         draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
         self.random = Randomness(seed + APART * devices.rank, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
@@ -125,7 +125,7 @@ class Paradigm(ABC):
             self._make_agent(device)
 
     def _learnable(self, packed: PackedGraphs) -> PackedGraphs:
-        """The graphs with what the networks read of their structure, and targets as the networks learn them."""
+        """Return the graphs with precomputed structural features and standardised targets."""
         packed, targets = self.model.precomputed(packed), self.model.targets
         if targets is None:
             return packed
@@ -160,7 +160,7 @@ class Paradigm(ABC):
         self.fit_agent = Captured(self._fit_agent, device, [self.random.device], self.recordable)
 
     def predictor_step(self, step: int) -> Scalars:
-        """A batch B, tuples for it as the paradigm chooses them, one optimiser step on Eq. 4."""
+        """Make one optimiser step on Eq. 4 for a batch B, with tuples that the paradigm chooses."""
         training = self.config.training
         set_learning_rate(self.predictor_optimiser, training, step, training.predictor_steps)
         ids = self.epochs.batch(step)
@@ -174,15 +174,15 @@ class Paradigm(ABC):
         return {"predictor/loss": loss}
 
     def _predictor_used_after(self, step: int) -> bool:
-        """Whether f_p is judged or handed on as it is after this step."""
+        """Whether f_p is validated, or used by the next phase, right after this step."""
         training, steps_done = self.config.training, step + 1
         looked_at = training.validate_every > 0 and steps_done % training.validate_every == 0
         return looked_at or steps_done == training.predictor_steps
 
     def _fit_in_mode(self, shape: tuple[BatchSize, bool], ids: Tensor) -> Tensor:
-        """The device's part of a predictor step for graphs `ids` [B]; the loss.
+        """Do the device's part of a predictor step for graphs `ids` [B]. Returns the loss.
 
-        A recorded step knows its batch's size and whether norms keep their statistics.
+        A step is recorded for one batch size, and with or without fixed statistics of norms.
         """
         size, self.norms_fixed = shape
         graphs = self.packed.gather(ids, size)
@@ -191,16 +191,16 @@ class Paradigm(ABC):
 
     @abstractmethod
     def sets_to_learn(self, graphs: GraphBatch, ids: Tensor) -> tuple[Tensor, int]:
-        """The sets U that f_p learns from, side by side, [B, starts * m, k], and how many there are of each graph.
+        """Return the concatenated sets U that f_p learns from, [B, starts * m, k], and their number for each graph.
 
         Args:
             graphs: the batch.
-            ids: which graphs of the set these are, [B], on the set's device.
+            ids: the ids of the graphs in the set, [B], on the set's device.
         """
 
     @torch.no_grad()
     def settle_whitening(self) -> None:
-        """Where the predictor whitens, take the covariance of embeddings as it will answer with (`Whitening`)."""
+        """If the predictor whitens, set the covariance of embeddings that it uses in evaluation (`Whitening`)."""
         whitening = self.predictor.scale
         if not isinstance(whitening, Whitening):
             return
@@ -211,10 +211,10 @@ class Paradigm(ABC):
             self.predictor(graphs, *self.sets_to_learn(graphs, ids))
 
     def train_predictor(self, graphs: GraphBatch, tuples: Tensor, starts: int, weights: Tensor | None = None) -> Tensor:
-        """One optimiser step on Eq. 4 for tuples [B, starts * m, k], m of which make one set U each; the loss.
+        """Make one optimiser step on Eq. 4 for tuples [B, starts * m, k], which are sets U of m each. Returns the loss.
 
         Args:
-            weights: how much each target counts, in the shape of y; None for all alike.
+            weights: the weight of each target, in the shape of y; None if all are equal.
         """
         self.predictor.train()
         if self.norms_fixed:
@@ -231,20 +231,20 @@ class Paradigm(ABC):
         return loss
 
     def moved_sets(self, graphs: GraphBatch, searcher: MagGNN) -> tuple[Tensor, int]:
-        """One set U for each graph, random tuples that the agent of `searcher` has moved t times."""
+        """Return one set U for each graph: random tuples that the agent of `searcher` has moved t times."""
         return searcher.walk(graphs, generator=self.random.device)[-1].tuples, 1
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
-        """Take f_p as given and train the agent alone."""
+        """Use given weights of f_p and train only the agent."""
         raise InputError(f"training.paradigm = {self.config.training.paradigm} trains its own predictor; use ord")
 
     def gather_warmup(self) -> None:
-        """Experience 'until D has enough memory'."""
+        """Collect experience 'until D has enough memory'."""
         while len(self.replay) < self.config.replay.warmup:
             self.walkers.gather(epsilon=1.0)
 
     def agent_step(self, step: int) -> Scalars:
-        """One RL-Experience, then for each Q update a sample E from D and an optimiser step on g_rl."""
+        """Run one RL-Experience, then for each Q update draw a sample E from D and make an optimiser step on g_rl."""
         assert self.learner is not None
         training, num_steps = self.config.training, self.agent_steps
         explore = epsilon(training.epsilon_end, training.epsilon_share, step, num_steps)
@@ -265,7 +265,7 @@ class Paradigm(ABC):
         return self.learner.fit(self.replay.read(rows, self.packed, size))
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything a later process needs to go on as if nothing had happened, with what is this process's alone."""
+        """Return everything that a later process needs to resume exactly, including the state of this process."""
         groups = {
             "model": self.model.state_dict(),
             "predictor_optimiser": optimiser_tensors(self.predictor_optimiser),
@@ -276,7 +276,7 @@ class Paradigm(ABC):
         return _named(groups) | self.own_tensors()
 
     def own_tensors(self) -> dict[str, Tensor]:
-        """The part of `tensors` that processes of a run do not share: generators, experience and walkers."""
+        """Return the part of `tensors` that differs between processes: generators, experience and walkers."""
         groups = {"random": self.random.state()}
         if self.learner is not None:
             groups |= {"replay": self.replay.tensors(), "walkers": self.walkers.tensors()}
@@ -293,7 +293,7 @@ class Paradigm(ABC):
         }
 
     def load(self, tensors: dict[str, Tensor], counters: dict[str, int]) -> None:
-        """The inverse of `tensors` and `counters`."""
+        """Load what `tensors` and `counters` returned."""
 
         def group(name: str) -> dict[str, Tensor]:
             start = f"{name}/"
@@ -329,12 +329,12 @@ class Ord(Paradigm):
             self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
-        """Take f_p as given and skip its phase."""
+        """Use given weights of f_p and skip its phase."""
         self.predictor.load_state_dict(weights)
         self.phases[0] = replace(self.phases[0], num_steps=0)
 
     def sets_to_learn(self, graphs: GraphBatch, ids: Tensor) -> tuple[Tensor, int]:
-        """Lines 2-4: random tuples (or whatever a search starts from)."""
+        """Lines 2-4: random tuples (or the tuples of another `agent.start`)."""
         starts = self.config.training.starts_per_graph
         return self.model.starts(graphs, self.random.device, starts), starts
 
@@ -343,12 +343,12 @@ class Ord(Paradigm):
         self.predictor.requires_grad_(False)
         self.environment.predictor = frozen(self.model).predictor
         self.environment.tabulate_if_cheaper(
-            self.packed, self.agent_ids, self.config.agent.tuple_order, self._judgements()
+            self.packed, self.agent_ids, self.config.agent.tuple_order, self._embeddings_needed()
         )
         self.gather_warmup()
 
-    def _judgements(self) -> int:
-        """How many tuple embeddings the agent's phase would ask for without a table."""
+    def _embeddings_needed(self) -> int:
+        """Return the number of tuple embeddings that the agent's phase would compute without a table."""
         training, agent = self.config.training, self.config.agent
         mean_nodes = float(self.packed.num_nodes.float().mean())
         per_step = 2.0 * training.walkers * agent.num_tuples
@@ -359,7 +359,7 @@ class Ord(Paradigm):
 
 
 class Simul(Paradigm):
-    """Algorithm 3: f_p learns on the tuples that the agent has moved, the agent in the environment f_p is by then."""
+    """Algorithm 3: f_p learns on tuples that the agent has moved, and the agent learns with the current f_p."""
 
     evolving = True
 
@@ -370,7 +370,7 @@ class Simul(Paradigm):
         self.agent_steps = config.training.agent_steps
         steps, moves = config.training.predictor_steps, config.agent.num_moves
         self.every = steps // self.agent_steps
-        """Predictor steps for each of the agent's; 1 is Algorithm 3 to the letter."""
+        """The number of predictor steps for each step of the agent; 1 is exactly Algorithm 3."""
         self.phases = [Phase("simul", steps, self.gather_warmup, self.step, judged_after=moves)]
 
     def step(self, step: int) -> Scalars:
@@ -384,7 +384,7 @@ class Simul(Paradigm):
 
 
 class Pre(Paradigm):
-    """Algorithm 4: a fresh f_p learns on tuples moved by an agent that was trained on other data and stays fixed."""
+    """Algorithm 4: a new f_p learns on tuples moved by a fixed agent that was trained on other data."""
 
     evolving = False
 
@@ -394,16 +394,16 @@ class Pre(Paradigm):
         super().__init__(config, dataset, split, device, devices)
         assert self.model.q_network is not None
         self.model.q_network.requires_grad_(False)
-        self.searcher = frozen(self.model)  # the agent stays as it is, so its norms can be folded into its weights
+        self.searcher = frozen(self.model)  # the agent is fixed, so its norms can be folded into its weights
         steps, moves = config.training.predictor_steps, config.agent.num_moves
         self.phases = [Phase("pre", steps, lambda: None, self.predictor_step, judged_after=moves)]
         whole_epoch = steps * config.training.batch_size >= len(self.train_ids)
         self.found = self._search_once() if config.agent.start != "random" and whole_epoch else None
-        """Where the search of each graph ends, [G, m, k], if nothing of it is drawn; None: batches are searched."""
+        """The final tuples of each graph's search, [G, m, k], if it is deterministic; None: every batch is searched."""
 
     @torch.no_grad()
     def _search_once(self) -> Tensor:
-        """A fixed agent that starts from fixed tuples finds the same ones in every epoch."""
+        """Search all graphs once: a fixed agent that starts from fixed tuples finds the same ones in every epoch."""
         agent = self.config.agent
         found = torch.zeros(len(self.packed), agent.num_tuples, agent.tuple_order, dtype=torch.long)
         found = found.to(self.packed.device)
@@ -418,4 +418,4 @@ class Pre(Paradigm):
 
 
 PARADIGMS: dict[str, type[Paradigm]] = {"ord": Ord, "simul": Simul, "pre": Pre}
-"""By the name that `training.paradigm` uses."""
+"""The paradigms by their names in `training.paradigm`."""

@@ -1,7 +1,7 @@
-"""What a person sees and what is kept while a run goes on: a progress bar, TensorBoard scalars, `metrics.jsonl`.
+"""Progress and logs of a run: a progress bar, TensorBoard scalars and `metrics.jsonl`.
 
-Rich and TensorBoard are used where they are installed; without them a plain line every few seconds and the JSON lines
-remain, so that training needs nothing but torch.
+Rich and TensorBoard are used if they are installed; without them there are plain lines every few seconds and the JSON
+lines, so that training needs only torch.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Progress:
             self.task_id = self.bar.add_task(phase, total=total, completed=first, metric="")
 
     def step(self, done: int, scalars: Mapping[str, float]) -> None:
-        """`scalars` are the newest logged values; the first of them is shown."""
+        """Show progress; `scalars` are the newest logged values, of which the first is shown."""
         if self.bar is not None:
             self.bar.update(self.task_id, completed=done, metric=_first_metric(scalars))
         elif not self.quiet and time.monotonic() - self.last_line > SECONDS_BETWEEN_LINES:
@@ -89,7 +89,7 @@ def _rich_bar() -> Any:
 
 
 class Averages:
-    """What steps say between two lines of the log, averaged: single steps alias with the length of a walk."""
+    """Averages of scalars between two lines of the log, since values vary with the position of a step in its walk."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[Tensor | float]] = {}
@@ -99,7 +99,7 @@ class Averages:
             self.values.setdefault(name, []).append(value)
 
     def take(self) -> dict[str, Tensor | float]:
-        """The means, to begin anew."""
+        """Return the means and start again."""
         means = {name: sum(values) / len(values) for name, values in self.values.items()}
         self.clear()
         return means
@@ -108,26 +108,26 @@ class Averages:
         self.values = {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint that lies between two lines: what came as tensors."""
+        """Return the sums of values that are tensors, for a checkpoint between two lines of the log."""
         held = {name: values for name, values in self.values.items() if isinstance(values[0], Tensor)}
         return {f"{GROUP}{name}": torch.stack([torch.as_tensor(value) for value in held[name]]) for name in held}
 
     def facts(self) -> dict[str, list[float]]:
-        """The same of what came as numbers; names in the order of the log."""
+        """Return the sums of values that are plain numbers, with all names in the order of the log."""
         values = self.values.items()
         return {name: [v for v in held if not isinstance(v, Tensor)] for name, held in values}
 
     def load(self, tensors: Mapping[str, Tensor], facts: Mapping[str, list[float]]) -> None:
-        """The inverse of `tensors` and `facts`."""
+        """Load what `tensors` and `facts` returned."""
         self.values = {name: list(numbers or tensors[f"{GROUP}{name}"]) for name, numbers in facts.items()}
 
 
 GROUP = "averages/"
-"""Before the names of their tensors in a checkpoint."""
+"""The prefix of the names of their tensors in a checkpoint."""
 
 
 class Log:
-    """Scalars of a run: appended to `metrics.jsonl` and, where installed, written for TensorBoard."""
+    """The log of a run's scalars: `metrics.jsonl` and, if it is installed, TensorBoard."""
 
     def __init__(self, folder: Path | None, position: tuple[int, int]) -> None:
         self.file = self.path = None
@@ -139,14 +139,14 @@ class Log:
             self.board = _tensorboard(folder)
 
     def write(self, phase: int, step: int, scalars: Mapping[str, Tensor | float]) -> dict[str, float]:
-        """Log and return plain numbers (reading a tensor waits for the device)."""
+        """Log scalars and return them as plain numbers (reading a tensor synchronises the device)."""
         values = {name: float(value) for name, value in scalars.items()}
         try:
             self._keep(phase, step, values)
-        except OSError as error:  # a full disk
+        except OSError as error:  # such as a full disk
             reason = error.strerror or error
             raise InputError(
-                f"{self.path}: cannot be written ({reason}); the same command goes on from the last checkpoint"
+                f"{self.path}: cannot be written ({reason}); the same command resumes from the last checkpoint"
             ) from error
         return values
 
@@ -159,7 +159,7 @@ class Log:
                 self.board.add_scalar(name, value, step)
 
     def close(self) -> None:
-        """What could not be written has been said."""
+        """Close the files; an error of writing has been reported before."""
         for part in (self.file, self.board):
             if part is not None:
                 with contextlib.suppress(OSError):
@@ -167,13 +167,13 @@ class Log:
 
 
 def read_log(folder: Path) -> list[dict[str, float]]:
-    """The logged scalars of a run, oldest first."""
+    """Return the logged scalars of a run, oldest first."""
     path = folder / LOG
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
 def _forget_after(path: Path, position: tuple[int, int]) -> None:
-    """Drop lines that a killed run logged after its last checkpoint: the resumed run will log them again."""
+    """Remove lines that a killed run logged after its last checkpoint, since the resumed run logs them again."""
     if not path.exists():
         return
     kept = []
@@ -181,7 +181,7 @@ def _forget_after(path: Path, position: tuple[int, int]) -> None:
         try:
             entry = json.loads(line)
         except json.JSONDecodeError:
-            continue  # the line the kill cut short
+            continue  # a line that was cut when the run was killed
         if (entry["phase"], entry["step"]) < position:
             kept.append(line + "\n")
     with whole_file(path) as waiting:

@@ -7,7 +7,7 @@
 | `lookahead` | L(s) - L(a(s)) for every move a of one tuple, scored exactly by the environment |
 
 Transitions are deterministic and a tuple has only k |V| moves, so `lookahead` regresses a whole row of the Q-table
-on true rewards. They are bounded by the loss itself and nothing is bootstrapped, so nothing can drift.
+on true rewards. They are bounded by the loss itself, and without bootstrapping Q-values cannot drift.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from maggnn.training.replay import Experience
 
 
 class QLearner:
-    """Fits the model's Q-network to experiences, judged by an environment."""
+    """Fits the model's Q-network to experiences, whose states an environment evaluates."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class QLearner:
         set_learning_rate(self.optimiser, self.config, update, num_updates)
 
     def fit(self, experience: Experience) -> Tensor:
-        """One optimiser step; the loss is returned without waiting for the device."""
+        """Make one optimiser step. Returns the loss without synchronising the device."""
         self.q_network.trained = True
         self.q_network.train()
         loss = self.loss(experience)
@@ -79,7 +79,7 @@ class QLearner:
             self.target_network.load_state_dict(self.q_network.state_dict())
 
     def q_table(self, network: QNetwork, state: State) -> Tensor:
-        """Q-table [N, m, k] of a state, described as the model's config says."""
+        """Return the Q-table [N, m, k] of a state, whose description depends on the model's config."""
         return q_table_of(network, state, self.model.agent, self.environment)
 
     def _dqn_loss(self, experience: Experience) -> Tensor:
@@ -89,7 +89,7 @@ class QLearner:
         return self._bootstrap_loss(experience, next_q, chosen)
 
     def _double_dqn_loss(self, experience: Experience) -> Tensor:
-        """The online network (in evaluation mode, so that it sees no statistics of s') chooses, the target scores."""
+        """Let the online network (in evaluation mode, without batch statistics of s') choose and the target score."""
         following, actions = experience.next_state, self.model.agent.actions
         with torch.no_grad():
             self.q_network.eval()
@@ -100,9 +100,9 @@ class QLearner:
         return self._bootstrap_loss(experience, next_q, chosen)
 
     def _bootstrap_loss(self, experience: Experience, next_q: Tensor, chosen: Move) -> Tensor:
-        """(r + gamma V(s') - Q(s, a))^2 over the tuples that moved; next_q is [B, m], of each tuple's next move.
+        """Return (r + gamma V(s') - Q(s, a))^2 over the tuples that moved; next_q of each tuple's next move is [B, m].
 
-        With n-step returns r is the discounted sum of their rewards, and gamma is taken to the power of their number.
+        With n-step returns, r is the discounted sum of n rewards, and gamma is replaced by gamma^n.
         """
         discount = self.config.gamma if experience.steps is None else self.config.gamma ** experience.steps[:, None]
         target = experience.reward[:, None] + discount * self._value(next_q, chosen)  # [B, m]
@@ -116,13 +116,13 @@ class QLearner:
         return (errors * moved).sum() / self.devices.mean(moved.sum())
 
     def _value(self, next_q: Tensor, chosen: Move) -> Tensor:
-        """What the next action is worth: each tuple's own move, or that of the one tuple that will move."""
+        """Return the value of the next action: of each tuple's own move, or of the one tuple that will move."""
         if self.model.agent.actions == "simultaneous":
             return next_q
         return (next_q * chosen.moved).sum(dim=1, keepdim=True).expand_as(next_q)
 
     def _lookahead_loss(self, experience: Experience) -> Tensor:
-        """Every one-move outcome of one tuple a state, against the whole row of its Q-table."""
+        """Compare all moves of one tuple of each state with the whole row of its Q-table."""
         state = experience.state
         mover = random_mover(state, self.generator)
         table = self.q_table(self.q_network, state)
@@ -130,10 +130,10 @@ class QLearner:
 
 
 def q_table_of(network: QNetwork, state: State, agent: AgentConfig, environment: Environment) -> Tensor:
-    """Q-table [N, m, k] of a state, described as `agent` says; gradients reach the Q-network alone."""
+    """Return the Q-table [N, m, k] of a state, with gradients only for the Q-network; `agent` says what Q reads."""
     predictor = environment.predictor
     if agent.state == "predictor" and agent.encoder == "own":
-        embeddings = environment.embed(state, state.tuples)  # where there is a table, a look-up
+        embeddings = environment.embed(state, state.tuples)  # a look-up, if there is a table
         return network(state, graph_rows(embeddings, state.graphs, predictor.level))[0]
     with torch.no_grad():
         embeddings, h = predictor_embeddings(state, predictor, agent)
@@ -141,7 +141,7 @@ def q_table_of(network: QNetwork, state: State, agent: AgentConfig, environment:
 
 
 def random_mover(state: State, generator: torch.Generator | None = None) -> Tensor:
-    """One tuple of each state, drawn uniformly, [B]."""
+    """Return a uniformly random tuple of each state, [B]."""
     num_graphs, num_tuples, _ = state.tuples.shape
     return torch.randint(num_tuples, (num_graphs,), device=state.turn.device, generator=generator)
 
@@ -154,11 +154,11 @@ def lookahead_loss(
     standardise: bool = False,
     devices: Devices = ONE,
 ) -> Tensor:
-    """The mean squared error of a Q-table [N, m, k] over every move of tuple `mover` [B], against exact rewards.
+    """Return the mean squared error of a Q-table [N, m, k] over all moves of tuple `mover` [B], with exact rewards.
 
     Args:
-        standardise: rewards in units of their spread over the moves of a state.
-        devices: whose mean of losses is that over all of their moves.
+        standardise: whether to standardise rewards over the moves of a state.
+        devices: the processes of the run; the mean of their losses is the mean over all of their moves.
     """
     reward = environment.outcome_rewards(state, mover)  # [B, V, k]
     table = state.graphs.padded(q_table, 0.0)  # [B, V, m, k]
@@ -178,7 +178,7 @@ def sampled_lookahead_loss(
     count: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """`lookahead_loss` over `count` moves of each state that are drawn uniformly: an unbiased estimate of it."""
+    """Return an unbiased estimate of `lookahead_loss` from `count` uniformly random moves of each state."""
     shape, tuple_order = (len(mover), count), state.tuples.shape[2]
     uniform = torch.rand((2, *shape), device=mover.device, generator=generator, dtype=torch.float64)
     node = (uniform[0] * state.graphs.num_nodes[:, None]).long()  # [B, P]
@@ -191,11 +191,11 @@ def sampled_lookahead_loss(
 
 
 SMALLEST_SPREAD = 1e-6
-"""Of a state's rewards: below it they are rounding, and no move is better than another."""
+"""The smallest spread of a state's rewards; below it, differences are rounding errors."""
 
 
 def _standardised(reward: Tensor, is_move: Tensor) -> Tensor:
-    """Rewards [B, V, k] of each state with mean 0 and spread 1 over its moves (`is_move` [B, V, 1])."""
+    """Standardise the rewards [B, V, k] of each state over its moves (`is_move` [B, V, 1])."""
     count = is_move.sum(dim=(1, 2), keepdim=True) * reward.shape[-1]
     centred = reward - (reward * is_move).sum(dim=(1, 2), keepdim=True) / count
     variance = (centred**2 * is_move).sum(dim=(1, 2), keepdim=True) / count
@@ -203,6 +203,6 @@ def _standardised(reward: Tensor, is_move: Tensor) -> Tensor:
 
 
 def _q_at(q_table: Tensor, state: State, slot: Tensor, node: Tensor) -> Tensor:
-    """Q-values of given moves, [B, m]."""
+    """Return the Q-values of given moves, [B, m]."""
     tuple_order = state.tuples.shape[-1]
     return q_rows(q_table, state.graphs).gather(-1, (node * tuple_order + slot)[..., None])[..., 0]

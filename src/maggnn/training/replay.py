@@ -1,8 +1,7 @@
 """The buffer D: a ring of experiences (s, a, r, s') allocated once on the model's device.
 
-Graphs are not copied, only their ids; these are on the CPU too, so that a batch's sizes are known without waiting for
-the GPU. What the CPU does (`reserve`, `draw`) and what the device does (`write`, `read`) are apart, so that the
-device's part can be recorded.
+Graphs are stored as ids; these are on the CPU too, so that a batch's sizes are known without synchronising the GPU. The
+work of the CPU (`reserve`, `draw`) and of the device (`write`, `read`) is separate, so that the latter can be recorded.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Experience:
     """A batch of (s, a, r, s'); reward is [B].
 
     Attributes:
-        steps: with n-step returns, the moves from s to s' whose discounted rewards `reward` adds up, [B]; else None.
+        steps: with n-step returns, the number of moves from s to s', whose discounted rewards are summed, [B].
     """
 
     state: State
@@ -34,11 +33,11 @@ class Experience:
 
 
 class Replay:
-    """A preallocated ring. Columns lie side by side in one integer and one float tensor: one write, one read each.
+    """A preallocated ring buffer. All columns are in one integer and one float tensor, for one write and read each.
 
     Args:
-        walkers: for n-step returns: so many rows after a walker's move lies its next one.
-        returns: the moves whose rewards are added up, n.
+        walkers: the number of walkers: with n-step returns, a walker's next move is that many rows later.
+        returns: n, the number of moves whose rewards are summed.
         gamma: their discount.
     """
 
@@ -80,7 +79,7 @@ class Replay:
         return min(self.added, self.capacity)
 
     def reserve(self, graph_ids: Tensor) -> Tensor:
-        """Rows for B experiences on graphs `graph_ids` (on the CPU), those of the oldest, [B] on the CPU."""
+        """Reserve the oldest rows for B experiences on graphs `graph_ids` (on the CPU): [B] on the CPU."""
         rows = (self.added + torch.arange(len(graph_ids))) % self.capacity
         self.graph_ids[rows] = graph_ids
         self.added += len(graph_ids)
@@ -92,8 +91,8 @@ class Replay:
         """Store B experiences in `rows` [B].
 
         Args:
-            clock: a number that grows by one from move to move of a walk, and by more from walk to walk; for n-step
-                returns.
+            clock: for n-step returns, a number that grows by one with each move of a walk, and by more between
+                walks.
         """
         assert before.ids is not None, "experience needs to know its graphs"
         count = len(rows)
@@ -106,11 +105,11 @@ class Replay:
         self.floats[rows] = torch.cat([value.reshape(count, -1).float() for value in floats], dim=1)
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Rows of experiences drawn uniformly, with replacement, [count]; both are on the CPU."""
+        """Draw rows of experiences uniformly with replacement, [count] on the CPU, as is the generator."""
         return torch.randint(len(self), (count,), generator=generator)
 
     def read(self, rows: Tensor, packed: PackedGraphs, size: BatchSize) -> Experience:
-        """The experiences of `rows` [B], whose graphs fit into `size`."""
+        """Return the experiences of `rows` [B], whose graphs fit into `size`."""
         column = columns_of(self.integers[rows], self.integer_columns)
         column |= columns_of(self.floats[rows], self.float_columns)
         ids = column["ids"]
@@ -127,10 +126,10 @@ class Replay:
         )
 
     def _followed(self, rows: Tensor, column: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """n-step returns: the discounted rewards of up to n moves, how many there were, and the last one's columns.
+        """Return the discounted rewards of up to n moves, the number of moves, and the columns of the last one.
 
-        Fewer than n where the walk ended, or where its next move has not been made yet: a row that was not written
-        after this one has another clock than the next.
+        There are fewer than n moves if the walk ended, or if its next move has not been made yet, which the clock of
+        the row shows.
         """
         reward, steps, last = column["reward"], torch.ones_like(rows), rows
         clock, clocks = column["clock"], columns_of(self.integers, self.integer_columns)["clock"]
@@ -145,17 +144,17 @@ class Replay:
         return reward, steps, integers | columns_of(self.floats[last], self.float_columns)
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it, for a checkpoint."""
+        """Return all tensors, for a checkpoint."""
         return {"graph_ids": self.graph_ids, "integers": self.integers, "floats": self.floats}
 
     def load(self, tensors: dict[str, Tensor], added: int) -> None:
-        """The inverse of `tensors`."""
+        """Load what `tensors` returned."""
         for name, values in self.tensors().items():
             values.copy_(tensors[name])
         self.added = added
 
 
 def columns_of(rows: Tensor, shapes: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Cut rows [B, width] into the columns they were made of; views, nothing is copied."""
+    """Split rows [B, width] into their columns, as views."""
     parts = rows.split([math.prod(shape) for shape in shapes.values()], dim=1)
     return {name: part.reshape(len(rows), *shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}

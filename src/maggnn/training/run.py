@@ -1,4 +1,4 @@
-"""Run a paradigm: count its steps, show progress, log, checkpoint, and go on exactly where a killed run stopped."""
+"""Runs a paradigm: counts its steps, shows progress, logs, writes checkpoints, and resumes a killed run exactly."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from torch_geometric.data import Dataset as PygDataset
 
 LAST_GOOD = "last_good.safetensors"
-"""Of a run that diverged: the model with the best weights before."""
+"""The file of a run that diverged, with the best weights before."""
 
 SECONDS_BETWEEN_CHECKPOINTS = 30.0
-"""Beside those by steps (`runtime.checkpoint_every`): so much work at most is lost."""
+"""The time between checkpoints, in addition to those by steps (`runtime.checkpoint_every`); it bounds the lost work."""
 
 MOST_SHARE_WAITED = 20.0
-"""Checkpoints by time leave so many times as long for training as they took to write."""
+"""Checkpoints by time are at least this many times as far apart as it takes to write one."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +50,20 @@ class Trained:
     """A finished run.
 
     Attributes:
-        model: the trained model, with the best weights where there is a validation split.
-        dataset: what it was trained on.
-        split: graphs of training, validation and test.
+        model: the trained model, with the best weights if there is a validation split.
+        dataset: the data set it was trained on.
+        split: the graphs of training, validation and test.
     """
 
     model: MagGNN
     dataset: Dataset
     split: Split
     seconds: dict[str, float]
-    """Wall time of each phase, of all processes that worked on the run."""
+    """The wall time of each phase, including earlier parts of a resumed run."""
     best_validation: float | None = None
-    """The best metric on the validation split (the loss, where there are several targets), if any."""
+    """The best metric on the validation split (the loss, if there are several targets), if any."""
     score_spread: float | None = None
-    """Of the same weights: the spread of scores over all marked copies, which says how much the marks matter."""
+    """The spread of scores over all marked copies for the same weights, which measures how much the marks matter."""
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{len(ids):,} {name}" for name, ids in vars(self.split).items())
@@ -82,18 +82,18 @@ def train(
     start: Mapping[str, Tensor] | None = None,
     devices: Devices = ONE,
 ) -> Trained:
-    """Train as `config` says.
+    """Train a model with the settings of `config`.
 
     Args:
         config: all settings.
-        folder: keep checkpoints, logs and the model there, and resume from a checkpoint that is there.
-        quiet: show no progress.
-        predictor: weights of an f_p that is trained already; only the agent learns, in the environment it makes.
-        dataset: graphs of your own instead of the set that `config.data.name` names: a `Dataset`, or a PyG dataset or
+        folder: where checkpoints, logs and the model are written; training resumes from a checkpoint in it.
+        quiet: whether to hide progress.
+        predictor: weights of a trained f_p; only the agent is trained, with this f_p as its environment.
+        dataset: your own graphs instead of the set that `config.data.name` names: a `Dataset`, or a PyG dataset or
             list of `Data` (see `maggnn.data.from_pyg` for its split).
-        callbacks: are told of every step, every validation and the end; what one raises ends the run.
-        start: weights of another model that the predictor begins with, as far as they fit (`warm_start`).
-        devices: of which this process is one (`train_on`).
+        callbacks: called after every step, every validation and at the end; an exception in one ends the run.
+        start: weights of another model that initialise the predictor, as far as they fit (`warm_start`).
+        devices: the processes of the run, of which this is one (`train_on`).
 
     Returns:
         The trained model with its data set and split.
@@ -119,12 +119,12 @@ def train(
 
 
 def _held(folder: Path | None) -> contextlib.AbstractContextManager[None]:
-    """The lock of a run's folder, where it has one."""
+    """Lock a run's folder, if it has one."""
     return contextlib.nullcontext() if folder is None else only_here(folder)
 
 
 def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
-    """Of torch: as the config says, else by the marked nodes of a predictor's step."""
+    """Return the number of torch threads: that of the config, else chosen by the marked nodes of a predictor step."""
     if config.runtime.threads or device.type != "cpu":
         return config.runtime.threads or torch.get_num_threads()
     graphs = config.training.batch_size * config.training.starts_per_graph * config.agent.num_tuples
@@ -133,20 +133,20 @@ def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
 
 
 def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
-    """The set that a config names, or the one that is given."""
+    """Return the given data set, or load the one that a config names."""
     if dataset is None:
         return registry.load(name)
     return dataset if isinstance(dataset, Dataset) else dataset_from_pyg(dataset)
 
 
 def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool = False) -> dict[str, float]:
-    """Train as `config` says on several devices; the seconds of each phase.
+    """Train with the settings of `config` on several devices. Returns the seconds of each phase.
 
-    Batches, walkers and the replay buffer are those of one device.
+    Settings of batches, walkers and the replay buffer are per device.
 
     Args:
-        count: devices of this node: GPUs, or processes on a CPU.
-        nodes: that take part, each of which runs this; they share the file system that `folder` is on.
+        count: the number of devices of this node: GPUs, or processes on a CPU.
+        nodes: the number of nodes, each of which runs this; they share the file system of `folder`.
     """
     if count * nodes == 1:
         return train(config, folder, quiet).seconds
@@ -165,7 +165,7 @@ def _trained(
     quiet: bool,
     callbacks: Sequence[Callback],
 ) -> dict[str, float]:
-    """Train to the end and write the model; the seconds of each phase."""
+    """Train to the end and write the model. Returns the seconds of each phase."""
     averages, position, seconds = Averages(), (0, 0), {}
     if folder is not None:
         position, seconds = resume_run(folder, paradigm, validation, averages, config)
@@ -191,19 +191,19 @@ def _trained(
 
 
 def count_parameters(module: nn.Module) -> int:
-    """Weights of a whole model: of predictor and agent together."""
+    """Return the number of parameters of a module."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _say_unread_edges(model: MagGNN, config: Config) -> None:
-    """One line where the data set has features of edges and the convolution leaves them out."""
+    """Print a line if the data set has edge features that the convolution does not read."""
     if model.reads_declared and not model.edge_features.empty and not config.encoder.reads_edges:
-        what = f"the edge features of {config.data.name} are left out"
+        what = f"the edge features of {config.data.name} are ignored"
         print(f"{what}: encoder.conv = {config.encoder.conv} does not read them, gine does", file=sys.stderr)
 
 
 def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:
-    """Whether the networks keep to the data set's budget; an untrained agent, which moves nothing, does not count."""
+    """Check that the model keeps to the data set's parameter budget; an agent that is not used does not count."""
     has_agent = config.training.agent_steps > 0 or bool(config.agent.pretrained)
     count, most = count_parameters(model if has_agent else model.predictor), dataset.max_parameters
     if most is not None and count > most:
@@ -213,7 +213,7 @@ def _check_parameters(model: MagGNN, config: Config, dataset: Dataset) -> None:
 def _with_last_good(
     error: DivergenceError, validation: Validation, config: Config, folder: Path | None
 ) -> DivergenceError:
-    """The error, after the best weights before it, if any, were kept as a model of their own."""
+    """Save the best weights before the error, if any, as a model, and return the error that names its file."""
     if folder is None or not validation.best or not validation.paradigm.devices.first:
         return error
     validation.keep_best()
@@ -223,7 +223,7 @@ def _with_last_good(
 
 @dataclass
 class _Run:
-    """The loop over phases and steps, with everything that is told of them."""
+    """The loop over phases and steps, with progress, logs, validations, callbacks and checkpoints."""
 
     paradigm: Paradigm
     validation: Validation
@@ -233,14 +233,14 @@ class _Run:
     progress: Progress
     callbacks: Sequence[Callback]
     seconds: dict[str, float]
-    """That each phase has taken so far."""
+    """The seconds that each phase has taken so far."""
     averages: Averages
 
     def __post_init__(self) -> None:
         self.next_checkpoint = time.monotonic() + SECONDS_BETWEEN_CHECKPOINTS
 
     def phases(self, position: Position) -> None:
-        """Run what is left."""
+        """Run the remaining phases."""
         for number, phase in enumerate(self.paradigm.phases):
             if number < position[0]:
                 continue
@@ -260,18 +260,18 @@ class _Run:
         self.progress.begin(phase.name, phase.num_steps, first)
         watch = Watch(phase.name, at_once=self.paradigm.packed.device.type == "cpu")
         shown: dict[str, float] = {}
-        looked: dict[str, float] = {}  # the newest validation
+        validated: dict[str, float] = {}  # the scalars of the newest validation
         for step in range(first, phase.num_steps):
             self._step(phase, step, watch)
             if (step + 1) % self.config.runtime.log_every == 0:
                 watch.check()
-                shown = self.log.write(number, step, self.averages.take()) | looked
+                shown = self.log.write(number, step, self.averages.take()) | validated
             if phase.judged_after is not None and self.validation.due(step + 1):
                 watch.check()
-                looked = self.log.write(number, step, self.validation.validate(phase.judged_after))
+                validated = self.log.write(number, step, self.validation.validate(phase.judged_after))
                 for callback in self.callbacks:
                     callback.on_validation(step + 1, self.validation.best_loss)
-            self.progress.step(step + 1, looked or shown)
+            self.progress.step(step + 1, validated or shown)
             if self._checkpoint_due(step + 1):
                 watch.check()
                 self.seconds[phase.name] = before + time.monotonic() - began
@@ -293,7 +293,7 @@ class _Run:
 
     def _checkpoint_due(self, steps_done: int) -> bool:
         by_steps = steps_done % self.config.runtime.checkpoint_every == 0
-        # Clocks of several processes do not agree, and all of them have to write at the same step.
+        # The clocks of several processes differ, but all of them have to write at the same step.
         by_time = self.paradigm.devices.size == 1 and time.monotonic() >= self.next_checkpoint
         return self.folder is not None and (by_steps or by_time)
 
@@ -307,6 +307,6 @@ class _Run:
 
 
 def _finish(config: Config) -> None:
-    """Wait for queued device work, so that a phase's time is its own."""
+    """Wait for queued device work, so that it counts to the time of its phase."""
     if pick_device(config.runtime.device).type == "cuda":
         torch.cuda.synchronize()

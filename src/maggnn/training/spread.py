@@ -1,7 +1,7 @@
-"""How much the marks matter to a predictor: the spread of its scores over all marked copies of a graph.
+"""A measure of how much a predictor depends on its marks: the spread of its scores over all marked copies of a graph.
 
-A score is the individual loss of U, in the units that the networks learn, while one of its m tuples takes every place
-and the others stay where they fell. Where V^k is large, a fixed number of random tuples stands for all.
+A score is the individual loss of U, for standardised targets, when one of its m tuples takes every position and the
+others stay at random ones. If V^k is large, a fixed number of random tuples is used instead of all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_TUPLES = 400
 def score_spread(
     environment: Environment, packed: PackedGraphs, ids: Tensor, agent: AgentConfig
 ) -> tuple[float, float]:
-    """Means over graphs `ids` of the scores' standard deviation and of their range (worst minus best)."""
+    """Return the means over graphs `ids` of the scores' standard deviation and range (worst minus best)."""
     generator = make_generator(0, packed.device)
     spreads, ranges = [], []
     for graph in ids:
@@ -36,7 +36,7 @@ def score_spread(
 def _scores(
     environment: Environment, packed: PackedGraphs, graph: Tensor, agent: AgentConfig, generator: torch.Generator
 ) -> Tensor:
-    """The loss for each place of one tuple, [places]."""
+    """Return the loss for each position of one tuple, [positions]."""
     batch, order = packed[graph], agent.tuple_order
     num_nodes = int(packed.num_nodes[graph])
     others = sample_tuples(batch, agent.num_tuples - 1, order, generator)

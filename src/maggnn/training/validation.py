@@ -1,10 +1,10 @@
-"""Validation while a predictor learns: keep the best weights, stop when they get no better.
+"""Validation while a predictor learns: keeps the best weights, and stops when they do not improve.
 
-The best weights have the best metric; of a regression with one target the least error without the worst hundredth of
-the rows, since one row that is far off all others would choose among weights by chance.
+The best weights have the best metric. For a regression with one target it is the error without the worst hundredth of
+the rows, because a single outlier could otherwise decide between weights.
 
-Beside the metric a validation measures how much the marks matter: the spread of the scores over all marked copies of a
-graph. The paper found 0.003 on ZINC where a predictor ignores its marks and 0.036 under SIMUL.
+A validation also measures how much the marks matter: the spread of the scores over all marked copies of a graph. On
+ZINC, the paper found 0.003 for a predictor that ignores its marks and 0.036 with SIMUL.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from maggnn.training.spread import score_spread
 
 VALIDATION_SEED = 2_000_003
 MOST_GRAPHS = 5_000
-"""Of the validation split that are evaluated: enough to compare weights, little beside the steps in between."""
+"""The largest number of validation graphs: enough to compare weights, at little cost compared to training steps."""
 
 SPREAD_GRAPHS = 16
 
 
 class Validation:
-    """Remembers the best validation of the phase that is running."""
+    """Keeps the best validation of the current phase."""
 
     def __init__(self, paradigm: Paradigm, config: Config, dataset: Dataset, split: Split) -> None:
         self.paradigm, self.config, self.dataset = paradigm, config, dataset
@@ -40,13 +40,13 @@ class Validation:
             raise InputError(f"{dataset.name} has no validation split: set training.validate_every to 0")
         self.packed = replace(paradigm.packed, y=dataset.y.to(paradigm.packed.device))  # targets in their own units
         self.best_value: float | None = None
-        """Of the last phase that was validated: the metric of the best weights (of several targets, the mean loss)."""
+        """The metric (for several targets, the mean loss) of the best weights in the last validated phase."""
         self.best_spread: float | None = None
-        """Of the same weights: the spread of scores over marked copies; None for a model without marks."""
+        """The spread of scores over marked copies for the same weights; None for a model without marks."""
         self.begin()
 
     def begin(self) -> None:
-        """A phase begins: nothing is best yet."""
+        """Begin a phase, without a best validation."""
         self.best_loss, self.since_best = float("inf"), 0
         self._value: float | None = None  # the metric of the best weights
         self.best: dict[str, Tensor] = {}
@@ -57,14 +57,14 @@ class Validation:
 
     @property
     def stops(self) -> bool:
-        """Whether so many validations without a new best are enough."""
+        """Whether there were `training.patience` validations without a new best."""
         patience = self.config.training.patience
         return patience > 0 and self.since_best >= patience
 
     def validate(self, num_moves: int) -> Scalars:
-        """Judge the present weights after `num_moves` moves; of several devices the first does."""
+        """Evaluate the current weights after `num_moves` moves; on several devices the first process does this."""
         dataset = self.dataset
-        value, loss, trimmed, spreads = self.paradigm.devices.from_first(lambda: self._judged(num_moves))
+        value, loss, trimmed, spreads = self.paradigm.devices.from_first(lambda: self._evaluated(num_moves))
         scalars: Scalars = {f"validation/{dataset.metric}": value, "validation/loss": loss}
         spread = None
         if spreads is not None:
@@ -72,17 +72,17 @@ class Validation:
             scalars |= {"validation/score_spread": spread, "validation/score_range": gap}
         if dataset.metric != "mae":
             self._remember(-value, value, spread)
-        elif dataset.num_outputs > 1 or trimmed is None:  # targets in different units: compare their losses
+        elif dataset.num_outputs > 1 or trimmed is None:  # targets may have different units, so losses are compared
             self._remember(loss, loss, spread)
         else:
             scalars["validation/trimmed_mae"] = trimmed
             self._remember(trimmed, value, spread)
         return scalars
 
-    def _judged(self, num_moves: int) -> tuple[float, float, float | None, tuple[float, float] | None]:
-        """The metric, the loss, the metric without the worst rows, and the spread and range of scores."""
+    def _evaluated(self, num_moves: int) -> tuple[float, float, float | None, tuple[float, float] | None]:
+        """Return the metric, the loss, the metric without the worst rows, and the spread and range of scores."""
         model, dataset, device = self.paradigm.model, self.dataset, self.packed.device
-        # The same starts at every validation: differences are then the weights'.
+        # All validations have the same starts, so that differences are due to the weights.
         generator = make_generator(VALIDATION_SEED + self.config.runtime.seed, device)
         result = evaluate(
             model, self.packed, self.ids, dataset.task, num_moves, 1, 0.0, generator, metric=dataset.metric
@@ -102,13 +102,13 @@ class Validation:
             self.best = {name: value.detach().clone() for name, value in self.paradigm.model.state_dict().items()}
 
     def keep_best(self) -> None:
-        """Give the model the best weights."""
+        """Load the best weights into the model."""
         if self.best:
             self.paradigm.model.load_state_dict(self.best)
             self.best_value = self._value
 
     def tensors(self) -> dict[str, Tensor]:
-        """For a checkpoint."""
+        """Return the tensors for a checkpoint."""
         return {f"validation/{name}": value for name, value in self.best.items()}
 
     def facts(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Training that goes on from the weights of another model instead of fresh ones (fine-tuning).
+"""Training that starts from the weights of another model instead of random ones (fine-tuning).
 
-Whatever has the same name and shape is taken over. Tables of categories may have other numbers of rows, since a set
-brings the elements and bonds that it has: their common rows are taken over. What has another shape, such as the last
-layer of a model with other targets, stays fresh, and so do the units of the targets, which the new training rows give.
+Weights with the same name and shape are copied. Embedding tables of categories may have different numbers of rows,
+since data sets have different elements and bonds: their common rows are copied. Weights of another shape, as the last
+layer of a model with other targets, stay random. The units of the targets come from the new training rows.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
 
 TAKEN = "predictor."
-"""What learns; the agent of a fitted model is the package's own."""
+"""The prefix of the weights that are copied; the agent of a fitted model comes with the package."""
 
 TABLES = ".embeddings."
 
 
 @torch.no_grad()
 def begin_from(model: MagGNN, weights: Mapping[str, Tensor]) -> int:
-    """Give the predictor of `model` the weights that fit it; how many tensors those are.
+    """Copy the weights that fit to the predictor of `model`. Returns the number of copied tensors.
 
     Args:
         weights: a model's `state_dict`, or a part of it.
@@ -42,5 +42,5 @@ def begin_from(model: MagGNN, weights: Mapping[str, Tensor]) -> int:
             continue
         taken += 1
     if not taken:
-        raise InputError("the model to begin from has no weights of the same shape: its settings are others")
+        raise InputError("the model to start from has no weights of the same shape, so its settings are different")
     return taken

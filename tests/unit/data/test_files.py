@@ -43,7 +43,7 @@ def test_a_full_disk_leaves_the_previous_file(old):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
-        words = r"out.csv: cannot be written \(.+\); what was there before is untouched$"
+        words = r"out.csv: cannot be written \(.+\); the previous file is unchanged$"
         with pytest.raises(InputError, match=words), whole_file(old) as waiting:
             waiting.write_bytes(bytes(2000))
     finally:

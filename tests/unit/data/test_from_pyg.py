@@ -63,7 +63,7 @@ def test_an_estimator_takes_a_pyg_dataset():
     ("given", "message"),
     [
         (graphs()[:5], "too few for a random split"),
-        (graphs()[0], "one Data or Batch is no data set"),
+        (graphs()[0], "one Data or Batch is not a data set"),
         ([Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)] * 12, "no y"),
     ],
 )

@@ -97,15 +97,15 @@ def test_training_is_the_same(tmp_path):
 def test_mistakes_are_named_before_anything_is_written(tmp_path):
     file = packed_file(tmp_path / "one.npz", 20, 3)
     other = packed_file(tmp_path / "two.npz", 20, 4, y=np.zeros((20, 2)))
-    with pytest.raises(InputError, match=r"two\.npz: has other arrays, columns or names than .*one\.npz"):
+    with pytest.raises(InputError, match=r"two\.npz: its arrays, columns or names differ from those of .*one\.npz"):
         write_mapped([file, other], tmp_path / "both.graphs")
-    with pytest.raises(InputError, match=r"both: a set to be mapped is called something\.graphs"):
+    with pytest.raises(InputError, match=r"both: the name of a mapped set must end in \.graphs"):
         write_mapped([file], tmp_path / "both")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.npz", "two.npz"]
-    with pytest.raises(InputError, match=r"none\.graphs: is no set of `maggnn data map`"):
+    with pytest.raises(InputError, match=r"none\.graphs: is not a set of `maggnn data map`"):
         registry.load(str(tmp_path / "none.graphs"))
     write_mapped([file], tmp_path / "one.graphs")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         write_mapped([file], tmp_path / "one.graphs")
     bonds = tmp_path / "one.graphs" / "edge_attr.bin"
     bonds.write_bytes(bonds.read_bytes()[:-1])

@@ -39,7 +39,7 @@ def test_inchi_and_rdkit_molecules_are_the_molecules_of_their_smiles():
         featurise("InChI=1S/nothing", "mol")
     with pytest.raises(InputError, match="X mixes kinds"):
         packed_inputs([SMILES[0], molecules[1]])
-    with pytest.raises(InputError, match="of which 0 are called 'smiles'"):
+    with pytest.raises(InputError, match="of which 0 are named 'smiles'"):
         packed_inputs(pd.DataFrame({"a": SMILES, "b": SMILES}))
 
 

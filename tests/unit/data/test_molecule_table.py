@@ -98,7 +98,7 @@ def test_bad_rows_are_left_out_with_their_line_and_reason(tmp_path, workers):
         RowError(7, "CCC", "target 'y' is 'high', not a number"),
         RowError(8, "CCC", "target 'y' is missing (NaN)"),
         RowError(9, "CCC", "target 'y' is 'inf', not a number"),
-        RowError(10, "CCC", "target 'y' is '1e300', and 1e+30 is the most that can be learned"),
+        RowError(10, "CCC", "target 'y' is '1e300', but the largest possible value is 1e+30"),
         RowError(11, "CCC", "line 11 has 1 cells where the header has 2"),
     ]
     assert done[-1] == 10

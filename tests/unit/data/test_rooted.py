@@ -52,7 +52,7 @@ def test_pairs_have_two_roots_in_their_order():
 def test_mistakes_are_named():
     with pytest.raises(InputError, match="belong to graphs"):
         rooted_at_nodes(paths("graph"))
-    with pytest.raises(InputError, match="pair 1, \\(0, 3\\), is not"):
+    with pytest.raises(InputError, match="pair 1, \\(0, 3\\), has a node outside"):
         rooted_at_pairs(paths(), torch.tensor([2, 0]), torch.tensor([[0, 3], [0, 3]]), torch.zeros(2))
     with pytest.raises(InputError, match="give one of each"):
         rooted_at_pairs(paths(), torch.tensor([2, 0]), torch.tensor([[0, 3]]), torch.zeros(2))

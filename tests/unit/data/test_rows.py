@@ -32,7 +32,7 @@ def test_ragged_rows_are_named_with_their_line(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ('C,1\n"CC,2\nCCC,3\n', "line 3: a quote opens in this row and never closes"),
+        ('C,1\n"CC,2\nCCC,3\n', "line 3: a quote opens in this row and is never closed"),
         ('C,1\n"CC,2\n"CCC",3\n', "line 3: text follows a closing quote"),
         ('C,1\n"CC"O,2\n', "line 3: text follows a closing quote"),
         (f"C,1\n{'C' * (MOST_CHARACTERS + 1)},1\n", "line 3: a cell of more than 1,000,000 characters"),
@@ -51,6 +51,6 @@ def test_a_long_cell_is_read(tmp_path):
 
 
 def test_columns_of_one_name_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"t\.csv: 2 columns are called 'y'"):
+    with pytest.raises(InputError, match=r"t\.csv: 2 columns are named 'y'"):
         open_table(table(tmp_path, "smiles,y,y\nC,1,2\n"))
     assert open_table(table(tmp_path, "smiles,y,,\nC,1,,\n")).names == ["smiles", "y", "", ""]

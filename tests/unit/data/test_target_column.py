@@ -32,7 +32,7 @@ def column(tmp_path: Path, *values: str) -> Path:
 def test_a_column_is_taken_for_what_it_holds(tmp_path, values, classes):
     kind = target_kind(column(tmp_path, *values), ["y"])
     assert kind.classes == classes and kind.guessed
-    assert kind.why.startswith(f"column 'y' is taken for {'classes' if classes else 'numbers'}: ")
+    assert kind.why.startswith(f"column 'y' is interpreted as {'classes' if classes else 'numbers'}: ")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_user_has_the_last_word(tmp_path):
     assert not target_kind(column(tmp_path, "1.5", "high"), ["y"], "regression").guessed
     with pytest.raises(InputError, match="numbers with commas"):
         target_kind(column(tmp_path, "1,5", "2,5"), ["y"], "regression")
-    with pytest.raises(InputError, match="holds no value"):
+    with pytest.raises(InputError, match="has no value"):
         target_kind(column(tmp_path, "NA", ""), ["y"], "classification")
 
 

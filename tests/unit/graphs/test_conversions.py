@@ -130,14 +130,14 @@ def test_bad_pyg_graphs_are_named(second, message):
 ODD = {
     "fractions": (
         {"edge_index": torch.tensor([[0.7], [1.2]])},
-        "of graph 1 holds numbers that are not whole",
+        "of graph 1 contains numbers that are not whole",
     ),
-    "truth values": ({"edge_index": torch.tensor([[False], [True]])}, "edge_index of graph 1 holds truth values"),
+    "booleans": ({"edge_index": torch.tensor([[False], [True]])}, "edge_index of graph 1 contains booleans"),
     "one row": ({"edge_index": torch.tensor([0, 1])}, r"edge_index of graph 1 has shape \(2,\), expected \(2, number"),
     "lists": ({"edge_index": [[0], [1]]}, "edge_index of graph 1 is of type list: give a tensor"),
     "arrays": ({"x": np.ones((2, 1))}, "x of graph 1 is of type ndarray: give a tensor"),
-    "complex": ({"x": torch.ones(2, 1, dtype=torch.complex64)}, "x of graph 1 holds complex numbers"),
-    "sparse": ({"x": torch.ones(2, 1).to_sparse()}, "x of graph 1 holds a sparse tensor"),
+    "complex": ({"x": torch.ones(2, 1, dtype=torch.complex64)}, "x of graph 1 contains complex numbers"),
+    "sparse": ({"x": torch.ones(2, 1).to_sparse()}, "x of graph 1 contains a sparse tensor"),
     "count": ({"num_nodes": 2.5}, "num_nodes is 2.5: give a whole number"),
     "edges elsewhere": (
         {"edge_index": None, "adj_t": torch.eye(2)},

@@ -180,7 +180,7 @@ def test_a_model_with_a_base_is_kept_and_frozen(name, tmp_path):
         expected = model.predictor(batch, tuples)
         assert torch.equal(again.predictor(batch, tuples), expected)
         assert torch.allclose(frozen(model).predictor(batch, tuples), expected, atol=1e-5)
-    with pytest.raises(InputError, match=rf"made with base = {name}, which a file cannot hold: give it again"):
+    with pytest.raises(InputError, match=rf"made with base = {name}, which a file cannot contain: give it again"):
         load_model(path)
     with pytest.raises(InputError, match="weights do not fit"):
         load_model(path, base=lambda d: pyg.TAGConv(d, d))

@@ -93,12 +93,12 @@ def test_graphs_without_features_or_targets():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (lambda: [Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)], "no y to read the number of outputs off"),
+        (lambda: [Data(edge_index=torch.tensor([[0], [1]]), num_nodes=2)], "no y from which the number of outputs"),
         (lambda: [ring(4, torch.tensor([-1]))], "integers from 0 up"),
         (lambda: Data(x=torch.tensor([[0], [10**6]]), edge_index=torch.tensor([[0], [1]]), y=0), "too many for categ"),
         (lambda: HeteroData(), "to_homogeneous"),
         (lambda: [1, 2], "item 0 of data is of type int"),
-        (lambda: iter([]), "of a loader, its dataset"),
+        (lambda: iter([]), "for a loader, give its dataset"),
     ],
 )
 def test_what_cannot_be_read_off_is_refused(data, message):

@@ -109,7 +109,7 @@ def test_a_run_on_two_devices_has_one_log_and_goes_on_with_two_only(tmp_path):
     own, other = tensors["walkers/ids"], tensors["rank1/walkers/ids"]
     assert not torch.equal(own, other)  # walkers of their own, on graphs of their own
     assert not torch.equal(tensors["replay/floats"], tensors["rank1/replay/floats"])
-    with pytest.raises(InputError, match=r"holds a run on 2 devices.* give --devices 2"):
+    with pytest.raises(InputError, match=r"contains a run on 2 devices.* give --devices 2"):
         train_on(1, 1, RUN, tmp_path / "two", quiet=True)
 
 

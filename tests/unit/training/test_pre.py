@@ -154,15 +154,15 @@ def test_mistakes_are_named(agent_file, tmp_path):
         pretrained_agent(str(truncated))
     run = tmp_path / "run"
     train(away(agent_file), run, quiet=True, dataset=molecules())
-    with pytest.raises(InputError, match="holds no agent"):
+    with pytest.raises(InputError, match="contains no agent"):
         pretrained_agent(str(run / "model.safetensors"))
     model, config = checkpoint.load_model(run / "model.safetensors")
     with pytest.raises(InputError, match="features"):
         save_agent(tmp_path / "x.safetensors", model, config, {})
     for settings, words in (
-        ({"agent": {"pretrained": ""}}, "come together"),
-        ({"training": {"paradigm": "ord"}}, "come together"),
-        ({"training": {"agent_steps": 3}}, "takes its agent as it is"),
+        ({"agent": {"pretrained": ""}}, "must be set together"),
+        ({"training": {"paradigm": "ord"}}, "must be set together"),
+        ({"training": {"agent_steps": 3}}, "does not train its agent"),
         ({"agent": {"state": "predictor"}}, "agent.state = q_network"),
         ({"training": {"starts_per_graph": 2}}, "searches once"),
     ):

@@ -130,5 +130,5 @@ def test_a_fold_that_is_not_there():
 def test_a_run_of_another_kind_of_device_is_named():
     random = Randomness(0, torch.device("cpu"))
     state = random.state() | {"device": torch.zeros(16, dtype=torch.uint8)}  # as long as a GPU's
-    with pytest.raises(InputError, match="begun on another kind of device"):
+    with pytest.raises(InputError, match="started on another kind of device"):
         random.load_state(state)

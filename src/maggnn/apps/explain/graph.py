@@ -226,7 +226,7 @@ def _check_features(model: MagGNN, packed: PackedGraphs) -> None:
                 "give a graph like those that it was trained on"
             )
         if any(top > count for top, count in zip(found.categories, spec.categories, strict=True)):
-            raise InputError(f"this graph has a {name} with a category that the model never saw in training")
+            raise InputError(f"this graph has a {name} with a category that is not in the training data")
 
 
 def _columns(spec: FeatureSpec) -> str:

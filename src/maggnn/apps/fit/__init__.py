@@ -1,1 +1,1 @@
-"""A model for data of one's own: `maggnn fit`, `predict` and `evaluate`, the estimators and the model card."""
+"""Models for a user's own data: `maggnn fit`, `predict` and `evaluate`, the estimators and the model card."""

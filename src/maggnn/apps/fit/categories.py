@@ -1,4 +1,4 @@
-"""Which categories of nodes and edges training saw, and what becomes of others: the commonest one stands for them.
+"""The categories of nodes and edges that occur in training; any other is replaced by the most frequent one.
 
 Shapes: F columns of features.
 """
@@ -15,13 +15,13 @@ from maggnn.model.features import FeatureSpec
 
 
 def seen_categories(graphs: PackedGraphs, learned: Tensor) -> tuple[Seen, Seen]:
-    """The categories of nodes and of edges in the graphs that a network learned from."""
+    """Return the categories of nodes and of edges that occur in the graphs that a network learned from."""
     chosen = graphs.select(learned)
     return _seen(chosen.x), _seen(chosen.edge_attr)
 
 
 def _seen(values: Tensor | None) -> Seen:
-    """The categories of each column of [rows, F], the commonest first."""
+    """Return the categories of each column of [rows, F], the most frequent first."""
     if not FeatureSpec.of(values).categories:
         return ()
     assert values is not None
@@ -30,12 +30,12 @@ def _seen(values: Tensor | None) -> Seen:
 
 
 def all_seen(seen: Seen, spec: FeatureSpec) -> Seen:
-    """What training saw; all categories that there are weights for where a file does not say."""
+    """Return the categories of training, or all categories of the model if its file does not list them."""
     return seen or tuple(tuple(range(count)) for count in spec.categories)
 
 
 def as_seen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
-    """Features [rows, F] without categories that were never seen, and how many rows had one."""
+    """Replace unseen categories in features [rows, F]. Returns the features and the number of rows that had one."""
     if values is None or not seen or not values.numel():
         return values, 0
     if values.is_floating_point() or values.shape[1] != len(seen):

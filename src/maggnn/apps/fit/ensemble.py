@@ -1,16 +1,16 @@
-"""Fit all parts of a model on the same folds, and learn from what they say out of fold how to blend them.
+"""Fit all parts of a model on the same folds, and learn from their out-of-fold predictions how to blend them.
 
     network    a MAG-GNN for each fold, which learns from the other folds and keeps its last weights
-    boosting   gradient boosting on descriptors, for each fold (of molecules alone)
-    forest     a random forest on fingerprints, for each fold (of molecules alone)
-    kernel     a Gaussian process on both, for each fold (of molecules alone)
+    boosting   gradient boosting on descriptors, for each fold (only for molecules)
+    forest     a random forest on fingerprints, for each fold (only for molecules)
+    kernel     a Gaussian process on both, for each fold (only for molecules)
 
-Every row to train or validate on has one answer of each part by a model that did not learn from it. From these come the
-weights of the parts, the temperature of probabilities and the spread of errors. Nothing else is chosen by a fold: a
-network that kept the weights which are best on its own fold would look better there than on new molecules, and would
-get too much weight and too narrow intervals.
+Every row of the training and validation splits has one prediction of each part by a model that did not learn from it.
+The weights of the parts, the temperatures of probabilities and the spread of errors are estimated from these. Nothing
+else is chosen on a fold: a network that kept the weights which are best on its own fold would score better there than
+on new molecules, and would get too large a weight and too narrow intervals.
 
-Shapes: G graphs, R rows out of fold, O outputs.
+Shapes: G graphs, R out-of-fold rows, O outputs.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from maggnn.model.mag_gnn import MagGNN
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """What the parts say of rows that they did not learn from.
+    """Predictions for rows by models that did not learn from them.
 
     Attributes:
-        rows: [R] which they are.
-        parts: [R, O] each.
-        answers: [R, O] the blend's.
+        rows: the ids of the rows, [R].
+        parts: the answers of each part, [R, O].
+        answers: the answers of the blend, [R, O].
     """
 
     rows: np.ndarray
@@ -71,19 +71,19 @@ def fit_blend(
     more: np.ndarray | None = None,
     devices: int = 1,
 ) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
-    """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
+    """Fit a network for each fold, and for molecules also the classical parts. A single fold gives one network only.
 
     Args:
-        config: of every network; each has a seed of its own.
-        smiles: of the molecules, canonical; None for graphs.
-        folder: keep checkpoints there, and go on from those that are there.
-        starts: weights that the network of each fold begins with; None for fresh ones.
-        more: columns of numbers that boosting reads beside descriptors, [G, columns].
-        devices: that learn each network together.
+        config: the settings of every network; each network has its own seed.
+        smiles: canonical SMILES of the molecules; None for graphs.
+        folder: where checkpoints are written, and from which an interrupted fit resumes.
+        starts: initial weights for the network of each fold; None for random ones.
+        more: additional numeric columns that boosting reads besides descriptors, [G, columns].
+        devices: the number of devices that train each network together.
 
     Returns:
-        The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
-        fold, and the descriptors of all molecules.
+        The model with all fitted parts (`trimmed` removes those without a weight), its out-of-fold predictions, and
+        the descriptors of all molecules.
     """
     molecules = None if smiles is None else descriptors_of(smiles, workers).with_columns(more)
     dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
@@ -97,13 +97,15 @@ def fit_blend(
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]
     fitted = _unblended(networks, config, facts, seen, trees, known)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenWarning)  # an element that only one fold has is new to its network
+        warnings.simplefilter(
+            "ignore", UnseenWarning
+        )  # an element that occurs in one fold only is new to the network of that fold
         held_out = _out_of_fold(fitted, dataset, molecules, folds)
     return _blended(fitted, dataset, molecules, folds, held_out)
 
 
 def trimmed(fitted: FittedModel) -> FittedModel:
-    """The model without the parts that say nothing; its first network stays, for whoever looks at it."""
+    """Remove the parts without a weight; the first network stays, for explanations and the page."""
     weights = {name: weight for name, weight in fitted.facts.blend.weights.items() if weight or name == NETWORK}
     blend = replace(fitted.facts.blend, weights=weights)
     if not weights[NETWORK]:
@@ -115,14 +117,14 @@ def trimmed(fitted: FittedModel) -> FittedModel:
 
 
 def _kept(target: TargetBlend, parts: Collection[str]) -> TargetBlend:
-    """Of one of several targets, what is said of the parts that stay."""
+    """Return the blend of one of several targets, restricted to `parts`."""
     weights = {name: weight for name, weight in target.weights.items() if name in parts}
     heat = {name: value for name, value in target.temperatures.items() if name in {*parts, BLEND}}
     return TargetBlend(weights, heat)
 
 
 def fold_set(dataset: Dataset, folds: Folds, number: int) -> Dataset:
-    """The data set whose validation split is a fold."""
+    """Return the data set with fold `number` as its validation split."""
     parts = {"train": folds.train(number), "val": folds.held_out(number), "test": np.empty(0, dtype="int64")}
     return replace(dataset, protocol=official_split, extra=parts)
 
@@ -149,7 +151,7 @@ def _unblended(
 
 
 def _trees(molecules: Descriptors, dataset: Dataset, folds: Folds, seed: int) -> dict[str, Trees | Kernels]:
-    """The other parts on every fold; none where scikit-learn is not installed, which the card says."""
+    """Fit the classical parts on every fold; none if scikit-learn is not installed, which the card mentions."""
     learned = [folds.train(number) for number in range(folds.count)]
     parts: dict[str, Trees | Kernels] = {}
     try:
@@ -167,7 +169,7 @@ def _trees(molecules: Descriptors, dataset: Dataset, folds: Folds, seed: int) ->
 
 
 def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Descriptors | None, folds: Folds) -> OutOfFold:
-    """What each part says of each row by the model that did not learn from it; the blend is not known yet."""
+    """Return each part's prediction for each row by the model that did not learn from it, not yet blended."""
     rows = np.concatenate([folds.held_out(number) for number in range(folds.count)])
     parts: dict[str, list[np.ndarray]] = {name: [] for name in fitted.facts.blend.weights}
     for number, network in enumerate(fitted.networks):
@@ -187,7 +189,7 @@ def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Descriptors |
 def _blended(
     fitted: FittedModel, dataset: Dataset, molecules: Descriptors | None, folds: Folds, found: OutOfFold
 ) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
-    """The model with weights, temperatures and spreads."""
+    """Return the model with weights, temperatures and error spreads."""
     near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)
     y = dataset.y.numpy()[found.rows]
     blend = weighed(fitted.facts.blend, found.parts, y, dataset.task, folds.counted[found.rows], near)
@@ -197,7 +199,7 @@ def _blended(
 
 
 def _near_out_of_fold(molecules: Descriptors, folds: Folds, rows: np.ndarray) -> np.ndarray:
-    """The similarity of rows to the nearest molecule that their model learned from, [R]."""
+    """Return the similarity of each row to the most similar molecule that its model learned from, [R]."""
     near = np.zeros(len(folds.fold), dtype=np.float32)
     for number in range(folds.count):
         own = folds.held_out(number)

@@ -11,7 +11,7 @@
     print(cross_val_score(MagRegressor(steps=500), smiles, solubility, cv=5))
     model.save("solubility")  # a folder that `maggnn predict` reads, and MagRegressor.load("solubility")
 
-Cross-validation picks items, so it needs X as a sequence; `maggnn.graphs.conversions.to_pyg` makes one of a packed set.
+Cross-validation indexes X, so it needs a sequence; `maggnn.graphs.conversions.to_pyg` converts a packed set to one.
 
 Shapes: n graphs.
 """
@@ -36,36 +36,37 @@ from maggnn.graphs.checks import short_floats
 
 
 class MagClassifier(ClassifierMixin, MagEstimator):
-    """A classifier of graphs whose agent moves a few node marks to informative places.
+    """A classifier of graphs whose agent moves a few node marks to informative nodes.
 
     X is a sequence of SMILES or InChI strings, RDKit molecules, graph6 strings (`inputs="graph6"`), NetworkX graphs or
     PyG `Data`; a pandas or Polars column of strings, or a frame with one column or a column "smiles"; or a whole set:
-    `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are not looked at.
+    `PackedGraphs` or the path of a packed `.npz` file, whose own targets and split are ignored.
 
     An element or bond that does not occur in training is replaced by the most frequent one, with an `UnseenWarning`.
     Marks start at a graph's most central nodes, so its prediction does not depend on the other items of X.
 
     Args:
-        steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
+        steps: optimiser steps; None chooses them by the number of graphs (300 to 20,000).
         random_state: seeds the weights, the split and the marks.
-        validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
-        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
-        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
-        num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
-        num_moves: t, moves of the marks; None leaves it to `own_config`.
-        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
+        validation: share of the graphs held out to select the best weights; with 0, or fewer than 20 graphs, the last
+            weights are kept.
+        features: the features of atoms and bonds of SMILES: "mol", "ogb", "zinc" or "qm9".
+        inputs: "auto" reads strings as SMILES; "smiles" and "graph6" read strings as such and reject other inputs.
+        num_tuples: m, the number of marked copies of a graph; None uses the default of `own_config`.
+        num_moves: t, the number of moves of a search; None uses the default of `own_config`.
+        agent: moves the marks: a name from `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
-            1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
-            many times. The networks of folds keep their last weights; a single one keeps the best of its validation
-            part, from which its intervals come too, so that these are a little too narrow.
-        device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
+            boosting, a random forest and a Gaussian process; they are weighted by their out-of-fold predictions.
+            The default, 1, is a single network: it takes a fifth of the time of 5, the default of `maggnn fit`, and
+            cross-validation fits many times. The networks of folds keep their last weights. A single network keeps
+            the best on its validation part, on which its intervals are calibrated too, so they are a little narrow.
+        device: where networks are trained and run: "auto" (a GPU if there is one), "cpu" or "cuda".
         verbose: show progress.
 
     Attributes:
-        classes_: the labels in the order of `predict_proba`'s columns; of several targets a list of two labels each.
-        fitted_: the model and what it was fitted to; `save(folder)` keeps it, and `load(folder)` brings it back.
-        seed_: what `random_state` came to.
+        classes_: the labels in the order of `predict_proba`'s columns; for several targets, a list of two labels each.
+        fitted_: the model with a description of its data; `save(folder)` writes it and `load(folder)` reads it.
+        seed_: the seed that `random_state` gave.
         is_fitted: whether `fit` has been called.
 
     Example:
@@ -88,9 +89,9 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         """Train on graphs and their labels.
 
         Args:
-            X: what the class describes: one graph or molecule for each item, or a whole set.
-            y: one label for each graph, of any kind that can be sorted, [n]; or two-class labels of several targets,
-                [n, targets], with NaN or None where one is missing.
+            X: graphs or molecules, in one of the forms that the class describes.
+            y: one label for each graph, of any sortable type, [n]; or two-class labels of several targets,
+                [n, targets], with NaN or None for missing ones.
 
         Returns:
             The estimator itself.
@@ -117,17 +118,17 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         else:
             classes = [labels_from(labels, folder) for labels in found.get("classes", [])]
         if [tuple(map(str, labels)) for labels in classes] != list(facts.labels or (facts.classes,)):
-            raise InputError(f"{folder}: the labels of the estimator are not those of its model")
+            raise InputError(f"{folder}: the estimator and its model have different labels")
         self.classes_ = classes if facts.labels else classes[0]
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable label of each graph.
+        """Predict the most probable label of each graph.
 
         Args:
-            X: what the class describes: one graph or molecule for each item, or a whole set.
+            X: graphs or molecules, in one of the forms that the class describes.
 
         Returns:
-            Labels, [n], or of each of several targets, [n, targets].
+            Labels, [n], or for several targets [n, targets].
         """
         likely = self.predict_proba(X)
         if not isinstance(self.classes_, list):
@@ -136,42 +137,43 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         return np.stack([labels[(share > 0.5).astype(int)] for labels, share in columns], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the labels.
+        """Predict the probabilities of the labels.
 
         Args:
-            X: what the class describes: one graph or molecule for each item, or a whole set.
+            X: graphs or molecules, in one of the forms that the class describes.
 
         Returns:
-            Probabilities in the order of `classes_`, [n, classes]; of several targets the probability of the second
+            Probabilities in the order of `classes_`, [n, classes]; for several targets, the probability of the second
             label of each, [n, targets].
         """
         answers = self._answers(X)
         if isinstance(self.classes_, list):
             return answers
-        return answers / answers.sum(axis=1, keepdims=True)  # float32 adds up to 1 but for its rounding
+        return answers / answers.sum(axis=1, keepdims=True)  # in float32 the sum is 1 only up to rounding
 
 
 class MagRegressor(RegressorMixin, MagEstimator):
-    """Predicts one or several numbers of a graph; X and attributes are those of `MagClassifier`.
+    """A regressor of graphs with one or several targets. X and the attributes are those of `MagClassifier`.
 
-    `score` is R², as everywhere in scikit-learn; the weights that are kept have the smallest mean absolute error on
-    the validation split.
+    `score` is R², as for all regressors of scikit-learn; training keeps the weights with the smallest mean absolute
+    error on the validation split.
 
     Args:
-        steps: of the optimiser; None chooses by the number of graphs (300 to 20,000).
+        steps: optimiser steps; None chooses them by the number of graphs (300 to 20,000).
         random_state: seeds the weights, the split and the marks.
-        validation: share of the graphs held out to keep the best weights; 0, or fewer than 20 graphs, keeps the last.
-        features: what atoms and bonds of SMILES become: "mol", "ogb", "zinc" or "qm9".
-        inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
-        num_tuples: m, marked copies of a graph; None leaves it to `own_config`.
-        num_moves: t, moves of the marks; None leaves it to `own_config`.
-        agent: who moves them: a name of `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
+        validation: share of the graphs held out to select the best weights; with 0, or fewer than 20 graphs, the last
+            weights are kept.
+        features: the features of atoms and bonds of SMILES: "mol", "ogb", "zinc" or "qm9".
+        inputs: "auto" reads strings as SMILES; "smiles" and "graph6" read strings as such and reject other inputs.
+        num_tuples: m, the number of marked copies of a graph; None uses the default of `own_config`.
+        num_moves: t, the number of moves of a search; None uses the default of `own_config`.
+        agent: moves the marks: a name from `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting, a random forest and a Gaussian process, which are weighted by their out-of-fold predictions.
-            1, the default, is one network: it takes a fifth of the time of `maggnn fit`'s 5, and cross-validation fits
-            many times. The networks of folds keep their last weights; a single one keeps the best of its validation
-            part, from which its intervals come too, so that these are a little too narrow.
-        device: where networks learn and predict: "auto" (a GPU where there is one), "cpu" or "cuda".
+            boosting, a random forest and a Gaussian process; they are weighted by their out-of-fold predictions.
+            The default, 1, is a single network: it takes a fifth of the time of 5, the default of `maggnn fit`, and
+            cross-validation fits many times. The networks of folds keep their last weights. A single network keeps
+            the best on its validation part, on which its intervals are calibrated too, so they are a little narrow.
+        device: where networks are trained and run: "auto" (a GPU if there is one), "cpu" or "cuda".
         verbose: show progress.
 
     Example:
@@ -191,8 +193,8 @@ class MagRegressor(RegressorMixin, MagEstimator):
         """Train on graphs and their targets.
 
         Args:
-            X: what the class describes: one graph or molecule for each item, or a whole set.
-            y: numbers, [n] or [n, targets]; of several targets, NaN is a missing value.
+            X: graphs or molecules, in one of the forms that the class describes.
+            y: numbers, [n] or [n, targets]; with several targets, NaN is a missing value.
 
         Returns:
             The estimator itself.
@@ -210,28 +212,28 @@ class MagRegressor(RegressorMixin, MagEstimator):
         self.one_dimensional_ = one if found is None else bool(found.get("one_dimensional")) and one
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predicted numbers of each graph.
+        """Predict the targets of each graph.
 
         Args:
-            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
-            return_std: also return the standard deviation of each number, in the same shape.
+            X: graphs or molecules, in one of the forms that `MagClassifier` describes.
+            return_std: whether to return the standard deviation of each number too, in the same shape.
 
         Returns:
-            Numbers in the shape that y had, [n] or [n, targets]; with `return_std` a pair of such arrays.
+            Numbers in the shape of y, [n] or [n, targets]; with `return_std` a pair of such arrays.
         """
         answer = self._answer(X)
         values = self._shaped(answer.values.double().numpy())
         return (values, self._shaped(_known_errors(answer).std)) if return_std else values
 
     def predict_interval(self, X: Any, coverage: float = COVERAGE) -> tuple[np.ndarray, np.ndarray]:
-        """Prediction intervals.
+        """Predict intervals.
 
         Args:
-            X: SMILES, graph6, NetworkX or PyG graphs, one for each item, or a whole set.
-            coverage: share of the true numbers that lie inside, from 0.5 to 0.99.
+            X: graphs or molecules, in one of the forms that `MagClassifier` describes.
+            coverage: the share of true values that the intervals contain, from 0.5 to 0.99.
 
         Returns:
-            Lower and upper limits, each in the shape that y had.
+            Lower and upper limits, each in the shape of y.
         """
         check_coverage(coverage)
         low, high = _known_errors(self._answer(X)).interval(coverage)
@@ -248,7 +250,5 @@ class MagRegressor(RegressorMixin, MagEstimator):
 
 def _known_errors(answer: Answer) -> Answer:
     if answer.errors is None:
-        raise InputError(
-            "no graphs were held out, so nothing is known of errors: set ensemble=5, or fit to more graphs"
-        )
+        raise InputError("no graphs were held out, so the errors are unknown: set ensemble=5, or fit to more graphs")
     return answer

@@ -1,4 +1,4 @@
-"""What both scikit-learn estimators share: their parameters, training and asking.
+"""The base class of both scikit-learn estimators: parameters, training and prediction.
 
 Shapes: n graphs.
 """
@@ -38,13 +38,13 @@ from maggnn.graphs.batch import Task
 from maggnn.model.pretrained import pretrained_agent
 
 FEWEST_HELD_OUT = 20
-"""Graphs that a validation split needs: fewer would choose among weights by chance."""
+"""The smallest number of graphs for a validation split: with fewer, the choice of weights would be noise."""
 
 METRICS: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
 
 
 class MagEstimator(BaseEstimator):
-    """What both estimators share: their parameters, training and asking. All parameters are checked in `fit`."""
+    """The parameters, training and prediction of both estimators. All parameters are checked in `fit`."""
 
     def __init__(
         self,
@@ -101,13 +101,13 @@ class MagEstimator(BaseEstimator):
         labels: tuple[tuple[str, ...], ...] = (),
         given: Any = None,
     ) -> None:
-        """Train on targets y: classes [n] numbered from 0, or numbers or two classes each [n, targets]."""
+        """Train on targets y: classes [n] numbered from 0, or numbers or two-class targets [n, targets]."""
         _check_share(self.validation)
         changes, count = self._changes(), _whole("ensemble", self.ensemble, least=1) or 1
         X = _kept(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if len(packed) != len(y):
-            raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one a graph")
+            raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one for each graph")
         seed = _seed(self.random_state)
         outputs, metric = len(classes) or y.shape[1], METRICS[task]
         dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
@@ -125,20 +125,20 @@ class MagEstimator(BaseEstimator):
         )
         config = _config(fold_set(dataset, folds, 0), seed, changes).replaced(runtime={"device": self.device})
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
-        with torch.random.fork_rng(devices):  # dropout seeds torch's own generator, which belongs to the caller
+        with torch.random.fork_rng(devices):  # dropout seeds torch's global generator, which belongs to the caller
             fitted, *_ = fit_blend(dataset, facts, config, folds, smiles, quiet=not self.verbose)
         self.fitted_ = replace(trimmed(fitted), device=self.device)
         self.seed_ = seed
 
     def _folds(self, y: Tensor, task: Task, count: int, seed: int, smiles: list[str] | None) -> Folds:
-        """As many as asked for, or as the graphs allow; a single one has the validation split."""
+        """Return as many folds as requested, or as the graphs allow; a single one is the validation split."""
         dealt = None
         if count > 1:
             dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, smiles)
         return single_fold(_held_out(y, self.validation, seed), len(y)) if dealt is None else dealt
 
     def _changes(self) -> dict[str, dict[str, int]]:
-        """Settings other than `own_config`'s, by section."""
+        """Return the settings that replace those of `own_config`, by section."""
         wanted = {
             "training": {"predictor_steps": _whole("steps", self.steps, least=1)},
             "agent": {
@@ -154,7 +154,7 @@ class MagEstimator(BaseEstimator):
         }
 
     def save(self, folder: Path | str) -> None:
-        """Write the model's folder, which `load` and `maggnn predict` read."""
+        """Write the model to a folder that `load` and `maggnn predict` read."""
         check_is_fitted(self)
         self.fitted_.save(folder)
         params = self.get_params() | {"random_state": self.seed_}
@@ -162,11 +162,11 @@ class MagEstimator(BaseEstimator):
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
-        """The estimator of a folder that `save` or `maggnn fit` wrote; it predicts as it did."""
+        """Load the estimator from a folder that `save` or `maggnn fit` wrote; its predictions are the same."""
         folder = Path(folder)
         fitted = FittedModel.load(folder)
         if (fitted.facts.task == "regression") != issubclass(cls, RegressorMixin):
-            raise InputError(f"{folder}: holds a model for {fitted.facts.task}, not one for {cls.__name__}")
+            raise InputError(f"{folder}: contains a model for {fitted.facts.task}, not one for {cls.__name__}")
         found = read_estimator(folder, cls.__name__, cls._get_param_names())
         params: dict[str, Any] = {"ensemble": fitted.facts.blend.folds} if found is None else found["params"]
         estimator = cls(**params)
@@ -176,32 +176,32 @@ class MagEstimator(BaseEstimator):
         return estimator
 
     def _learned(self) -> dict[str, Any]:
-        """What `fit` sets beside the model, as plain values."""
+        """Return the attributes that `fit` sets besides the model, as plain values."""
         raise NotImplementedError
 
     def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
-        """The inverse of `_learned`; None for a folder of `maggnn fit`."""
+        """Set the attributes that `_learned` returned; `found` is None for a folder of `maggnn fit`."""
         raise NotImplementedError
 
     def _answers(self, X: Any) -> np.ndarray:
-        """What the model says of each graph, [n, outputs]."""
+        """Return the model's predictions, [n, outputs]."""
         return self._answer(X).values.double().numpy()
 
     def _answer(self, X: Any) -> Answer:
-        """What the model says of the graphs, and how sure that is."""
+        """Return the model's predictions with their uncertainty."""
         check_is_fitted(self)
         X = _kept(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if source == "smiles" and self.fitted_.model.node_features.empty:
             raise InputError(
-                "X holds SMILES, but the model was fitted to graphs without atoms: "
+                "X contains SMILES, but the model was fitted to graphs without atoms: "
                 "for graph6 strings, set inputs='graph6'"
             )
         reads = bool(self.fitted_.trees) or self.fitted_.known is not None
         if reads and source != "smiles":
             raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
         facts = self.fitted_.facts
-        if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # of a model of `maggnn fit`
+        if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # for a model of `maggnn fit`
             packed, molecules = read_given(self.fitted_, X)
         else:
             molecules = descriptors_of(_strings(X)) if reads else None
@@ -213,12 +213,12 @@ class MagEstimator(BaseEstimator):
 
 
 def _kept(X: Any) -> Any:
-    """X, which is read twice: what can be read only once becomes a list."""
+    """Return X as something that can be read twice: an iterator becomes a list."""
     return list(X) if isinstance(X, Iterator) else X
 
 
 def _strings(X: Any) -> list[str]:
-    """SMILES of what `packed_inputs` has accepted as molecules."""
+    """Return the SMILES of molecules that `packed_inputs` has accepted."""
     X = molecule_column(X)
     return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
 
@@ -231,14 +231,14 @@ def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]
 
 
 def _order(agent: str) -> int:
-    """k of the tuples that a pretrained agent moves."""
+    """Return k of the tuples that a pretrained agent moves."""
     if not isinstance(agent, str):
         raise InputError(f"agent is {agent!r}: give a name of `maggnn agents` or the path of an agent's file")
     return pretrained_agent(agent).tuple_order
 
 
 def _held_out(y: Tensor, share: float, seed: int) -> Split:
-    """A random share to validate with, of each class its share; of every class one graph is left to learn from."""
+    """Hold out a random share for validation, stratified by class; one graph of each class stays in training."""
     none = torch.empty(0, dtype=torch.long)
     if round(share * len(y)) < FEWEST_HELD_OUT:
         return Split(torch.arange(len(y)), none, none)
@@ -251,7 +251,7 @@ def _held_out(y: Tensor, share: float, seed: int) -> Split:
 
 
 def _seed(random_state: Any) -> int:
-    """The seed that scikit-learn's `random_state` stands for: a number itself, anything else draws one."""
+    """Return the seed for scikit-learn's `random_state`: a number is the seed itself, anything else draws one."""
     try:
         random = check_random_state(random_state)
     except ValueError as error:
@@ -260,7 +260,7 @@ def _seed(random_state: Any) -> int:
 
 
 def _whole(name: str, value: Any, least: int) -> int | None:
-    """A whole number, numpy's too (grids hold them), or None."""
+    """Return an integer (also numpy's, which parameter grids contain) or None."""
     if value is None:
         return None
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:

@@ -27,14 +27,14 @@ from maggnn.training.metrics import Metric
 def evaluate_table(
     model: Path, table: Path, targets: Sequence[str], smiles: str | None = None, workers: int = 2
 ) -> dict[str, Any]:
-    """Predict for every row that can be used and compare with its targets."""
+    """Predict for every usable row and compare with its targets. Returns the metrics as plain values."""
     fitted = FittedModel.load(model)
     facts = fitted.facts
     if facts.source != "smiles":
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
     targets = tuple(targets) or facts.targets
     if len(targets) != len(facts.targets):
-        raise InputError(f"{model}: predicts {len(facts.targets)} target(s), {len(targets)} columns were named")
+        raise InputError(f"{model}: predicts {len(facts.targets)} target(s), but {len(targets)} columns were given")
     classes = bool(facts.classes or facts.labels)
     kind = TargetKind(facts.classes, labels=facts.labels) if classes else known_numbers(table, targets)
     packed = packed_table(
@@ -48,7 +48,7 @@ def evaluate_table(
     )
     graphs = graphs_of(packed.arrays)
     assert graphs.y is not None
-    metric = cast("Metric", facts.metric or metric_of(kind))  # a folder need not say by what its model was judged
+    metric = cast("Metric", facts.metric or metric_of(kind))  # a folder need not name the metric of its model
     if metric == "auroc" and facts.classes and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
     wanted = bool(fitted.trees) or fitted.known is not None
@@ -64,7 +64,7 @@ def evaluate_table(
         raise InputError(f"{table}: for {bad} rows the model's answer is not a finite number, so it has no {metric}")
     judged = judge(answers, graphs.y, metric)
     if math.isnan(judged.value):
-        raise InputError(f"{table}: has both classes of none of the targets, and {metric} needs both")
+        raise InputError(f"{table}: no target has both of its classes, and {metric} needs both")
     found = reports(replace(facts, targets=targets), graphs.y.double().numpy(), {OWN: answers.double().numpy()})
     return {
         "model": str(model),
@@ -81,7 +81,7 @@ def evaluate_table(
 
 
 def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Metric) -> dict[str, Any]:
-    """Of several targets, the score of each; NaN, which JSON does not have, is None."""
+    """Return the score of each of several targets; NaN, which JSON does not have, becomes None."""
     if len(targets) < 2:
         return {}
     found = zip(targets, judge_targets(answers, y, metric), strict=True)
@@ -89,7 +89,7 @@ def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Met
 
 
 def _covered(answer: Answer, y: Tensor) -> float:
-    """The share of true values within the intervals of 90 %."""
+    """Return the share of true values within the 90 % intervals."""
     low, high = answer.interval(COVERAGE)
     true = y.reshape(len(y), -1).double().numpy()
     return float(((low <= true) & (true <= high))[~np.isnan(true)].mean())

@@ -1,7 +1,7 @@
-"""`fitted.json`: plain values with checksums, read as if a stranger had written them.
+"""`fitted.json`: plain values with checksums, read as untrusted input.
 
-A checksum notices damage and files of two models in one folder. It is no signature: whoever changes a file can write
-another one.
+A checksum detects damage and files of two models in one folder. It is not a signature: whoever changes a file can also
+change its checksum.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from maggnn.apps.fit.fitted import Facts
 
 MOST_BYTES = 8 * 2**20
-"""Of a file: beyond that it is none of ours."""
+"""The largest size of such a file; larger ones are rejected."""
 
 MOST_FOLDS = 100
 METRICS = {"classification": ("", "accuracy", "auroc"), "multilabel": ("", "auroc"), "regression": ("", "mae")}
@@ -39,7 +39,7 @@ CHECKSUM, OF_MODEL = "checksum", "model_checksum"
 
 
 def write_values(path: Path, values: dict[str, Any], of_model: str) -> None:
-    """Write the values with their checksum and that of the model they belong to, all or nothing."""
+    """Write the values atomically, with their checksum and that of the model they belong to."""
     known = values | {OF_MODEL: of_model}
     text = json.dumps(known | {CHECKSUM: _checksum(known)}, indent=1)
     with whole_file(path) as waiting:
@@ -47,18 +47,18 @@ def write_values(path: Path, values: dict[str, Any], of_model: str) -> None:
 
 
 def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
-    """What `write_values` wrote, each value of the type that the dataclass `kind` gives it; older files are unchecked.
+    """Read what `write_values` wrote, with the types that the dataclass `kind` declares; older files have no checksum.
 
     Args:
-        of_model: the checksum of the model beside it.
+        of_model: the checksum of the model in the same folder.
     """
     try:
         values = _object(path)
         said, other = values.pop(CHECKSUM, None), values.get(OF_MODEL, of_model)
         if said is not None and said != _checksum(values):
-            raise ValueError("its values do not have the checksum that was written with them")
+            raise ValueError("its checksum does not match its values")
         if other != of_model:
-            raise ValueError("it was written for another model than the one beside it")
+            raise ValueError("it was written for a different model than the one next to it")
         values.pop(OF_MODEL, None)
         return _typed_fields(kind, values)
     except (OSError, ValueError, RecursionError) as error:
@@ -66,17 +66,17 @@ def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
 
 
 def check_agreement(path: Path, facts: Facts, model: MagGNN) -> None:
-    """Whether the facts are about this model: its task, its outputs, its columns of features."""
+    """Check that the facts describe this model: its task, its outputs and its feature columns."""
     for apart in (_task_apart, _outputs_apart, _features_apart, _blend_apart):
         if wrong := apart(facts, model):
-            raise InputError(f"{path}: does not fit the model beside it ({one_line(wrong)})")
+            raise InputError(f"{path}: does not match the model next to it ({one_line(wrong)})")
 
 
 def _task_apart(facts: Facts, model: MagGNN) -> str:
     if facts.task != model.task:
         return f"task is {facts.task}, the model was trained for {model.task}"
     if model.predictor.level != "graph":
-        return "the model answers for nodes"
+        return "the model predicts for nodes"
     known = METRICS[facts.task]
     return "" if facts.metric in known else f"metric {facts.metric!r} is not for {facts.task}"
 
@@ -100,7 +100,7 @@ def _outputs_apart(facts: Facts, model: MagGNN) -> str:
 
 
 def _targets_apart(facts: Facts, expected: int) -> str:
-    """Whether there are as many names of targets as columns to predict; models that Python asks need none."""
+    """Check the number of target names; models fitted in Python need no names."""
     found = len(set(facts.targets))
     if found != len(facts.targets):
         return "two targets have the same name"
@@ -131,9 +131,9 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
     if NETWORK not in blend.weights or not set(blend.weights) <= {NETWORK, *COLUMNS}:
         return f"parts are {', '.join(blend.weights)}"
     if not _are_shares(weights):
-        return "weights of the parts are no shares"
+        return "weights of the parts are not shares"
     if facts.source == "graphs" and len(weights) > 1:
-        return "parts that read molecules, of a model of graphs"
+        return "parts that read molecules in a model of graphs"
     if not 1 <= blend.folds <= MOST_FOLDS or not _are_warm(blend.temperatures):
         return f"{blend.folds} folds, temperatures {blend.temperatures}"
     if len(blend.thresholds) > max(1, len(facts.targets)) or not all(0 <= value <= 1 for value in blend.thresholds):
@@ -157,11 +157,11 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
 
 
 def _target_apart(target: TargetBlend, blend: Blend) -> str:
-    """What is wrong with the blend of one of several targets."""
+    """Return what is wrong with the blend of one of several targets; empty if nothing is."""
     if not _are_shares(target.weights.values()) or not _are_warm(target.temperatures):
         return "weights or temperatures of a target are damaged"
     used = {name for name, weight in target.weights.items() if weight}
-    return "" if all(blend.weights.get(name) for name in used) else "a target is made of a part that is not there"
+    return "" if all(blend.weights.get(name) for name in used) else "a target uses a part that does not exist"
 
 
 def _are_shares(weights: Iterable[float]) -> bool:
@@ -219,7 +219,7 @@ def _typed_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(hint: Any, value: Any, name: str) -> Any:
-    """The value as the hinted type, lists as tuples."""
+    """Return the value as the hinted type, with lists as tuples."""
     origin, inner = get_origin(hint), get_args(hint)
     if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, dict):
         return hint(**_typed_fields(hint, value))

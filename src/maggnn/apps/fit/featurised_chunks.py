@@ -1,4 +1,4 @@
-"""What a worker of `maggnn predict` does: SMILES in, packed arrays and reasons out. It never loads torch."""
+"""The work of a worker process of `maggnn predict`: it turns SMILES into packed arrays, and never imports torch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from maggnn.data.packing import Arrays, pack
 
 @dataclass(frozen=True)
 class Featurised:
-    """A chunk of molecules.
+    """A featurised chunk of molecules.
 
     Attributes:
-        arrays: those that can be used, back to back; None where there is none.
-        reasons: one a SMILES; empty where it can be used.
-        descriptors: the same molecules by descriptors and fingerprints; None where nobody asked for them.
+        arrays: the usable molecules as packed arrays; None if there are none.
+        reasons: for each SMILES, why it cannot be used; empty if it can.
+        descriptors: descriptors and fingerprints of the same molecules; None if they were not requested.
     """
 
     arrays: Arrays | None
@@ -34,11 +34,11 @@ def featurised_chunk(
     salts: str = "keep",
     most_atoms: int = MOST_ATOMS,
 ) -> Featurised:
-    """Featurise and pack a few thousand SMILES, and describe them as far as that is asked for.
+    """Featurise and pack a few thousand SMILES, and compute the requested descriptors.
 
     Args:
         salts: which fragments are read (`maggnn.data.molecules.fragments`).
-        most_atoms: of a molecule; larger ones get that as their reason.
+        most_atoms: the largest number of atoms of a molecule; larger ones are rejected.
     """
     smiles = list(chosen_fragments(smiles, salts))
     table = DescriptorTable(len(smiles), with_descriptors) if with_fingerprints or with_descriptors else None

@@ -1,13 +1,13 @@
-"""A model for data of one's own: settings that need no knowledge of m, k and t, and the folder that it lives in.
+"""A model fitted to a user's own data, and the folder that stores it.
 
-    model.safetensors     weights and config, as every model of this package; of an ensemble the first network
+    model.safetensors     weights and config, as for every model of this package; the first network of an ensemble
     model-2.safetensors   the second network, and so on
-    trees.safetensors     the trees of the other parts, and the fingerprints of training (`trees`, `descriptors`)
-    fitted.json           what reading new data takes: where it came from, its columns, its classes, how much each part
-                          says and how far off answers are (`facts_file`)
+    trees.safetensors     the trees of the other parts, and fingerprints of the training molecules (`trees_file`)
+    fitted.json           what is needed to read new data: source, columns and classes; the weights of the parts and
+                          the spread of errors (`facts_file`)
 
-Whoever fits (`MagClassifier`, `maggnn fit`) makes a `Dataset` and calls `fit_blend` (`ensemble`); whoever predicts
-loads the folder and asks `FittedModel.predict` about packed graphs.
+To fit, `MagClassifier` and `maggnn fit` make a `Dataset` and call `fit_blend` (`ensemble`). To predict, they load the
+folder and call `FittedModel.predict` with packed graphs.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ MODEL = "model.safetensors"
 
 
 class UnseenWarning(UserWarning):
-    """Graphs to answer for hold an element, a bond or another category that training never saw."""
+    """Graphs contain an element, a bond or another category that does not occur in training."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a model was fitted to.
+    """A description of the data that a model was fitted to.
 
     Attributes:
-        source: SMILES, from which `features` ("mol") are made, or graphs as they are.
-        smiles_column: of the table; empty where there was none.
-        targets: names of the columns to predict, one an output; one in all for classes of a single target.
-        classes: what the outputs of a classifier of one target stand for, in their order; else empty.
-        labels: of several two-class targets, the two labels of each; an output is the probability of the second.
+        source: "smiles", from which `features` ("mol") are computed, or graphs with their own features.
+        smiles_column: the table's column of SMILES; empty if there was none.
+        targets: the names of the predicted columns, one for each output; a single one for a target with classes.
+        classes: the classes of a single target, in the order of the outputs; else empty.
+        labels: the two labels of each of several two-class targets; an output is the probability of the second.
         metric: accuracy, auroc or mae.
-        units: of the targets, as the user gave them; empty where none was given.
-        rows: how many graphs each part has.
-        scores: the metric on each part that has targets and was not learned from.
+        units: the units of the targets, as given by the user; empty if none were given.
+        rows: the number of graphs in each part of the split.
+        scores: the metric on each held-out part of the split that has targets.
         salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
-        number_columns: columns of the table that boosting reads beside descriptors.
-        seen_nodes, seen_edges: what the features of training held; `fit_blend` fills them in.
+        number_columns: columns of the table that boosting and Gaussian processes read besides descriptors.
+        seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
     """
 
     source: Literal["smiles", "graphs"]
@@ -92,14 +92,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model says of some graphs.
+    """The predictions of a model for some graphs, with their uncertainty.
 
     Attributes:
         values: probabilities of the classes, of the second class of each two-class target, or values in the targets'
             own units, [G, outputs].
-        errors: how far off each value is expected to be, [G, outputs]; None where nothing is known of that.
-        similarity: to the nearest molecule of training (Tanimoto, 0 to 1), [G]; None where no fingerprints are kept.
-        spreads: of the errors, one a target.
+        errors: the expected size of each value's error, [G, outputs]; None if it is unknown.
+        similarity: Tanimoto similarity to the most similar training molecule, [G]; None without stored fingerprints.
+        spreads: the distribution of the errors of each target.
     """
 
     values: Tensor
@@ -109,12 +109,12 @@ class Answer:
 
     @property
     def std(self) -> np.ndarray:
-        """The standard deviation of each value, [G, outputs]."""
+        """Return the standard deviation of each value, [G, outputs]."""
         assert self.errors is not None
         return self.errors * np.array([spread.factor for spread in self.spreads])
 
     def interval(self, coverage: float) -> tuple[np.ndarray, np.ndarray]:
-        """Between what a true value lies in a share `coverage` of all cases, [G, outputs] each."""
+        """Return the lower and upper limits of intervals with the given coverage, [G, outputs] each."""
         assert self.errors is not None
         reach = self.errors * np.array([spread.reach(coverage) for spread in self.spreads])
         values = self.values.double().numpy()
@@ -123,16 +123,16 @@ class Answer:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A trained model and what it was fitted to.
+    """A trained model with a description of the data that it was fitted to.
 
     Attributes:
-        model: the network; of an ensemble the first.
+        model: the network; the first one of an ensemble.
         config: the settings it was trained with.
         facts: task, columns, classes, test scores and weights of the parts.
-        others: the other networks.
-        trees: of the parts that are no networks, by name.
-        known: packed fingerprints of the molecules of training, [K, bytes].
-        device: where networks answer: "auto" (a GPU where there is one), "cpu" or "cuda".
+        others: the other networks of an ensemble.
+        trees: the classical parts of the blend, by name.
+        known: packed fingerprints of the training molecules, [K, bytes].
+        device: where networks run: "auto" (a GPU if there is one), "cpu" or "cuda".
 
     Example:
         >>> from maggnn.apps.fit.fitted import FittedModel
@@ -159,18 +159,18 @@ class FittedModel:
         """Predict for graphs or molecules.
 
         A category that does not occur in training has no weights; it is replaced by the most frequent one, with a
-        warning. A graph has one answer, however its nodes are numbered and however a molecule was written.
+        warning. The answer depends neither on the numbering of nodes nor on how a molecule is written.
 
         Args:
             packed: SMILES, InChI or RDKit molecules for a model of molecules, graphs for a model of graphs, or
                 `PackedGraphs` of the model's own features.
-            seed: of the starting tuples; equal seeds, graphs and chunks give equal answers.
-            memory_mb: memory that a chunk of graphs may take.
-            done: is told after each chunk how many graphs have been answered so far.
-            molecules: descriptors of the same graphs (`descriptors_of`), where a member of the model reads them.
+            seed: the seed of the starting tuples; equal seeds, graphs and chunks give equal answers.
+            memory_mb: the memory that a chunk of graphs may take.
+            done: called after each chunk with the number of graphs answered so far.
+            molecules: descriptors of the same graphs (`descriptors_of`), if a part of the model reads them.
 
         Returns:
-            Probabilities of the classes (of several targets, of the second class of each), or values in the targets'
+            Probabilities of the classes (for several targets, of the second class of each), or values in the targets'
             own units: [G, outputs].
         """
         return self.answer(packed, molecules, seed, memory_mb, done).values
@@ -187,13 +187,13 @@ class FittedModel:
 
         Args:
             packed: SMILES, InChI or RDKit molecules, graphs, or `PackedGraphs` of the model's own features.
-            molecules: the same graphs by descriptors, where a part of the model reads them.
-            seed: of the starting tuples.
-            memory_mb: memory that a chunk of graphs may take.
-            done: is told after each chunk how many graphs have been answered so far.
+            molecules: descriptors of the same graphs, if a part of the model reads them.
+            seed: the seed of the starting tuples.
+            memory_mb: the memory that a chunk of graphs may take.
+            done: called after each chunk with the number of graphs answered so far.
 
         Returns:
-            What `predict` returns, with its uncertainty.
+            The predictions of `predict` with their uncertainty.
         """
         if not isinstance(packed, PackedGraphs):
             packed, molecules = read_given(self, packed)
@@ -201,7 +201,7 @@ class FittedModel:
         return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
 
     def blended(self, folds: dict[str, np.ndarray], molecules: Descriptors | None) -> Answer:
-        """The answer from what each model of each part says (`fold_answers`)."""
+        """Blend the answers of all models of all parts (`fold_answers`)."""
         blend = self.facts.blend
         values = blend.mixed({name: answers.mean(axis=0) for name, answers in folds.items()}, self.facts.task)
         near = None if molecules is None or self.known is None else nearest_similarity(molecules.bits, self.known)
@@ -213,7 +213,7 @@ class FittedModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of answers, which are as exact as the targets were."""
+        """The type of answers, which have the precision of the targets."""
         scale = self.model.targets
         return torch.float64 if scale is not None and scale.mean.dtype == torch.float64 else torch.float32
 
@@ -226,7 +226,7 @@ class FittedModel:
         done: Callable[[int], None] | None = None,
         parts: Sequence[str] | None = None,
     ) -> dict[str, np.ndarray]:
-        """What each model of each part says, [folds, G, outputs]; of all parts if none are named."""
+        """Return the answers of each model of each part, [folds, G, outputs]; for all parts if none are named."""
         answers: dict[str, np.ndarray] = {}
         for part in (NETWORK, *self.trees) if parts is None else parts:
             if part == NETWORK:
@@ -241,7 +241,7 @@ class FittedModel:
     def _networks(
         self, packed: PackedGraphs, seed: int, memory_mb: float, done: Callable[[int], None] | None
     ) -> np.ndarray:
-        """What each network says, [networks, G, outputs]."""
+        """Return the answers of each network, [networks, G, outputs]."""
         answers = network_answers(self.networks, packed, seed, memory_mb, self.device, done)
         if self.facts.task != "regression":
             answers = [_probabilities(said, self.facts.task) for said in answers]
@@ -249,7 +249,7 @@ class FittedModel:
 
     @property
     def networks(self) -> list[FittedModel]:
-        """Each network as a model that answers alone."""
+        """Return each network as a model of its own."""
         found: list[FittedModel] | None = self.__dict__.get("_networks_alone")
         if found is None:
             alone = replace(self.facts, blend=Blend())
@@ -262,14 +262,14 @@ class FittedModel:
         return found
 
     def engine(self, memory_mb: float = 200.0, device: str = "auto") -> Engine:
-        """The engine that answers, on the GPU where there is one; made once for each budget and device."""
+        """Return the inference engine, on the GPU if there is one; it is made once for each budget and device."""
         engines: dict[tuple[float, str], Engine] = self.__dict__.setdefault("_engines", {})
         if (memory_mb, device) not in engines:
             engines[memory_mb, device] = Engine(self.model, device, memory_mb, adapt=False)
         return engines[memory_mb, device]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without engines: a copy or a pickle makes its own, on the device that it then has."""
+        """Leave engines out: a copy or an unpickled model makes its own, on the device that it then has."""
         return {name: value for name, value in self.__dict__.items() if name not in CACHES}
 
     def _check(self, packed: PackedGraphs) -> None:
@@ -283,11 +283,11 @@ class FittedModel:
                 raise InputError(f"the model was fitted to graphs with {name} features, these have none")
 
     def with_seen_categories(self, packed: PackedGraphs, warn: bool = True) -> PackedGraphs:
-        """The graphs as the model can read them: checked, and with every category one that training saw.
+        """Check the graphs and replace categories that do not occur in training.
 
         Args:
             packed: the graphs.
-            warn: whether a category that is replaced gets a warning.
+            warn: whether to warn about replaced categories.
         """
         self._check(packed)
         spec, facts = self.model.edge_features, self.facts
@@ -300,18 +300,18 @@ class FittedModel:
             edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
         if warn and (strange_nodes or strange_edges):
             warnings.warn(
-                f"{strange_nodes} nodes and {strange_edges} directed edges have a category that training never saw: "
-                "it is taken for the commonest one",
+                f"{strange_nodes} nodes and {strange_edges} directed edges have a category that is not in the training "
+                "data: it is replaced by the most frequent one",
                 UnseenWarning,
                 stacklevel=3,
             )
         return replace(packed, x=x, edge_attr=edge_attr)
 
     def save(self, folder: Path | str) -> None:
-        """Write the model's folder: whole files, the facts last, so that an interruption leaves no mixture.
+        """Write the model's folder. Files are written atomically and the facts last, so interruptions leave no mixture.
 
         Args:
-            folder: where they go.
+            folder: the folder to write.
         """
         folder = Path(folder)
         save_model(folder / MODEL, self.model, self.config)  # makes the folder
@@ -325,7 +325,7 @@ class FittedModel:
         facts = replace(self.facts, blend=replace(self.facts.blend, files=files))
         write_values(folder / FACTS, asdict(facts), checksum_of(folder / MODEL))
         for left in {*folder.glob(member_file("*")), folder / TREES} - {folder / name for name in written}:
-            left.unlink(missing_ok=True)  # of a model that was here before
+            left.unlink(missing_ok=True)  # files of a previous model in this folder
 
     @classmethod
     def load(cls, folder: Path | str) -> FittedModel:
@@ -345,13 +345,13 @@ class FittedModel:
             raise InputError(f"{folder}: no such model folder; `maggnn fit` makes one")
         model, config = load_model(folder / MODEL)
         if not (folder / FACTS).exists():
-            raise InputError(f"{folder}: has no {FACTS}: a training run, not a model that `maggnn fit` made")
+            raise InputError(f"{folder}: has no {FACTS}: it is a training run, not a model of `maggnn fit`")
         facts = Facts(**read_values(folder / FACTS, Facts, checksum_of(folder / MODEL)))
         check_agreement(folder / FACTS, facts, model)
         networks = range(2, facts.blend.folds + 1) if facts.blend.weights[NETWORK] else ()
         strange = sorted(facts.blend.files.keys() - {*map(member_file, networks), TREES})
         if strange:
-            raise InputError(f"{folder / FACTS}: names the file {one_line(strange[0])!r}, which is none of the model's")
+            raise InputError(f"{folder / FACTS}: names the file {one_line(strange[0])!r}, which is not one of a model")
         others = tuple(_other(folder, number, facts, model) for number in networks)
         return cls(model, config, facts, others, *load_trees(folder, facts, model.num_outputs))
 
@@ -364,7 +364,7 @@ class FittedModel:
 
 
 def _probabilities(outputs: Tensor, task: Task) -> Tensor:
-    """Of the classes, or of the second class of each target, [G, outputs]."""
+    """Return the probabilities of the classes, or of the second class of each target, [G, outputs]."""
     exact = outputs.double()
     return (exact.softmax(dim=-1) if task == "classification" else exact.sigmoid()).float()
 
@@ -373,28 +373,28 @@ CACHES = ("_engines", "_networks_alone")
 
 
 def member_file(number: int | str) -> str:
-    """The file of network `number`, counted from 1."""
+    """Return the file name of network `number`, counted from 1."""
     return MODEL if number == 1 else f"model-{number}.safetensors"
 
 
 def load_first(folder: Path) -> FittedModel:
-    """A folder's model, of which only the first network will be asked: of an ensemble this is said."""
+    """Load a folder's model for uses of its first network only; prints a note if it is an ensemble."""
     fitted = FittedModel.load(folder)
     if len(fitted.facts.blend.weights) > 1 or fitted.facts.blend.folds > 1:
-        tell(f"{folder}: a blend of several models; this is about its first network alone")
+        tell(f"{folder} is a blend of several models; only its first network is used here")
     return fitted
 
 
 def _other(folder: Path, number: int, facts: Facts, first: MagGNN) -> MagGNN:
-    """A network after the first, which must be of the same kind."""
+    """Load a network after the first, which must have the same kind."""
     path = folder / member_file(number)
     model, _ = load_model(path)
     check_file(path, facts)
     if model.data_shape != first.data_shape:
-        raise InputError(f"{path}: does not fit the model beside it")
+        raise InputError(f"{path}: does not match the model next to it")
     return model
 
 
 def is_fitted(folder: Path) -> bool:
-    """Whether `maggnn fit` wrote a folder; one whose facts are a broken link or no file is not a training run's."""
+    """Whether `maggnn fit` wrote a folder, also if its facts are a broken link or not a regular file."""
     return (folder / FACTS).is_symlink() or (folder / FACTS).exists()

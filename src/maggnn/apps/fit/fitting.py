@@ -1,4 +1,4 @@
-"""`maggnn fit`: a table becomes a model's folder, with a card that says what each part of the model brings."""
+"""`maggnn fit`: fits a model to a table and writes its folder, with a card that compares the parts of the model."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from maggnn.training.progress import LOG
 LOCK = "fit.lock"
 SALTS_IN_WORDS = {
     "keep": "Salts and mixtures: all fragments are kept, as one graph",
-    "largest": "Salts and mixtures: the largest organic fragment alone is read, here and by `maggnn predict`",
+    "largest": "Salts and mixtures: only the largest organic fragment is read, here and by `maggnn predict`",
 }
 TRAINING = "training-"
-"""How folders of checkpoints begin; a digest of exactly these data and settings follows, so that the same command goes
-on from them and another one does not."""
+"""The prefix of folders of checkpoints. A digest of the data and settings follows, so that the same command resumes
+from them and another one does not."""
 
 
 def fit_table(
@@ -81,27 +81,27 @@ def fit_table(
     number_columns: Sequence[str] = (),
     devices: int = 1,
 ) -> dict[str, Any]:
-    """Fit, test, and write the folder `out`; return what there is to say.
+    """Fit a model to a table, test it, and write the folder `out`. Returns a summary as plain values.
 
     Args:
-        units: of the targets, in their order, for the labels of tables and axes.
-        ensemble: folds, each with a network, boosting, a forest and a Gaussian process; 1: a network alone.
-        settings: a TOML file of settings, such as the best of `maggnn tune`, if not `own_config`'s.
-        cleaning: what becomes of salts and of repeated molecules.
-        weighting: how much rows and classes count.
-        plan: of cross-validation, whose scores the card has beside those of the test split.
-        device: where networks learn: auto, cpu or cuda.
-        start: the folder of a fitted model whose networks these begin with.
-        number_columns: columns of the table that boosting and Gaussian processes read beside descriptors.
-        devices: that learn each network together, one network after the other; each has its own `batch_size` graphs
-            of a step.
+        units: the units of the targets, in their order, for the labels of tables and axes.
+        ensemble: the number of folds, each with a network, boosting, a forest and a Gaussian process; 1: one network.
+        settings: a TOML file of settings, such as the best of `maggnn tune`; by default those of `own_config`.
+        cleaning: how salts and repeated molecules are treated.
+        weighting: the weights of rows and classes.
+        plan: the cross-validation, whose scores the card shows next to those of the test split.
+        device: where networks are trained: auto, cpu or cuda.
+        start: the folder of a fitted model whose weights initialise the networks.
+        number_columns: columns of the table that boosting and Gaussian processes read besides descriptors.
+        devices: the number of devices that train each network together, one network after the other; each device has
+            its own batch of `batch_size` graphs.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
     _remove_done(out)
     _check_folder(out, overwrite, list(out.glob(f"{TRAINING}*")))
     if out.is_dir():
-        with _only_here(out):  # said before long work too
+        with _only_here(out):  # checked before long work, too
             pass
     given = None if settings is None else configs.load(settings)
     plan.check(split)
@@ -109,7 +109,9 @@ def fit_table(
     if number_columns:
         require("sklearn")
         if ensemble == 1:
-            raise InputError("--feature is read by boosting, which a single network (--ensemble 1) is not blended with")
+            raise InputError(
+                "--feature is for boosting, which --ensemble 1 (a single network) does not use: leave one out"
+            )
     earlier = None if start is None else EarlierModel.load(start, FEATURES)
     own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting, number_columns)
     _check_units(own, units)
@@ -120,7 +122,7 @@ def fit_table(
     config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})
     with _only_here(out):
         training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier), config)}"
-        _check_folder(out, overwrite, [training])  # another fit may have ended here meanwhile
+        _check_folder(out, overwrite, [training])  # another fit may have finished here in the meantime
         facts = replace(
             _facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
         )
@@ -133,7 +135,7 @@ def fit_table(
         choices = _choices(own, cleaning, weighting)
         if number_columns:
             columns = ", ".join(map(plain, number_columns))
-            choices += (f"Columns read by gradient boosting and the Gaussian process beside descriptors: {columns}",)
+            choices += (f"Columns read by gradient boosting and the Gaussian process besides descriptors: {columns}",)
         if earlier is not None:
             choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
         return _fitted_folder(
@@ -142,7 +144,7 @@ def fit_table(
 
 
 def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> Arrays:
-    """What a training depends on, beside the settings."""
+    """Return the data that training depends on, besides the settings."""
     weights = own.dataset.weights
     more = {} if weights is None else {"weights": weights.numpy()}
     more |= {} if earlier is None else {"start": earlier.digest()}
@@ -150,13 +152,13 @@ def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> 
 
 
 def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors | None, dataset: Dataset) -> Scores:
-    """What the model and its parts score on the test split."""
+    """Return the scores of the model and of its parts on the test split."""
     test, _ = tested(fitted, held_out, molecules, dataset)
     return {name: judged.value for name, judged in test.judged.items()}
 
 
 def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[str, ...]:
-    """What was chosen about rows, as lines of the card."""
+    """Return the choices about rows, as lines of the card."""
     repeated = len(own.table.canonical) - len(set(own.table.canonical))
     lines = [SALTS_IN_WORDS[cleaning.salts]]
     if own.table.num_merged:
@@ -166,20 +168,20 @@ def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[s
     elif repeated:
         lines.append(f"Repeated molecules: {repeated} rows repeat a molecule; all were kept, in one part of the split")
     if weighting.column is not None:
-        lines.append(f"Weights: rows count in training by column {plain(weighting.column)}; scores are not weighted")
+        lines.append(f"Weights: training weights rows by column {plain(weighting.column)}; scores are not weighted")
     if weighting.balance:
         lines.append(
-            "Weights: all classes of a target count alike in total in training, so that probabilities are those of a "
-            "table whose classes are equally common; scores are not weighted"
+            "Weights: all classes of a target have the same total weight in training, so probabilities are those for "
+            "a table whose classes are equally frequent; scores are not weighted"
         )
     return tuple(lines)
 
 
 def _check_units(own: OwnTable, units: Sequence[str]) -> None:
-    """A pattern may name several targets, so they are counted once the table has been read."""
+    """Check the number of units after the table has been read, since a pattern may name several targets."""
     names = list(own.dataset.target_names or ())
     if units and own.dataset.task != "regression":
-        raise InputError(f"--unit {units[0]!r}: {names[0]!r} is classes, which have no unit")
+        raise InputError(f"--unit {units[0]!r}: {names[0]!r} has classes, which have no unit")
     if units and len(units) != len(names):
         raise InputError(
             f"--unit is given {len(units)} times for {len(names)} targets: give it once for each, in order"
@@ -187,7 +189,7 @@ def _check_units(own: OwnTable, units: Sequence[str]) -> None:
 
 
 def _folds(own: OwnTable, count: int, seed: int) -> Folds:
-    """The folds of all rows but the test's; one fold is the split as it is."""
+    """Return the folds of all rows outside the test split; a single fold is the split itself."""
     split, y = own.dataset.split(0, 0), own.dataset.y.numpy()
     dealt = None
     if count > 1:
@@ -214,7 +216,7 @@ def _fitted_folder(
     starts: Sequence[Start] | None,
     devices: int,
 ) -> dict[str, Any]:
-    """Fit, test, and fill the folder; what there is to say."""
+    """Fit, test, and write the folder. Returns a summary as plain values."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
     more = stacked(own.table.numbers, facts.number_columns)
@@ -236,27 +238,27 @@ def _fitted_folder(
 
 
 def _only_here(out: Path) -> AbstractContextManager[None]:
-    """Keep a second `maggnn fit` out of the folder, which is made where it is missing."""
+    """Lock the folder against a second `maggnn fit`, and create it if it is missing."""
     return locked(out / LOCK, f"{out}: another `maggnn fit` is at work there")
 
 
 def _check_folder(out: Path, overwrite: bool, trainings: Sequence[Path]) -> None:
-    """Before long work, not after it.
+    """Check the output folder before the long work of a fit.
 
     Args:
-        trainings: folders of checkpoints that this fit may go on from.
+        trainings: folders of checkpoints from which this fit may resume.
     """
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: is a file, and the model needs a folder")
+        raise InputError(f"{out} is a file: give the path of a folder")
     if (out / FACTS).exists() and not overwrite and not any(_saved_from(out, training) for training in trainings):
-        raise InputError(f"{out}: holds a model already; choose another folder, or --overwrite to replace it")
+        raise InputError(f"{out}: contains a model already; choose another folder, or --overwrite to replace it")
 
 
 def _saved_from(out: Path, training: Path) -> bool:
-    """Whether the folder's model is that training's: then the fit was killed before its card was whole, and goes on.
+    """Whether the folder's model comes from that training; then the fit was killed before its card was complete.
 
-    Weights are compared, not files: the networks of folds are trained without validation, which their files say and the
-    model's file does not.
+    Weights are compared, not files: the networks of folds are trained without validation, which their files record and
+    the model's file does not.
     """
     try:
         saved, trained = (weights_file.load(folder / MODEL)[0] for folder in (out, member_folder(training, 1)))
@@ -266,28 +268,28 @@ def _saved_from(out: Path, training: Path) -> bool:
 
 
 def _finish(out: Path, training: Path) -> None:
-    """Keep the first network's curves; checkpoints, also of fits that were given up, are of no use any more."""
+    """Keep the curves of the first network, and remove all checkpoints, also those of abandoned fits."""
     with whole_file(out / LOG) as waiting:
         shutil.copyfile(member_folder(training, 1) / LOG, waiting)
     for done in out.glob(f"{TRAINING}*"):
-        done.rename(out / f".{done.name}")  # half a folder must not be taken for a training to go on from
+        done.rename(out / f".{done.name}")  # a partly deleted folder must not be resumed from
     _remove_done(out)
 
 
 def _remove_done(out: Path) -> None:
-    """Remove checkpoints that are of no use any more; a fit that was killed on its way out may have left some."""
+    """Remove checkpoints that are no longer needed; a fit that was killed at its end may have left some."""
     for done in out.glob(f".{TRAINING}*"):
         shutil.rmtree(done, ignore_errors=True)
 
 
 def _given_config(given: Config, own: Config, steps: int | None) -> Config:
-    """Settings of a file, for this table: its name, the seed and (if asked for) the steps are the command's."""
+    """Return the settings of a file with the table's name, the command's seed and, if given, its number of steps."""
     changed = {} if steps is None else {"predictor_steps": steps, "validate_every": own.training.validate_every}
     return given.replaced(data={"name": own.data.name}, training=changed, runtime={"seed": own.runtime.seed})
 
 
 def data_digest(arrays: Arrays, config: Config) -> str:
-    """A short text that changes with the data and with the settings."""
+    """Return a digest of the data and the settings."""
     digest = hashlib.sha256(json.dumps(configs.to_dict(config), sort_keys=True).encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
@@ -312,7 +314,7 @@ def _facts(own: OwnTable, smiles: str) -> Facts:
 def tested(
     fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors | None, dataset: Dataset
 ) -> tuple[model_card.Test, dict[str, float]]:
-    """Answers of the model and of its parts on the test split, and the seconds that they took."""
+    """Return the answers of the model and of its parts on the test split, and the seconds that they took."""
     ids = dataset.split(0, 0).test
     graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
     descriptors = None if molecules is None else molecules.select(ids.numpy())
@@ -321,7 +323,7 @@ def tested(
         warnings.simplefilter("always", UnseenWarning)
         folds = fitted.fold_answers(graphs, descriptors)
     for warning in noticed:
-        tell(f"{dataset.name}: of the test rows {warning.message}")
+        tell(f"{dataset.name}, test rows: {warning.message}")
     answer = fitted.blended(folds, descriptors)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES
@@ -348,7 +350,7 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
 
 
 def _write_molecules(out: Path, own: OwnTable) -> None:
-    """The rows to train and validate on, and some of the test split."""
+    """Write the molecules of the training and validation splits, and some of the test split."""
     split, dataset = own.dataset.split(0, 0), own.dataset
     known = torch.cat([split.train, split.val]).sort().values.numpy()
     table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes)

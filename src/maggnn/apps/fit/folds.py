@@ -1,10 +1,9 @@
-"""The folds of an ensemble: every row to train or validate on has one member that did not learn from it.
+"""The folds of an ensemble: for every row of the training and validation splits, one member did not learn from it.
 
-Random folds hold as many molecules of each class (of several targets, by the rarest label of a row) as one another,
-and a molecule that a table has twice stays in one fold. After a split by scaffolds (or clusters), whole
-scaffolds are dealt, so that answers out of fold are about scaffolds that are new, as the test's are. The few large
-scaffolds, which that split puts into training, are dealt molecule by molecule, and what is said about them out of fold
-is not counted.
+Random folds are stratified by class (for several targets, by the rarest label of a row), and the copies of a repeated
+molecule stay in one fold. After a split by scaffolds (or clusters), whole scaffolds are assigned to folds, so that
+out-of-fold predictions are about new scaffolds, as those of the test are. The few large scaffolds, which that split
+puts into training, are distributed molecule by molecule, and their out-of-fold predictions are not counted.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ FEWEST_COUNTED = 30
 
 @dataclass(frozen=True)
 class Folds:
-    """How rows are dealt.
+    """The assignment of rows to folds.
 
     Attributes:
-        fold: [G] of each row; -1 for one of the test.
-        counted: [G] whether a row's answer out of fold is about what the test is about.
-        count: how many there are.
+        fold: the fold of each row, -1 for rows of the test split, [G].
+        counted: whether a row's out-of-fold prediction is of the same kind as those of the test, [G].
+        count: the number of folds.
     """
 
     fold: np.ndarray
@@ -39,16 +38,16 @@ class Folds:
     count: int
 
     def train(self, number: int) -> np.ndarray:
-        """The rows that member `number` learns from, ascending."""
+        """Return the rows that member `number` learns from, ascending."""
         return np.flatnonzero((self.fold >= 0) & (self.fold != number))
 
     def held_out(self, number: int) -> np.ndarray:
-        """The rows that it does not learn from, ascending."""
+        """Return the rows that member `number` does not learn from, ascending."""
         return np.flatnonzero(self.fold == number)
 
 
 def single_fold(split: Split, count: int) -> Folds:
-    """A split as it is, of `count` rows: one member, whose fold is the validation split."""
+    """Return a single fold for a split of `count` rows: one member, whose fold is the validation split."""
     fold = np.full(count, -1)
     fold[split.train.numpy()], fold[split.val.numpy()] = 1, 0
     return Folds(fold, np.ones(count, dtype=bool), 1)
@@ -63,13 +62,13 @@ def deal_folds(
     names: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
 ) -> Folds | None:
-    """Deal rows into `count` folds, or into as many fewer as the rows allow; None where even two do not work.
+    """Assign rows to `count` folds, or to as many as the rows allow; returns None if not even two folds are possible.
 
     Args:
-        rows: those to train or validate on, ascending.
-        y: [G] or [G, targets], of all rows; NaN where a value is missing.
+        rows: the rows of the training and validation splits, ascending.
+        y: the targets of all rows, [G] or [G, targets]; NaN for missing values.
         names: canonical SMILES of all rows; equal ones stay together.
-        groups: the scaffold or cluster of all rows, which is kept together; None for each row alone.
+        groups: the scaffold or cluster of all rows, which is kept together; None if rows are independent.
     """
     labels = strata(y[rows])
     alike = np.arange(len(rows))
@@ -101,7 +100,7 @@ def _random(labels: np.ndarray, alike: np.ndarray, number: int, seed: int) -> np
 def _by_group(
     labels: np.ndarray, alike: np.ndarray, groups: np.ndarray, number: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The fold of each row, and whether its whole group is there."""
+    """Return the fold of each row, and whether its whole group is in it."""
     _, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     group = group.reshape(-1)
     whole = sizes[group] <= LARGE * len(labels) / number
@@ -127,7 +126,7 @@ def _by_group(
 
 
 def _serves(fold: np.ndarray, number: int, y: np.ndarray, task: Task) -> bool:
-    """Whether there is something to learn of every target and something to choose by in every fold."""
+    """Whether every fold has something to validate with and leaves values of every target to learn from."""
     for place in range(number):
         learned, held_out = _varied(y[fold != place]), _varied(y[fold == place])
         if (fold != place).sum() < FEWEST_TO_TRAIN or not (fold == place).any() or not learned.all():

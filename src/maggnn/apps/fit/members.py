@@ -1,7 +1,7 @@
-"""The members of an ensemble, trained side by side: some processes with a thread each, which tell how far they are.
+"""The members of an ensemble, trained in parallel by processes with one thread each, which report their progress.
 
-A member has a folder of its own, with checkpoints and at the end its model, so that a fit that was killed trains only
-what is missing. One thread each, in this process too: then no sum depends on how many workers there are.
+Each member has its own folder, with checkpoints and at the end its model, so that a fit that was killed trains only
+what is missing. Every process uses one thread, so that no floating-point sum depends on the number of workers.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from maggnn.training.run import train
 
 MODEL = "model.safetensors"
 EVERY = 10
-"""Steps between two reports."""
+"""The number of steps between two progress reports."""
 
 Start = Mapping[str, Tensor] | None
-"""Weights to begin with."""
+"""Initial weights of a network; None for random ones."""
 
 Report = Callable[[int, int], None]
-"""Is told a member's number and how many steps it has done."""
+"""A callback that gets a member's number and the number of steps it has done."""
 
 
 def member_folder(folder: Path, number: int) -> Path:
-    """Where member `number`, counted from 1, has its checkpoints."""
+    """Return the folder for the checkpoints of member `number`, counted from 1."""
     return folder / f"member-{number}"
 
 
@@ -61,10 +61,10 @@ def train_members(
     """Train a model on each data set, whose validation split is the member's fold.
 
     Args:
-        folder: in which each member has one of its own; None keeps nothing and trains in this process.
-        workers: processes; on a GPU the members share it in turn.
-        starts: weights that each member begins with; None for fresh ones.
-        devices: that learn one member together, one member after the other (`maggnn.training.devices`).
+        folder: in which each member gets its own folder; None writes nothing and trains in this process.
+        workers: the number of processes; on a GPU, members are trained one after the other.
+        starts: the initial weights of each member; None for random ones.
+        devices: the number of devices that train one member together (`maggnn.training.devices`).
     """
     starts = [None] * len(datasets) if starts is None else starts
     if devices > 1:
@@ -102,12 +102,12 @@ def _on_devices(
 
 
 def _share(devices: Devices, dataset: Dataset, config: Config, folder: Path, quiet: bool, start: Start) -> None:
-    """What one of several devices does for a member; the first writes its model."""
+    """Train a member on one of several devices; the first writes the model."""
     _member(dataset, config, folder, quiet or not devices.first, (), start, devices)
 
 
 def _is_done(folder: Path, place: int) -> bool:
-    return (member_folder(folder, place + 1) / MODEL).exists()  # written at the end, all or nothing
+    return (member_folder(folder, place + 1) / MODEL).exists()  # written atomically at the end
 
 
 def _loaded(folder: Path | None, place: int) -> MagGNN:
@@ -125,7 +125,7 @@ def _member(
     devices: Devices = ONE,
 ) -> MagGNN:
     with warnings.catch_warnings():
-        # Which agent moves the marks is our choice, so how it learned is no news for whoever fits.
+        # The user did not choose the agent, so a warning about how it was trained would not help.
         warnings.filterwarnings("ignore", message="agent .* learned with")
         # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
         trained = train(config, folder, quiet=quiet, dataset=dataset, callbacks=callbacks, start=start, devices=devices)
@@ -135,11 +135,11 @@ def _member(
 def _reporting(
     dataset: Dataset, config: Config, folder: Path | None, place: int, report: Report, start: Start
 ) -> MagGNN:
-    told = _Told(place, report)
-    return _member(dataset, config, folder and member_folder(folder, place + 1), True, [told], start)
+    reporter = _StepReporter(place, report)
+    return _member(dataset, config, folder and member_folder(folder, place + 1), True, [reporter], start)
 
 
-class _Told(Callback):
+class _StepReporter(Callback):
     """Reports the steps of one member."""
 
     def __init__(self, place: int, report: Report) -> None:
@@ -156,7 +156,7 @@ class _Told(Callback):
 
 @contextmanager
 def _shown(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
-    """A progress bar, or lines, over the steps of all members."""
+    """Show a progress bar, or lines without a terminal, for the steps of all members."""
     progress = Progress(quiet)
     progress.begin(f"{len(done)} networks", total, sum(done))
 
@@ -199,30 +199,32 @@ def _in_processes(
 
 
 def _follow(processes: Sequence[BaseProcess], queue: Any, report: Report) -> None:
-    """Hand on what the processes tell until all have ended."""
+    """Forward the reports of the processes until all have ended."""
     while True:
-        alive = any(process.is_alive() for process in processes)  # before the queue, which may still hold their last
+        alive = any(
+            process.is_alive() for process in processes
+        )  # checked before the queue, which may still contain their last reports
         try:
-            told = queue.get(timeout=0.2)
+            received = queue.get(timeout=0.2)
         except Empty:
             if alive:
                 continue
             break
-        if isinstance(told, Exception):
-            raise told
-        report(*told)
+        if isinstance(received, Exception):
+            raise received
+        report(*received)
     if any(process.exitcode for process in processes):
-        raise InputError("a process that trained died (out of memory?): the same command goes on")
+        raise InputError("a training process died (out of memory?): run the same command again to resume")
 
 
 def _work(payload: bytes, queue: Any) -> None:
-    """In a process of its own: train some members in turn."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who is asked to stop ends this process
+    """Train some members one after the other, in a separate process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C and ends this one
     leave_with_parent()
     torch.set_num_threads(1)
     graphs, bare, folder = pickle.loads(payload)
     try:
         for place, dataset, config, start in bare:
-            _reporting(replace(dataset, graphs=graphs), config, folder, place, lambda *told: queue.put(told), start)
+            _reporting(replace(dataset, graphs=graphs), config, folder, place, lambda *steps: queue.put(steps), start)
     except InputError as error:
         queue.put(error)

@@ -1,4 +1,4 @@
-"""Settings of a network for graphs of any kind, which need no knowledge of m, k and t."""
+"""Default settings of a network for any data set, so that users need not choose m, k and t."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from maggnn.data.dataset import Dataset
 from maggnn.model.features import FeatureSpec
 
 EPOCHS, USUAL_NODES = 40, 28
-"""Times that every training graph is seen, within the bounds below. Sets of larger graphs than usual are seen fewer
-times, so that the time of a fit depends on the number of graphs and not on their size: three networks of 1,440 training
-molecules after one another take about two minutes on one core."""
+"""The number of training epochs, within the bounds below. Data sets with larger graphs than usual get fewer epochs, so
+that the time of a fit depends on the number of graphs and not on their size: three networks in sequence, on 1,440
+training molecules, take about two minutes on one core."""
 
 FEWEST_STEPS, MOST_STEPS = 300, 20_000
 VALIDATIONS = 12
-"""Validations of a fit; the weights that score best are kept."""
+"""The number of validations during a fit; the weights with the best score are kept."""
 
 
 def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
-    """Settings for graphs of any kind, from their number and features alone.
+    """Return settings for any data set, chosen only by the number and the features of its graphs.
 
-    Marks are moved by the agent that comes with the package, which sees edges and marks only (PRE), so nothing has to
-    be learned but the predictor.
+    An agent that comes with the package moves the marks. It reads only edges and marks (PRE), so that only the
+    predictor has to be trained.
 
     Args:
-        training: settings of that section which are to be others; validations are spread over its `predictor_steps`.
+        training: settings of the section [training] to replace; validations are spread over `predictor_steps`.
     """
     split = dataset.split(0, 0)
     batch = max(4, min(64, len(split.train) // 8))
@@ -46,7 +46,7 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
             "dropout": 0.1,
         },
         predictor={"pooling": "sum" if dataset.task == "regression" else "mean"},
-        # From random starts, equal graphs would have answers that differ by where in a table they stand.
+        # With random starts, the answers for equal graphs would depend on their position in a table.
         agent={"num_tuples": 1, "tuple_order": 2, "num_moves": 1, "start": "central", "pretrained": "cycles6"},
         training={
             "paradigm": "pre",

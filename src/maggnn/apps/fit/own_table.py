@@ -1,4 +1,4 @@
-"""A table of molecules of one's own as a data set: what its target column means, how it is split, what was left out."""
+"""A user's table of molecules as a data set: what its target columns mean, how it is split, and what was left out."""
 
 from __future__ import annotations
 
@@ -32,19 +32,20 @@ FEATURES = "mol"
 ALL_AT_RANDOM = split_choice("random", 0)
 
 FEWEST = {"train": 8, "val": 1, "test": 1}
-"""Molecules that a part must have."""
+"""The smallest number of molecules in each part of the split."""
 
 MOST_SHARED = 0.02
-"""Of the test molecules of a split by scaffolds: those with a scaffold of training. Programs name a few differently."""
+"""The largest share of test molecules with a scaffold of training at which a given split counts as one by scaffolds.
+It is not 0, because programs define a few scaffolds differently."""
 
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What becomes of molecules before they are used.
+    """How molecules are cleaned before they are used.
 
     Attributes:
         salts: "keep" all fragments of salts and mixtures, or only the "largest" (`fragments`).
-        duplicates: of rows with the same molecule, "keep" all, make one of them ("mean") or "refuse" them.
+        duplicates: "keep" all rows with the same molecule, merge them into one ("mean") or "refuse" them.
     """
 
     salts: str = "keep"
@@ -53,7 +54,7 @@ class Cleaning:
 
 @dataclass(frozen=True)
 class Weighting:
-    """How much rows count in training: by a column, and whether classes count alike in total."""
+    """The weights of rows in training: a column, and whether all classes get the same total weight."""
 
     column: str | None = None
     balance: bool = False
@@ -61,13 +62,13 @@ class Weighting:
 
 @dataclass(frozen=True)
 class OwnTable:
-    """A table that was read.
+    """A table that has been read.
 
     Attributes:
-        split: how it was split, in words.
-        balance: how many molecules of each class each part has; empty for numbers and for several targets.
-        known: of several targets, how many values each part has; else empty.
-        groups: the scaffold or cluster of each molecule, by which it was split; None for a split of molecules.
+        split: a description of how it was split.
+        balance: the number of molecules of each class in each part; empty for numbers and for several targets.
+        known: for several targets, the number of known values in each part; else empty.
+        groups: the scaffold or cluster of each molecule, by which the table was split; None for other splits.
     """
 
     dataset: Dataset
@@ -79,7 +80,7 @@ class OwnTable:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Of one target: labels in the order of their numbers; empty for numbers."""
+        """The labels of a single target, in the order of their numbers; empty for numbers."""
         return self.table.target.classes
 
 
@@ -99,7 +100,7 @@ def read_own_table(
 
     Args:
         split: random, scaffold, cluster, time:COLUMN or column:NAME.
-        number_columns: further columns to read (`number_columns`).
+        number_columns: additional numeric columns to read (`number_columns`).
     """
     choice = split_choice(split, seed)
     targets = chosen_targets(path, targets, [smiles, *filter(None, (choice.column, weighting.column)), *number_columns])
@@ -123,15 +124,15 @@ def read_own_table(
     groups = _groups(table, choice)
     words = choice.words
     if groups is not None and choice.groups is None:
-        words += "; the test part has scaffolds of its own, so folds keep scaffolds together"
+        words += "; the test part has its own scaffolds, so folds keep scaffolds together"
     return OwnTable(dataset, table, words, balance, groups, known)
 
 
 def _groups(table: PackedTable, choice: SplitChoice) -> list[str] | None:
-    """What stays together in folds, as in the split.
+    """Return the groups that stay together in folds, as in the split.
 
-    A column may split by scaffolds without saying so. Where hardly any test molecule has a scaffold of others, folds
-    keep scaffolds together, so that answers out of fold are about new scaffolds, as the test's are.
+    A column may contain a split by scaffolds. If hardly any test molecule shares its scaffold with other parts, folds
+    keep scaffolds together, so that out-of-fold predictions are about new scaffolds, as those of the test are.
     """
     if choice.groups is not None:
         return choice.groups(table.canonical)
@@ -144,11 +145,11 @@ def _groups(table: PackedTable, choice: SplitChoice) -> list[str] | None:
 
 
 def _weights(path: Path, table: PackedTable, kind: TargetKind, weighting: Weighting) -> Tensor | None:
-    """How much each target of each molecule counts in training; None for all alike."""
+    """Return the training weight of each target of each molecule; None if all are equal."""
     if weighting.balance and kind.task == "regression":
-        raise InputError(f"{path}: --balance-classes is for classes, and the targets are numbers: leave it out")
+        raise InputError(f"{path}: --balance-classes is for classes, but the targets are numbers: leave it out")
     y = table.arrays["y"]
-    y = y.reshape(len(y), -1) if kind.task == "regression" else y  # as `graphs_of` has it
+    y = y.reshape(len(y), -1) if kind.task == "regression" else y  # the shape that `graphs_of` uses
     rows = None if weighting.column is None else table.numbers[weighting.column]
     try:
         weights = training_weights(y, table.arrays["train"], rows, weighting.balance)
@@ -158,7 +159,7 @@ def _weights(path: Path, table: PackedTable, kind: TargetKind, weighting: Weight
 
 
 def _check_uses(path: Path, targets: Sequence[str], used: Mapping[str, Parser], columns: Sequence[str]) -> None:
-    """No column is read in two ways, and none that is to be predicted is read at all."""
+    """Check that no column is used in two ways, and that no target is used as an input."""
     for name in columns:
         if name in targets or name in used or list(columns).count(name) > 1:
             raise InputError(f"{path}: --feature {name!r} is a target, or is used for something else already")
@@ -174,9 +175,9 @@ def packed_table(
     numbers: Mapping[str, Parser] = MappingProxyType({}),
     cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
 ) -> PackedTable:
-    """The table as arrays, with progress on the terminal."""
+    """Return the table as arrays, and show progress on the terminal."""
     with warnings.catch_warnings(), shown(count_lines(path) - 1) as on_row:
-        warnings.simplefilter("ignore", DuplicateWarning)  # said in the model card
+        warnings.simplefilter("ignore", DuplicateWarning)  # the model card mentions them
         return read_table(
             path, smiles, targets, FEATURES, choice.split_column, 0, workers, on_row, kind, choice.deal, partial=True,
             numbers=numbers, duplicates=cleaning.duplicates, salts=cleaning.salts,
@@ -184,7 +185,7 @@ def packed_table(
 
 
 def graphs_of(arrays: Arrays) -> PackedGraphs:
-    """Packed graphs from arrays in the smallest types."""
+    """Return packed graphs from arrays of small integer types."""
     tensors = {name: torch.from_numpy(arrays[name]) for name in GRAPH_ARRAYS if name in arrays}
     wide = {name: value if value.is_floating_point() else value.long() for name, value in tensors.items()}
     if "y" in wide and wide["y"].is_floating_point():
@@ -193,14 +194,14 @@ def graphs_of(arrays: Arrays) -> PackedGraphs:
 
 
 def metric_of(kind: TargetKind) -> Metric:
-    """What answers are judged by; of several targets its mean over them."""
+    """Return the metric of a task; for several targets, scores are means over them."""
     if kind.task == "regression":
         return "mae"
     return "auroc" if kind.labels else metric_of_classes(len(kind.classes))
 
 
 def class_balance(arrays: Arrays, classes: Sequence[str]) -> dict[str, dict[str, int]]:
-    """How many molecules of each class each part has."""
+    """Count the molecules of each class in each part."""
     counts = {part: np.bincount(arrays["y"][arrays[part]], minlength=len(classes)) for part in PARTS}
     return {part: dict(zip(classes, count.tolist(), strict=True)) for part, count in counts.items()}
 
@@ -219,7 +220,7 @@ def _check_parts(path: Path, table: PackedTable, choice: SplitChoice) -> None:
 
 
 def _check_balance(path: Path, target: str, balance: dict[str, dict[str, int]], choice: SplitChoice) -> None:
-    """Two classes or more wherever there is something to learn, to choose by or to test."""
+    """Check that the training, validation and test parts have at least two classes each."""
     for part, counts in balance.items():
         found = [label for label, count in counts.items() if count]
         if len(found) < 2:
@@ -230,19 +231,20 @@ def _check_balance(path: Path, target: str, balance: dict[str, dict[str, int]], 
 
 
 def _other_splits(choice: SplitChoice) -> str:
-    """What to do about a split that does not serve."""
+    """Return advice for a split that cannot be used."""
     if choice.split_column is not None:
-        return f"split the rows anew in column {choice.column!r}, or give --split random or --split scaffold"
-    column = "--split column:NAME with a column that says train, val or test"
+        return f"change the split in column {choice.column!r}, or give --split random or --split scaffold"
+    column = "--split column:NAME with a column of train, val and test"
     if choice.time_column is not None:
         return f"give --split random or --split scaffold, or {column}"
     if choice.groups is not None:
         return f"give another --seed, --split random, or {column}"
-    return f"add rows of the other classes, which need three each, or give {column}"  # a seed deals the same numbers
+    # Another seed would not help, because random splits are stratified.
+    return f"add rows of the other classes, which need three each, or give {column}"
 
 
 def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays, kind: TargetKind) -> None:
-    """Of every target, two different values to train on; of several two-class targets, both classes of one to test."""
+    """Check that training has two values of every target, and validation and test both classes of some target."""
     values = {part: arrays["y"][arrays[part]].reshape(len(arrays[part]), -1) for part in PARTS}
     for place, target in enumerate(targets):
         column = values["train"][:, place]
@@ -251,7 +253,7 @@ def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays, kind: Tar
             raise InputError(f"{path}: column {target!r} has no value in the rows to train on: leave it out")
         if column.min() == column.max():
             value = kind.labels[place][int(column[0])] if kind.labels else f"{column[0]:g}"
-            raise InputError(f"{path}: column {target!r} is {value} in all rows to train on: nothing to learn")
+            raise InputError(f"{path}: column {target!r} is {value} in all rows to train on: there is nothing to learn")
         if column.max() - column.min() < LEAST_SPREAD:
             raise InputError(
                 f"{path}: values of column {target!r} differ by less than {LEAST_SPREAD:g}: use other units"
@@ -259,9 +261,7 @@ def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays, kind: Tar
     for part in ("val", "test"):
         both = [bool((column == 0).any() and (column == 1).any()) for column in values[part].T]
         if kind.labels and not any(both):
-            raise InputError(
-                f"{path}: {part} has both classes of none of the targets: give more rows or another --seed"
-            )
+            raise InputError(f"{path}: no target has both of its classes in {part}: give more rows or another --seed")
 
 
 def _dataset(path: Path, arrays: Arrays, targets: Sequence[str], kind: TargetKind) -> Dataset:

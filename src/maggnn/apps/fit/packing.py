@@ -1,4 +1,4 @@
-"""`maggnn data pack`: a table becomes a packed file, with progress on the terminal and a file of the rows left out."""
+"""`maggnn data pack`: converts a table to a packed file, with progress on the terminal and a file of rows left out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from maggnn.training.progress import Progress
 
 ERRORS_SHOWN = 10
 SMILES_SHOWN = 1000
-"""Characters of a SMILES that was left out; its row says where the rest is."""
+"""The number of characters that are shown of a SMILES that was left out; its row number locates the rest."""
 
 
 def pack_table(
@@ -39,15 +39,15 @@ def pack_table(
     workers: int,
     task: str = "auto",
 ) -> dict[str, Any]:
-    """Pack `table` into `out`, all rows left out into `<out>.errors.csv`, and return what there is to say."""
+    """Pack `table` into `out` and list the rows left out in `<out>.errors.csv`. Returns a summary as plain values."""
     check_name(out)
     kind = target_kind(table, targets, task)
     if kind.labels:
         raise InputError(
-            f"{table}: {len(targets)} columns of classes: a packed file has one; `maggnn fit` takes several"
+            f"{table}: {len(targets)} columns of classes, but a packed file has one; `maggnn fit` takes several"
         )
     with warnings.catch_warnings(), shown(count_lines(table) - 1) as on_row:
-        warnings.simplefilter("ignore", DuplicateWarning)  # said in the result
+        warnings.simplefilter("ignore", DuplicateWarning)  # the result mentions them
         packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, kind)
     labels = {"class_names": np.array(kind.classes)} if kind.classes else {}
     save_packed(out, packed.arrays | labels)
@@ -69,13 +69,13 @@ def pack_table(
 
 
 def _short(error: RowError) -> RowError:
-    """With as much of the SMILES as fits on a line."""
+    """Shorten the SMILES of an error to `SMILES_SHOWN` characters."""
     return error if len(error.smiles) <= SMILES_SHOWN else replace(error, smiles=f"{error.smiles[:SMILES_SHOWN]}...")
 
 
 @contextmanager
 def shown(total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar (or lines, where there is no terminal) that is told the number of rows done."""
+    """Show a progress bar (or lines without a terminal); yields a callback that takes the number of rows done."""
     progress, began = Progress(), time.monotonic()
 
     def on_row(done: int) -> None:
@@ -90,7 +90,7 @@ def shown(total: int) -> Iterator[Callable[[int], None]]:
 
 
 def write_errors(path: Path, errors: list[RowError]) -> None:
-    """All rows left out; where there are none, a file of an earlier attempt goes."""
+    """Write all rows left out; if there are none, remove the file of an earlier attempt."""
     if not errors:
         path.unlink(missing_ok=True)
         return

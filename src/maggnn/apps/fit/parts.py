@@ -1,10 +1,10 @@
-"""Long work that may be killed at any point: its result grows as parts in a folder beside it.
+"""Long work that may be killed at any point: its result is written as parts to a folder next to it.
 
-    out.csv.parts/run.json        what is being worked on: another run does not mix its parts in
+    out.csv.parts/run.json        identifies the run, so that the parts of another run are not mixed in
     out.csv.parts/part-000000     one chunk each, written under another name and renamed
-    out.csv.parts/joined          all of them, on its way to become out.csv
+    out.csv.parts/joined          all parts joined, before it is renamed to out.csv
 
-Started again, a run makes the parts that are missing. `out` itself is only ever replaced by a whole file.
+A run that is started again makes the missing parts. `out` itself is only ever replaced by a complete file.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ class Parts:
         return self.out.with_name(f"{self.out.name}.parts")
 
     def only_here(self) -> AbstractContextManager[None]:
-        """Keep a second process that writes `out` away; beside the parts, whose folder goes and comes."""
+        """Lock out a second process that writes `out`. The lock is not in the parts' folder, which may be removed."""
         return locked(self.out.with_name(f".{self.out.name}.lock"), f"{self.out}: another process is writing it")
 
     def begin(self, identity: dict[str, Any], overwrite: bool) -> bool:
-        """Make the folder, or go on with what is there; False where `out` was finished and only tidying was left.
+        """Create the folder, or resume from existing parts. Returns False if `out` is complete already.
 
         Args:
-            identity: what the result depends on, as plain values.
-            overwrite: replace `out`, and parts of another run.
+            identity: everything that the result depends on, as plain values.
+            overwrite: whether to replace `out` and the parts of another run.
         """
         known = self._known()
         if known == identity and (self.folder / FINISHED).exists() and not (self.folder / JOINED).exists():
             self._tidy()
             return False
         if self.out.is_dir():
-            raise InputError(f"{self.out}: is a folder, and the answers need a file")
+            raise InputError(f"{self.out} is a folder: give the path of a file")
         if self.out.exists() and not overwrite:
             raise InputError(f"{self.out}: exists already; choose another name, or --overwrite to replace it")
         if known is not None and known != identity and not overwrite:
-            raise InputError(f"{self.folder}: holds parts of another run; remove it, or --overwrite to begin anew")
+            raise InputError(f"{self.folder}: contains parts of another run; remove it, or --overwrite to start again")
         self._prepare(identity, keep=known == identity)
         return True
 
@@ -62,7 +62,7 @@ class Parts:
         return self.path(number).exists()
 
     def add(self, number: int, write: Callable[[Path], None]) -> None:
-        """Write part `number`, all or nothing."""
+        """Write part `number` atomically."""
         self._whole(self.path(number), write)
 
     def finish(self, count: int, join: Callable[[list[Path], Path], None]) -> None:
@@ -77,11 +77,11 @@ class Parts:
         self._tidy()
 
     def path(self, number: int) -> Path:
-        """Where part `number` lies."""
+        """Return the path of part `number`."""
         return self.folder / f"part-{number:06d}"
 
     def _known(self) -> dict[str, Any] | None:
-        """What the parts that are there belong to, if that can be told."""
+        """Return the identity of the run that existing parts belong to, if it is known."""
         try:
             return json.loads((self.folder / RUN).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -102,7 +102,7 @@ class Parts:
             write(waiting)
 
     def _tidy(self) -> None:
-        """Remove the folder; what names its run goes first, so that half a folder is nobody's."""
+        """Remove the folder, beginning with run.json, so that a partly removed folder belongs to no run."""
         with contextlib.suppress(OSError):
             (self.folder / RUN).unlink()
         shutil.rmtree(self.folder, ignore_errors=True)

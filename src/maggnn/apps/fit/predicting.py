@@ -1,8 +1,8 @@
-"""`maggnn predict`: answers for a table of any length, in bounded memory, going on where a killed run stopped.
+"""`maggnn predict`: predictions for a table of any length, in bounded memory; a run that was killed can be resumed.
 
-Worker processes turn SMILES into arrays while threads of this process answer, a chunk each, so that all cores have
-work whichever of the two takes longer. The seed of a chunk is its number, so answers depend neither on the number of
-workers and threads nor on interruptions.
+Worker processes turn SMILES into arrays while threads of this process predict, one chunk each, so that all cores are
+busy whichever of the two takes longer. The seed of a chunk is its number, so predictions depend neither on the number
+of workers and threads nor on interruptions.
 """
 
 from __future__ import annotations
@@ -50,21 +50,21 @@ from maggnn.inference.engine import CACHE_MB
 from maggnn.model.runtime import pick_device
 
 ROWS = 2048
-"""Rows a chunk: enough that sending and writing cost little, few enough that memory stays small."""
+"""The number of rows in a chunk: enough that sending and writing cost little, few enough that memory stays small."""
 
 AHEAD = 2
-"""Chunks a worker, or a thread that answers, that are read before their answers are due."""
+"""The number of chunks that are read ahead for each worker or predicting thread."""
 
 REASON, SIMILARITY = "reason", "similarity"
 STD, LOW, HIGH = "std", "low", "high"
-UNSEEN = "predicted, but it holds an element, a bond or another feature that training never saw"
+UNSEEN = "predicted, but it has an element, a bond or another feature that is not in the training data"
 NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
 Columns = tuple[list[list[Any]], int]
 """The columns to add to a chunk, and how many rows have no prediction."""
 
 Work = tuple[int, Chunk, Future[Columns] | None]
-"""A chunk's number, its rows, and its answers; None where an earlier run wrote them."""
+"""A chunk's number, its rows, and its predictions; None if an earlier run wrote them."""
 
 
 def predict_table(
@@ -77,17 +77,17 @@ def predict_table(
     coverage: float = COVERAGE,
     device: str = "auto",
 ) -> dict[str, Any]:
-    """Write all rows of `table` with their predictions to `out`; return what there is to say.
+    """Write all rows of `table` with their predictions to `out`. Returns a summary as plain values.
 
     Args:
-        table: of a model of graphs, a file of graphs.
-        coverage: of the intervals of numbers.
-        device: where networks answer: auto, cpu or cuda.
+        table: a table of molecules or, for a model of graphs, a file of graphs.
+        coverage: the coverage of prediction intervals.
+        device: where networks run: auto, cpu or cuda.
     """
     began = time.monotonic()
     check_writable_name(out)
     check_coverage(coverage)
-    pick_device(device)  # said before long work
+    pick_device(device)  # an error here should come before long work
     fitted = replace(FittedModel.load(model), device=device)
     if fitted.facts.source != "smiles":
         return predict_graphs(fitted, table, out, overwrite, coverage, answer_names(fitted), _values)
@@ -96,14 +96,14 @@ def predict_table(
     source = open_source(table, smiles or fitted.facts.smiles_column)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
-    column_places(source, fitted.facts.number_columns)  # a column that is missing is said before long work
+    column_places(source, fitted.facts.number_columns)  # a missing column is reported before long work
     added = answer_names(fitted)
     check_added(table, source.names, added)
     parts, names = Parts(out), [*source.names, *added]
     with parts.only_here():
         if parts.begin(_identity(model, fitted.facts, source, out, coverage), overwrite):
             with warnings.catch_warnings(), shown(source.num_rows) as on_row:
-                warnings.simplefilter("ignore", UnseenWarning)  # the row says so
+                warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
                 rows, without = _make_parts(fitted, source, parts, out.suffix, workers, coverage, on_row)
             parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
         else:
@@ -112,30 +112,30 @@ def predict_table(
 
 
 def load_for_smiles(model: Path) -> FittedModel:
-    """A fitted model that reads SMILES."""
+    """Load a fitted model that reads SMILES."""
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict` without --ray")
     if fitted.facts.number_columns:
         column = fitted.facts.number_columns[0]
-        raise InputError(f"{model}: reads column {column!r} beside molecules: use `maggnn predict` without --ray")
+        raise InputError(f"{model}: reads column {column!r} besides molecules: use `maggnn predict` without --ray")
     return fitted
 
 
 def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
-    """How `featurised_chunk` reads SMILES for a model: features, fingerprints, descriptors, and the rule for salts."""
+    """Return the arguments of `featurised_chunk` for a model: features, fingerprints, descriptors, rule for salts."""
     return fitted.facts.features, fitted.known is not None, bool(fitted.trees), fitted.facts.salts
 
 
 def _number_place(names: Sequence[str]) -> int:
-    """A column that is empty where there is no prediction: the last before the reason, which holds numbers."""
+    """Return the index of a numeric column that is empty without a prediction: the last before the reason."""
     return len(names) - 2
 
 
 def answer_names(fitted: FittedModel) -> list[str]:
-    """The columns that are added: predictions and how sure they are, how near training is, and why there is none.
+    """Return the names of added columns: predictions, their uncertainty, the similarity to training, and the reason.
 
-    Each begins with a word of ours: a name from a stranger's folder cannot begin a spreadsheet's formula.
+    Each begins with a fixed word, so that a name from an untrusted folder cannot begin a spreadsheet formula.
     """
     facts = fitted.facts
     if facts.labels:
@@ -149,31 +149,31 @@ def answer_names(fitted: FittedModel) -> list[str]:
 
 
 def _share_name(target: str, labels: Sequence[str]) -> str:
-    """The column of the probability of a target's second class, which is named where it is more than yes, true or 1."""
+    """Return the column name for the probability of the second class, which is named unless it is yes, true or 1."""
     return f"p_{target}" if are_truth(labels) else f"p_{target}_{labels[1]}"
 
 
 def answer_types(fitted: FittedModel) -> list[str | None]:
-    """What the added columns hold, as `arrow_table` names it: a label, numbers, and the reason."""
+    """Return the types of added columns, as for `arrow_table`: a label, numbers, and the reason."""
     number = "double" if fitted.dtype == torch.float64 else "number"
     own: list[str | None] = [None] if fitted.facts.classes else [None, number] * len(fitted.facts.labels)
     return [*own, *[number] * (len(answer_names(fitted)) - len(own) - 1), None]
 
 
 def check_added(path: Path | str, own: Sequence[str], added: Sequence[str]) -> None:
-    """Refuse a table that has a column of the name of one that is to be added."""
+    """Raise an `InputError` if the table has a column with the name of an added one."""
     twice = [name for name in added if name in own]
     if twice:
-        raise InputError(f"{path}: has a column {twice[0]!r} already, which is to be added: rename it")
+        raise InputError(f"{path}: has a column {twice[0]!r} already, which predictions would add: rename it")
 
 
 def model_digests(model: Path, facts: Facts) -> list[str]:
-    """Of the files that the answers of a model depend on."""
+    """Return the digests of the files that a model's predictions depend on."""
     return [_digest(model / name) for name in (MODEL, *facts.blend.files, FACTS)]
 
 
 def _identity(model: Path, facts: Facts, source: Source, out: Path, coverage: float) -> dict[str, Any]:
-    """What the answers depend on."""
+    """Return everything that the predictions depend on."""
     return {
         "model": model_digests(model, facts),
         "coverage": coverage,
@@ -201,7 +201,7 @@ def _make_parts(
     coverage: float,
     on_row: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Write the parts that are missing; how many rows there are, and for how many of those no answer."""
+    """Write the missing parts. Returns the number of rows, and of rows without a prediction."""
     rows, without = 0, 0
     names, types = [*source.names, *answer_names(fitted)], [*source.types, *answer_types(fitted)]
     answerers = _Answerers(fitted, source.num_rows, coverage)
@@ -220,7 +220,7 @@ def _make_parts(
                 rows += len(chunk.smiles)
                 on_row(rows)
         except BrokenProcessPool as error:
-            raise InputError("a worker process died (out of memory?): the same command goes on") from error
+            raise InputError("a worker process died (out of memory?): run the same command again to resume") from error
         finally:
             answerers.pool.shutdown(wait=False, cancel_futures=True)
             pool.shutdown(cancel_futures=True)
@@ -228,10 +228,10 @@ def _make_parts(
 
 
 class _Answerers:
-    """Threads that answer, a chunk each, with a copy of the model for each of them: engines draw and keep recordings.
+    """Threads that predict, one chunk each. Each has its own copy of the model, because engines have a state.
 
-    Threads that share a chunk wait for one another, and on cores that they share with workers that halves the rate.
-    A GPU answers one chunk after the other, and a table of one chunk has its parts on all cores.
+    Threads that shared a chunk would wait for one another, which halves the rate on cores that workers use, too.
+    A GPU predicts one chunk after the other, and a table of a single chunk is split over all cores.
     """
 
     def __init__(self, fitted: FittedModel, num_rows: int, coverage: float) -> None:
@@ -245,19 +245,19 @@ class _Answerers:
         self._own.fitted = copy.copy(self.fitted)
 
     def submit(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[Columns]:
-        """Answer a chunk when its molecules are there."""
+        """Predict for a chunk as soon as its molecules are featurised."""
         return self.pool.submit(lambda: answered(self._own.fitted, chunk, molecules.result(), number, self._coverage))
 
 
 def _featurisers(workers: int, num_rows: int) -> Executor:
-    """Processes that featurise chunks; a single chunk is done here before a process would have started."""
+    """Return processes that featurise chunks; a single chunk is done in this process, before another could start."""
     if num_rows <= ROWS:
         return ThreadPoolExecutor(1)
     return worker_pool(workers)
 
 
 def _ahead(answerers: _Answerers, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
-    """The chunks in order, some of them on their way through the workers and the threads that answer."""
+    """Yield the chunks in order; some chunks ahead are already with the workers and the predicting threads."""
     waiting: deque[Work] = deque()
     fitted = answerers.fitted
     columns = fitted.facts.number_columns
@@ -277,7 +277,7 @@ def _ahead(answerers: _Answerers, source: Source, parts: Parts, pool: Executor, 
 def answered(
     fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
 ) -> Columns:
-    """The columns to add to a chunk, and how many rows have no prediction."""
+    """Return the columns to add to a chunk, and the number of rows without a prediction."""
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]
     rows = [row for row, reason in enumerate(reasons) if not reason]
@@ -300,7 +300,7 @@ def answered(
 
 
 def _strange(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
-    """Whether each molecule has a category that no network saw in training, [G]."""
+    """Return whether each molecule has a category that no network saw in training, [G]."""
     facts, strange = fitted.facts, np.zeros(len(arrays["num_nodes"]), dtype=bool)
     if fitted.model.edge_features.empty:  # no molecule of training had a bond
         strange |= arrays["num_edges"] > 0
@@ -315,7 +315,7 @@ def _strange(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
 
 
 def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequence[Any]]:
-    """Columns as `answer_names` lists them. float32 prints shortly."""
+    """Return columns in the order of `answer_names`; float32 is printed with fewer digits."""
     facts, values = fitted.facts, answer.values.numpy()
     columns: list[Sequence[Any]] = [list(column) for column in values.T]
     if facts.labels:
@@ -332,5 +332,5 @@ def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequen
 
 
 def _finite(numbers: np.ndarray) -> list[Any]:
-    """Numbers, with nothing in the place of those that are none."""
+    """Return numbers as a list, with None for those that are not finite."""
     return [number if math.isfinite(number) else None for number in numbers]

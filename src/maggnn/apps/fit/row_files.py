@@ -1,6 +1,6 @@
-"""Tables of molecules read and written a chunk of rows at a time: CSV, lists of SMILES (.smi), Parquet, SDF.
+"""Tables of molecules, read and written in chunks of rows: CSV, lists of SMILES (.smi), Parquet and SDF.
 
-All columns of the input are kept; what is predicted comes after them.
+All columns of the input are kept; predictions follow after them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from maggnn.errors import InputError
 READABLE = (".csv", ".csv.gz", ".smi", ".parquet", ".sdf", ".sdf.gz")
 WRITABLE = (".csv", ".parquet")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet calculates."""
+"""The characters with which a spreadsheet formula can begin."""
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows.
+    """A chunk of rows.
 
     Attributes:
-        columns: their cells, column by column.
-        smiles: what to predict for.
-        reasons: why a row cannot be used; empty where it can, as far as the table goes.
-        numbers: further columns that the model reads, [rows, columns]; None where there are none.
+        columns: the cells, column by column.
+        smiles: the molecules to predict for.
+        reasons: why each row cannot be used; empty if the table gives no reason.
+        numbers: additional numeric columns that the model reads, [rows, columns]; None if there are none.
     """
 
     columns: list[list[Any]]
@@ -48,10 +48,10 @@ class Source:
     """A table to read.
 
     Attributes:
-        names: of its columns.
+        names: the names of its columns.
         types: Parquet types of the columns; None for text.
-        place: the column of SMILES.
-        num_rows: how many there are, or about as many.
+        place: the index of the column of SMILES.
+        num_rows: the number of rows, possibly an estimate.
     """
 
     path: Path
@@ -61,13 +61,13 @@ class Source:
     num_rows: int
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All rows in their order, `size` at a time."""
+        """Yield all rows in order, `size` at a time."""
         readers = {".smi": _smi_chunks, ".parquet": _parquet_chunks}
         return readers.get(ending(self.path), _text_chunks)(self, size)
 
 
 def open_source(path: Path, smiles: str) -> Source:
-    """The table at `path`; a .smi file has no header, its first column is the SMILES and the rest a name."""
+    """Open the table at `path`. A .smi file has no header; its first column is the SMILES and the rest a name."""
     check_ending(path, READABLE)
     if ending(path) == ".smi":
         return Source(path, ["smiles", "name"], [None, None], 0, count_lines(path))
@@ -75,12 +75,12 @@ def open_source(path: Path, smiles: str) -> Source:
         return _open_parquet(path, smiles)
     table = open_table(path)
     place = table.place(smiles)
-    # All rows are read once before the first is answered: a mistake in the last ends nothing half-way.
+    # All rows are read once before the first prediction, so that a mistake in the last row is found at the start.
     return Source(path, table.names, [None] * len(table.names), place, table.count())
 
 
 def check_writable_name(path: Path) -> None:
-    """Refuse endings that nothing is known of; Parquet needs an extra."""
+    """Raise an `InputError` for unknown file formats, or if the extra for Parquet is missing."""
     if path.suffix not in WRITABLE:
         raise InputError(
             f"{path}: cannot write {path.suffix or 'a file without an ending'}, only {', '.join(WRITABLE)}"
@@ -92,7 +92,7 @@ def check_writable_name(path: Path) -> None:
 def write_part(
     path: Path, kind: str, names: Sequence[str], types: Sequence[Any], columns: Sequence[Sequence[Any]]
 ) -> None:
-    """Write rows to a file of their own: CSV without a header, or Parquet."""
+    """Write rows to one file: CSV without a header, or Parquet."""
     if kind == ".parquet":
         _, parquet = parquet_tools(path)
         parquet.write_table(arrow_table(names, types, columns), path)
@@ -102,7 +102,7 @@ def write_part(
 
 
 def arrow_table(names: Sequence[str], types: Sequence[Any], columns: Sequence[Sequence[Any]]) -> Any:
-    """Rows as an Arrow table; a type is one of Arrow's, None for text, "number" or "double"."""
+    """Return rows as an Arrow table; a type is one of Arrow's, None for text, "number" or "double"."""
     import pyarrow
 
     arrays = [
@@ -112,9 +112,9 @@ def arrow_table(names: Sequence[str], types: Sequence[Any], columns: Sequence[Se
 
 
 def cell_text(value: Any) -> Any:
-    """Text of ours or of a model's for a CSV cell: what a spreadsheet would take for a formula gets an apostrophe.
+    """Return text for a CSV cell; an apostrophe is put before text that a spreadsheet would read as a formula.
 
-    Cells of the user's own table are never changed, numbers need no apostrophe, and Parquet has no formulas.
+    This is for text that maggnn or a model adds. Cells of the user's table are never changed, and neither are numbers.
 
     Example:
         >>> cell_text("=1+1"), cell_text("-1.5"), cell_text("toxic")
@@ -126,7 +126,7 @@ def cell_text(value: Any) -> Any:
 
 
 def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str]) -> None:
-    """One file of all parts, a part at a time in memory."""
+    """Join all parts into one file, with one part at a time in memory."""
     if kind == ".parquet":
         _, parquet = parquet_tools(path)
         with parquet.ParquetWriter(path, parquet.read_schema(parts[0])) as writer:
@@ -140,7 +140,7 @@ def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str
 
 
 def count_rows(path: Path, kind: str, place: int, header: bool = False) -> tuple[int, int]:
-    """How many rows a part or (with its header) a whole file has, and how many of them have nothing in a column."""
+    """Count the rows of a part or (with its header) a whole file, and those with an empty cell in one column."""
     if kind == ".parquet":
         _, parquet = parquet_tools(path)
         column = parquet.read_table(path, columns=[parquet.read_schema(path).names[place]]).column(0)
@@ -160,7 +160,7 @@ def _csv_line(cells: Sequence[str]) -> bytes:
 
 
 def _write_rows(file: TextIO, rows: Iterable[Sequence[Any]]) -> None:
-    """Rows of CSV. Before 3.13 Python leaves a bare carriage return without quotes, and readers end the row there."""
+    """Write rows of CSV. Before 3.13, Python does not quote a bare carriage return, at which readers end the row."""
     plain = csv.writer(file, lineterminator="\n")
     quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
     for cells in rows:
@@ -204,7 +204,7 @@ def _open_parquet(path: Path, smiles: str) -> Source:
 
 
 def _is_text(arrow: Any, kind: Any) -> bool:
-    """Text of any layout; pandas writes categories, for one, as places in a dictionary of texts."""
+    """Whether a type is text in any encoding; pandas, for example, writes categories with a dictionary."""
     kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
     return arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or str(kind) == "string_view"
 
@@ -222,6 +222,6 @@ def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
 
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:
-    """A Parquet type: of the input, or of a name for one."""
+    """Return a Parquet type: that of the input, or the one for a name."""
     named = {None: arrow.string(), "number": arrow.float32(), "double": arrow.float64(), "int64": arrow.int64()}
     return named.get(kind, kind)

@@ -1,8 +1,8 @@
-"""The molecules of a model's table, beside it as two plain tables of canonical SMILES and targets.
+"""The molecules of a model's table, stored in its folder as two plain tables of canonical SMILES and targets.
 
 `known_molecules.csv` has the rows to train and validate on: `maggnn explain` shows those that resemble a new molecule.
 `test_molecules.csv` has some of the test split: `maggnn show` has them in its gallery. Nothing else reads these files,
-so whoever may not pass the molecules on deletes them from the folder.
+so they can be deleted before a model of confidential molecules is shared.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from maggnn.errors import InputError
 
 FILE, TEST_FILE = "known_molecules.csv", "test_molecules.csv"
 MOST_ROWS, MOST_TEST_ROWS = 10_000, 200
-"""Kept, spread evenly over the table."""
+"""The largest number of rows in each file; they are spread evenly over the table."""
 
 MOST_BYTES = 50_000_000
 
@@ -30,9 +30,9 @@ class TrainingRows:
     """Molecules with their targets.
 
     Attributes:
-        smiles: canonical.
+        smiles: canonical SMILES.
         targets: names of the columns.
-        values: of each molecule one a target, as they are shown; empty where a target is missing.
+        values: for each molecule the text of each target; empty if the target is missing.
     """
 
     smiles: list[str]
@@ -48,14 +48,14 @@ def training_rows(
     rows: np.ndarray,
     most: int = MOST_ROWS,
 ) -> TrainingRows:
-    """Those of a table.
+    """Select molecules of a table with their targets.
 
     Args:
-        smiles: canonical, of all molecules.
-        y: classes [G] or numbers [G, targets]; NaN where a number is missing.
+        smiles: canonical SMILES of all molecules.
+        y: classes [G] or numbers [G, targets]; NaN for missing numbers.
         classes: names of the classes; empty for numbers.
-        rows: which molecules, ascending.
-        most: rows to keep.
+        rows: the ids of the molecules, ascending.
+        most: the largest number of rows to keep.
     """
     kept = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).round().astype(int)] if len(rows) else rows
     values = y[kept].reshape(len(kept), -1)
@@ -67,7 +67,7 @@ def training_rows(
 
 
 def write_training_rows(folder: Path, known: TrainingRows, name: str = FILE) -> None:
-    """Write the table `name`, all or nothing; names that begin like a spreadsheet's formula are made harmless."""
+    """Write the table `name` atomically; names that could begin a spreadsheet formula are made harmless."""
     with whole_file(folder / name) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["smiles", *map(cell_text, known.targets)])
@@ -76,7 +76,7 @@ def write_training_rows(folder: Path, known: TrainingRows, name: str = FILE) -> 
 
 
 def read_training_rows(folder: Path, name: str = FILE) -> TrainingRows | None:
-    """What `write_training_rows` wrote; None where the folder has no such file."""
+    """Read what `write_training_rows` wrote; returns None if the folder has no such file."""
     path = folder / name
     if not path.is_file():
         return None
@@ -86,7 +86,7 @@ def read_training_rows(folder: Path, name: str = FILE) -> TrainingRows | None:
         with path.open(newline="", encoding="utf-8") as file:
             header, *rows = csv.reader(file)
         if any(len(row) != len(header) for row in rows):
-            raise ValueError("rows have other numbers of cells than the header")
+            raise ValueError("rows and header have different numbers of cells")
     except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f"{path}: damaged ({error}); without this file everything else works") from error
+        raise InputError(f"{path}: damaged ({error}); it can be deleted, since the rest works without it") from error
     return TrainingRows([row[0] for row in rows], header[1:], [row[1:] for row in rows])

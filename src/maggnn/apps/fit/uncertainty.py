@@ -1,16 +1,16 @@
-"""How far off an answer may be, learned from the rows that a model did not learn from.
+"""The uncertainty of predictions, estimated from the rows that a model did not learn from.
 
-Numbers: the size of an error is expected to grow with what the parts disagree about and with the distance from the
-molecules of training,
+Numbers: the expected size u of an error grows with the disagreement of the parts and with the distance from the
+training molecules,
 
-    u(x) = a + b * disagreement(x) + c * (1 - similarity(x)),   a, b, c >= 0 by least squares out of fold
+    u(x) = a + b * disagreement(x) + c * (1 - similarity(x)),   a, b, c >= 0 by least squares on out-of-fold rows
 
-The standard deviation is u(x) times a factor that makes it right out of fold, and an interval of coverage q reaches
-u(x) times the q-quantile of |error| / u out of fold to either side (conformal prediction with a normalised score).
-Classes: probabilities of each part, and then those of the blend, are sharpened or softened by a temperature where that
-lowers the log loss out of fold. A network that is too sure would otherwise weigh too little in the blend.
+The standard deviation is u(x) times a factor that is calibrated on out-of-fold rows. An interval of coverage q reaches
+u(x) times the out-of-fold q-quantile of |error| / u to either side (conformal prediction with a normalised score).
+Classes: the probabilities of each part, and then those of the blend, are scaled by a temperature if that lowers the
+out-of-fold log loss. An overconfident network would otherwise get too little weight in the blend.
 
-Shapes: R rows out of fold, n rows to answer for, T targets, K known molecules.
+Shapes: R out-of-fold rows, n rows to predict, T targets, K known molecules.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from maggnn.errors import InputError
 
 COVERAGE = 0.9
 COVERAGES = np.arange(1, 100) / 100
-"""Those whose quantiles are kept."""
+"""The coverages whose quantiles are stored."""
 
 LEAST_SHARE = 0.1
-"""Of the mean error: no row is expected to be nearer to the truth than that."""
+"""The smallest expected error of a row, as a share of the mean error."""
 
 CUT = 95.0
-"""Percentile beyond which an error counts no more when u is fitted: a few far rows would decide."""
+"""The percentile at which errors are clipped when u is fitted, because a few outliers would dominate the fit."""
 
 TEMPERATURES = np.geomspace(0.25, 4.0, 81)
 BLOCK = 1024
 
 
 def check_coverage(coverage: float) -> None:
-    """A share of true values that intervals are to hold."""
+    """Check the coverage of prediction intervals."""
     if not 0.5 <= coverage <= 0.99:
         raise InputError(f"coverage is {coverage:g}, must be a share from 0.5 to 0.99")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """How errors of one target are distributed.
+    """The distribution of errors of one target.
 
     Attributes:
         size: a, b and c of u(x).
         factor: the standard deviation of an error in units of u.
-        quantiles: of |error| / u at coverages of 1 % to 99 %.
+        quantiles: the quantiles of |error| / u at coverages of 1 % to 99 %.
     """
 
     size: tuple[float, ...]
@@ -59,17 +59,17 @@ class Spread:
     quantiles: tuple[float, ...]
 
     def errors(self, disagreement: np.ndarray, similarity: np.ndarray | None) -> np.ndarray:
-        """u(x), [n]."""
+        """Return u(x), [n]."""
         far = 0.0 if similarity is None else 1.0 - similarity
         return self.size[0] + self.size[1] * disagreement + self.size[2] * far
 
     def reach(self, coverage: float) -> float:
-        """How far an interval reaches, in units of u."""
+        """Return how far an interval extends to either side, in units of u."""
         return float(np.interp(coverage, COVERAGES, self.quantiles))
 
 
 def fitted_spread(errors: np.ndarray, disagreement: np.ndarray, similarity: np.ndarray | None) -> Spread:
-    """From errors out of fold, [R], and what goes with them."""
+    """Fit the distribution of errors to out-of-fold errors, disagreements and similarities, [R] each."""
     absolute = np.abs(errors)
     mean = float(absolute.mean()) or 1e-12
     far = np.zeros_like(absolute) if similarity is None else 1.0 - similarity
@@ -83,7 +83,7 @@ def fitted_spread(errors: np.ndarray, disagreement: np.ndarray, similarity: np.n
 
 
 def _least_squares(columns: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Weights of at least 0 with the least squared error: the best of all subsets of the three columns."""
+    """Return the non-negative least-squares weights: the best of all subsets of the three columns."""
     best, least = np.array([y.mean(), 0.0, 0.0]), np.inf
     for count in range(1, columns.shape[1] + 1):
         for chosen in combinations(range(columns.shape[1]), count):
@@ -96,21 +96,21 @@ def _least_squares(columns: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def disagreement(folds: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray:
-    """What the parts of a fold disagree about, in the mean over folds: [n, T] from answers [F, n, T] of each part."""
+    """Return the disagreement of a fold's parts, averaged over folds: [n, T] from answers [F, n, T] of each part."""
     used = {name: weight for name, weight in weights.items() if weight > 0}
     mean = sum(weight * folds[name] for name, weight in used.items())
     return np.sqrt(sum(weight * (folds[name] - mean) ** 2 for name, weight in used.items())).mean(axis=0)
 
 
 def best_temperature(probabilities: np.ndarray, y: np.ndarray) -> float:
-    """The temperature with the least log loss on rows [R, classes]; 1 where none is better."""
+    """Return the temperature with the smallest log loss on rows [R, classes]; 1 if none is better."""
     losses = [loss(tempered(probabilities, t), y, classify=True) for t in TEMPERATURES]
     best = int(np.argmin(losses))
     return float(TEMPERATURES[best]) if losses[best] < loss(probabilities, y, classify=True) else 1.0
 
 
 def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
-    """Probabilities sharpened (below 1) or softened (above 1), [..., classes]."""
+    """Sharpen (temperature below 1) or soften (above 1) probabilities, [..., classes]."""
     if temperature == 1.0:
         return probabilities
     powers = np.clip(probabilities, 1e-12, 1.0) ** (1.0 / temperature)
@@ -118,6 +118,6 @@ def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def nearest_similarity(bits: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Tanimoto similarity to the nearest known molecule, [n], from packed bits [n, bytes] and [K, bytes]."""
+    """Return the Tanimoto similarity to the most similar known molecule, [n]; bits [n, bytes], known [K, bytes]."""
     blocks = (bits[first : first + BLOCK] for first in range(0, len(bits), BLOCK))
     return np.concatenate([np.empty(0, dtype=np.float32), *(tanimoto(block, known).max(axis=1) for block in blocks)])

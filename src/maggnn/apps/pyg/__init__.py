@@ -1,1 +1,1 @@
-"""For people who work with PyG: a transform that adds an agent's marks, and a LightningModule."""
+"""For users of PyG: a transform that adds an agent's marks, and a LightningModule."""

@@ -1,4 +1,4 @@
-"""`AddMarks`: a PyG transform that lets a trained agent move marks and adds them to a graph, for any other GNN to read.
+"""`AddMarks`: a PyG transform that lets a trained agent move marks and adds them to a graph, as input of any other GNN.
 
 dataset = ZINC(root, pre_transform=AddMarks.pretrained("cycles6", num_tuples=2, num_moves=2))
 """
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class AddMarks(BaseTransform):
-    """Adds the marks at which the search of a trained agent ends: 1 where a node is marked and 0 elsewhere.
+    """Adds the final marks of a trained agent's search to a graph: 1 if a node is marked and 0 otherwise.
 
-    Every graph is searched from the same seed, so equal graphs get equal marks, in whatever order they come.
+    Every search uses the same seed, so equal graphs get equal marks, in whatever order they come.
 
     Args:
         model: a trained model, or the path of its file.
         attr_name: the attribute for the marks, [N, m * k], tuple after tuple; None appends them to `x` as floats.
-        seed: draws the marks before the first move, and ties.
+        seed: draws the marks before the first move, and breaks ties.
 
     Example:
         >>> data = AddMarks(model)(data)

@@ -25,10 +25,10 @@ class LitMagGNN(LightningModule):
     The score is the accuracy of a classifier and the mean absolute error of a regression.
 
     Args:
-        model: what is trained; it stays usable by itself, as `module.model`.
-        learning_rate: of AdamW.
+        model: the model to train; it stays usable by itself, as `module.model`.
+        learning_rate: the learning rate of AdamW.
         epsilon_end: probability of a random move at the end; it falls linearly from 1 over the first half of training.
-        outcomes: moves of each state that are tried out, drawn at random; by default all of them.
+        outcomes: the number of random moves of each state whose reward is computed; by default all moves.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LitMagGNN(LightningModule):
         return self.model(batch)
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
-        """The loss of predictor and agent on a batch."""
+        """Return the loss of predictor and agent on a batch."""
         loss, terms = training_loss(self.model, batch, epsilon=self._epsilon(), outcomes=self.outcomes)
         self.log_dict({f"train/{name}": value for name, value in terms.items()}, batch_size=_size(batch))
         return loss
@@ -60,11 +60,11 @@ class LitMagGNN(LightningModule):
         self.log("test/score", self._score(batch), batch_size=_size(batch))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """AdamW over the predictor and the agent."""
+        """Return AdamW over the predictor and the agent."""
         return torch.optim.AdamW(self.parameters(), lr=self.learning_rate)
 
     def _epsilon(self) -> float:
-        """From 1 down to `epsilon_end` over the first half of the steps, where their number is known."""
+        """Return epsilon, which falls from 1 to `epsilon_end` in the first half of a known number of steps."""
         total = self.trainer.estimated_stepping_batches
         progress = min(1.0, 2 * self.global_step / total) if 0 < total < float("inf") else 1.0
         return 1.0 + (self.epsilon_end - 1.0) * progress

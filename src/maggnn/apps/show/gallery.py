@@ -134,7 +134,7 @@ class Gallery:
             warnings.simplefilter("always", UnseenWarning)
             readable = self.fitted.with_seen_categories(packed)
         if said:
-            note = f"{note} It holds a category that training never saw: the commonest one stands for it.".strip()
+            note = f"{note} It has a category that is not in the training data, replaced by the most frequent.".strip()
         rows = canonical_rows(readable)  # the order in which `predict` reads it
         readable, packed = reordered(readable, rows), reordered(packed, rows)
         entry = Entry(

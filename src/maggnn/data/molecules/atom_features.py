@@ -1,8 +1,8 @@
-"""What an atom and a bond become: the feature sets of the benchmarks, and `mol` for molecules of one's own.
+"""Features of atoms and bonds: the feature sets of the benchmarks, and `mol` for users' molecules.
 
-Each set is a function from an RDKit molecule to rows of small integers, one row an atom and one a bond; `FEATURE_SETS`
-is the table of them. Columns and their order are those of the packed files, so that a molecule of your own can be put
-before a model trained on a benchmark.
+Each set is a function from an RDKit molecule to rows of small integers, one row for each atom and each bond;
+`FEATURE_SETS` is the table of them. Columns and their order are those of the packed files, so that a model trained on a
+benchmark can read your own molecules.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ HYDROGENS = {count: count for count in range(OGB_MOST_HYDROGENS + 1)}
 RADICALS = {count: count for count in range(OGB_MOST_RADICALS + 1)}
 
 _ORDER = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
-"""Places of `OGB_BOND` by the order of a bond."""
+"""Indices in `OGB_BOND` by the order of a bond."""
 
 CIP = {"R": 1, "S": 2}
 """Labels of Cahn, Ingold and Prelog."""
 
 DEFAULT = "mol"
-"""The feature set of molecules of one's own."""
+"""The feature set of users' molecules."""
 
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """One way to describe molecules.
+    """A set of features of atoms and bonds.
 
     Attributes:
-        describe: atoms and bonds of a sanitised molecule, which it may change, and of the SMILES it was read from.
-        node_columns, edge_columns: how many numbers an atom and a bond get.
+        describe: a function of a sanitised molecule, which it may change, and its SMILES; returns atoms and bonds.
+        node_columns, edge_columns: the numbers of columns of atoms and bonds.
     """
 
     describe: Callable[[Mol, str], tuple[Rows, Rows]]
@@ -69,14 +69,14 @@ class FeatureSet:
 
 
 def feature_set(name: str) -> FeatureSet:
-    """The feature set called `name`."""
+    """Return the feature set with the given name."""
     if name in FEATURE_SETS:
         return FEATURE_SETS[name]
     raise InputError(f"no features {name!r}{did_you_mean(name, FEATURE_SETS)}")
 
 
-# Reading an enum of RDKit's takes longer than all other columns of an atom together. A SMILES without @ has no chiral
-# atom, and one without / and \\ no bond with a configuration: nothing is asked for then.
+# Reading an enum of RDKit takes longer than all other columns of an atom together. A SMILES without @ has no chiral
+# atom, and one without / and \\ no bond with a configuration, so these are not read then.
 
 
 def _ogb(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
@@ -88,7 +88,7 @@ def _ogb(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
 
 
 def _mol(mol: Mol, smiles: str) -> tuple[Rows, Rows]:
-    """OGB's columns with the CIP label (R or S) in place of the chiral tag: the same however a SMILES is written."""
+    """OGB's columns with the CIP label (R or S) instead of the chiral tag, which depends on how a SMILES is written."""
     return _ogb_atoms(mol, smiles, cip_label), _ogb_bonds(mol, smiles)
 
 
@@ -100,19 +100,19 @@ def _ogb_atoms(mol: Mol, smiles: str, chirality: Callable[[Atom], int]) -> Rows:
 
 
 def chiral_tag(atom: Atom) -> int:
-    """The place of an atom's chiral tag among `OGB_CHIRALITY`."""
+    """Return the index of an atom's chiral tag in `OGB_CHIRALITY`."""
     return _chirality(atom.GetChiralTag())
 
 
 def cip_label(atom: Atom) -> int:
-    """0 without stereochemistry, 1 for R, 2 for S, 3 where RDKit has no label."""
+    """Return 0 without stereochemistry, 1 for R, 2 for S, and 3 if RDKit has no label."""
     if not _chirality(atom.GetChiralTag()):
         return 0
     return CIP.get(atom.GetProp("_CIPCode"), 3) if atom.HasProp("_CIPCode") else 3
 
 
 def _ogb_atom(atom: Atom, chirality: int) -> tuple[int, ...]:
-    """Dictionaries in place of functions: a table of a million molecules asks for 200 million such numbers."""
+    """Return the columns of an atom, by dictionaries for speed: a million molecules have 200 million such numbers."""
     return (
         ELEMENT.get(atom.GetAtomicNum(), OGB_LAST_ELEMENT),
         chirality,
@@ -135,7 +135,7 @@ def _ogb_bonds(mol: Mol, smiles: str) -> Rows:
 
 
 def _order(bond: Bond) -> int:
-    """The kind of a bond, where none is dative: those count as single bonds among the numbers."""
+    """Return the kind of a bond that is not dative; dative bonds have the order of single bonds."""
     return _ORDER.get(bond.GetBondTypeAsDouble(), len(OGB_BOND))
 
 
@@ -153,8 +153,8 @@ def _ogb_bond(bond: Bond, order: int, stereo: int) -> tuple[int, ...]:
     )
 
 
-# RDKit's enums are slow to turn into text, so each value's number is looked up once. Values of different enums may be
-# equal, hence a function each.
+# Converting RDKit's enums to text is slow, so the number of each value is cached. Values of different enums may be
+# equal, so there is a separate function for each enum.
 
 
 @cache
@@ -164,7 +164,7 @@ def _chirality(value: Any) -> int:
 
 @cache
 def hybridisation_category(value: Any) -> int:
-    """The category of an atom's hybridisation, a value of RDKit's enum."""
+    """Return the category of an atom's hybridisation, a value of RDKit's enum."""
     return _position(str(value), OGB_HYBRIDISATION)
 
 
@@ -175,7 +175,7 @@ def _bond_type(value: Any) -> int:
 
 @cache
 def stereo_category(value: Any) -> int:
-    """The category of a bond's stereochemistry, a value of RDKit's enum."""
+    """Return the category of a bond's stereochemistry, a value of RDKit's enum."""
     return _position(str(value), OGB_STEREO)
 
 
@@ -184,15 +184,15 @@ def _position(value: str, vocabulary: tuple[str, ...]) -> int:
 
 
 def _zinc(mol: Mol, _: str) -> tuple[Rows, Rows]:
-    """The atom type alone, and the Kekulé bond: 1 single, 2 double, 3 triple."""
+    """Only the atom type, and the Kekulé bond: 1 single, 2 double, 3 triple."""
     atoms: Rows = [(_zinc_type(atom),) for atom in mol.GetAtoms()]
     return atoms, sorted(_kekule_bonds(mol))
 
 
 def _zinc_type(atom: Atom) -> int:
-    """The number of the atom's type: element, hydrogens written in brackets, charge.
+    """Return the number of the atom's type: element, hydrogens written in brackets, charge.
 
-    The hydrogen of an aromatic [nH] only says which Kekulé form is meant, so it does not count.
+    The hydrogen of an aromatic [nH] only selects the Kekulé form, so it does not count.
     """
     element, charge, hydrogens = atom.GetSymbol(), atom.GetFormalCharge(), atom.GetNumExplicitHs()
     if element == "N" and charge == 0 and atom.GetIsAromatic():
@@ -209,7 +209,7 @@ def _sign(charge: int) -> str:
 
 
 def _qm9(mol: Mol, _: str) -> tuple[Rows, Rows]:
-    """With hydrogens: seven numbers an atom; a bond in its Kekulé form and as it is (3: aromatic)."""
+    """With hydrogens: seven numbers for each atom; each bond in its Kekulé form and as it is (3: aromatic)."""
     from rdkit import Chem
 
     mol = Chem.AddHs(mol)
@@ -236,7 +236,7 @@ def _qm9_atom(atom: Atom) -> tuple[int, ...]:
 
 
 def _kekule_bonds(mol: Mol) -> list[tuple[int, int, int]]:
-    """Lower atom, higher atom and order 1..3 of each bond, aromatic rings alternating; changes the molecule."""
+    """Return lower atom, higher atom and Kekulé order 1..3 of each bond; changes the molecule."""
     from rdkit import Chem
 
     Chem.Kekulize(mol, clearAromaticFlags=True)
@@ -246,7 +246,9 @@ def _kekule_bonds(mol: Mol) -> list[tuple[int, int, int]]:
 def _kekule_bond(bond: Bond) -> tuple[int, int, int]:
     begin, end, kind = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), str(bond.GetBondType())
     if kind not in KEKULE_BONDS:
-        raise InputError(f"bond {begin}-{end} is {kind.lower()}: only single to triple and aromatic ones have a number")
+        raise InputError(
+            f"bond {begin}-{end} is {kind.lower()}: only single to triple and aromatic bonds are supported"
+        )
     return min(begin, end), max(begin, end), KEKULE_BONDS.index(kind) + 1
 
 

@@ -1,20 +1,20 @@
-"""Atoms and bonds of many molecules at once, read from RDKit's binary form (`Mol.ToBinary`).
+"""Reads atoms and bonds of many molecules at once from RDKit's binary form (`Mol.ToBinary`).
 
-One call hands over a whole molecule; asking RDKit for every property of every atom takes ten calls an atom, and more
-time than parsing the SMILES. The layout is that of RDKit's MolPickler, with the lowest byte of a number first:
+One call returns a whole molecule; reading the properties of atoms through RDKit takes ten calls for each atom, and more
+time than parsing the SMILES. The layout is that of RDKit's MolPickler, with numbers in little-endian order:
 
     header      20 bytes with the version; the numbers of atoms and of bonds, 4 bytes each; a byte of flags; a tag
-    an atom     element, flags, 4 bytes that say which properties follow, a byte for each of these (4 of an isotope)
+    an atom     element, flags, 4 bytes with bits for the properties that follow, a byte for each (4 for an isotope)
     a tag       BEGIN_BONDS
-    a bond      its two atoms, flags, then type, direction and stereochemistry where the flags say so
+    a bond      its two atoms, flags, then type, direction and stereochemistry if the flags say so
     a tag       BEGIN_RINGS
-    rings       their number in 4 bytes; of each its size and its atoms
+    rings       their number in 4 bytes; the size and the atoms of each
     a tag       END_RINGS
 
 Only what the features need is read. A molecule with anything else (atom maps, queries, labelled dummy atoms, more than
-255 atoms), or with a tag that is not where it should be, counts as not readable: then RDKit is asked atom by atom.
+255 atoms), or without a tag at its expected position, counts as not readable and is read through RDKit atom by atom.
 
-Shapes: M molecules, A atoms and E bonds of all of them, one molecule after the other.
+Shapes: M molecules, A atoms and E bonds of all of them, molecule by molecule.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from dataclasses import dataclass
 import numpy as np
 
 HEADER, VERSION, NUM_ATOMS, NUM_BONDS = 30, 8, 20, 24
-"""The bytes of the header, and where it has the three numbers."""
+"""The size of the header in bytes, and the positions of its three numbers."""
 
 KNOWN_VERSION = 16
 """The first number of the format's version."""
 
 BEGIN_BONDS, BEGIN_RINGS, END_RINGS = (11,), (66, 68), (23,)
-"""Tags. Rings of a molecule that was renumbered have a tag of their own."""
+"""Tags. The rings of a renumbered molecule have a different tag."""
 
 MOST_ATOMS, MOST_BONDS = 255, 1024
-"""Atoms are numbered in one byte up to here; more bonds are taken for a misread header."""
+"""Up to this number of atoms, they are numbered in one byte; more bonds are considered a misread header."""
 
 CHARGE, _, HYBRIDISATION, EXPLICIT_HYDROGENS, _, IMPLICIT_VALENCE, RADICALS = range(1, 8)
-"""Which bit of an atom's first byte of properties says that one follows; they follow in this order."""
+"""The bits of an atom's first byte of properties, each of which says that a property follows, in this order."""
 
 SP3 = 4
 """The hybridisation of an atom for which none is stored."""
 
 ATOM_AROMATIC, ATOM_NO_IMPLICIT, ATOM_UNREAD = 1 << 6, 1 << 5, 0b10011111
 BOND_CONJUGATED, BOND_TYPE, BOND_DIRECTION, BOND_STEREO, BOND_UNREAD = 1 << 5, 1 << 3, 1 << 2, 1 << 1, 0b10010001
-"""Flags of atoms and bonds; `UNREAD` are those of things that are not read here."""
+"""Flags of atoms and bonds; `UNREAD` are those of properties that are not read here."""
 
 SINGLE = 1
 """The type of a bond for which none is stored."""
@@ -55,7 +55,7 @@ _BOND_SIZE = np.array([3 + (flags & (BOND_TYPE | BOND_DIRECTION)).bit_count() fo
 
 @dataclass(frozen=True)
 class BinaryMolecules:
-    """What the binary forms of molecules say, in RDKit's own numbers.
+    """The contents of the binary forms of molecules, in RDKit's own numbers.
 
     Shapes:
         num_atoms, num_bonds: [M];
@@ -78,10 +78,10 @@ class BinaryMolecules:
 
 
 def read_binary(forms: Sequence[bytes]) -> tuple[np.ndarray, BinaryMolecules]:
-    """Which binary forms of sanitised molecules can be read, [forms] of bool, and what these hold.
+    """Read binary forms of sanitised molecules. Returns which can be read, [forms] of bool, and their contents.
 
     Args:
-        forms: written without properties, by `Mol.ToBinary(0)`.
+        forms: binary forms without properties, from `Mol.ToBinary(0)`.
     """
     layout = _Layout(forms)
     readable = layout.readable
@@ -111,13 +111,13 @@ def _molecules(layout: _Layout) -> BinaryMolecules:
 
 
 class _Layout:
-    """Where the atoms and bonds of some binary forms begin, and of which forms everything was understood.
+    """The positions of atoms and bonds in some binary forms, and which forms are fully understood.
 
     Attributes:
-        num_atoms, num_bonds: of each form, [M].
-        atom, bond: the place of the first byte of each, [A] and [E].
+        num_atoms, num_bonds: the numbers of atoms and bonds of each form, [M].
+        atom, bond: the position of the first byte of each, [A] and [E].
         in_ring: whether an atom is in a ring, [A].
-        readable: whether a form was understood, [M].
+        readable: whether a form is understood, [M].
     """
 
     def __init__(self, forms: Sequence[bytes]) -> None:
@@ -137,28 +137,28 @@ class _Layout:
         self.in_ring = self._members(ring, num_rings)
 
     def byte(self, places: np.ndarray) -> np.ndarray:
-        """The bytes at some places; past the end, where only a misread form leads, the last one."""
+        """Return the bytes at some positions; the last byte for positions past the end, from misread forms."""
         return self._bytes.take(places, mode="clip")
 
     def property(self, which: int, usual: int = 0) -> np.ndarray:
-        """A property of each atom, [A]; those before it that an atom has stand before it."""
+        """Return a property of each atom, [A]; its position depends on which earlier properties the atom has."""
         stored = self.byte(self.atom + 2)
         before = _ATOM_SIZE[stored & ((1 << which) - 1)]
         return np.where(stored & (1 << which), self.byte(self.atom + before), np.uint8(usual))
 
     def _number(self, places: np.ndarray) -> np.ndarray:
-        """Numbers of four bytes."""
+        """Return numbers of four bytes."""
         four = self.byte(places[:, None] + np.arange(4))
         return np.ascontiguousarray(four).view("<u4")[:, 0].astype(np.int64)
 
     def _count(self, places: np.ndarray, most: int) -> np.ndarray:
-        """Numbers of things that follow; 0 in a form that is not understood."""
+        """Return the numbers of items that follow; 0 for a form that is not understood."""
         count = self._number(places)
         self.readable &= count <= most
         return np.where(self.readable, count, 0)
 
     def _after(self, tags: tuple[int, ...], places: np.ndarray) -> np.ndarray:
-        """The places after one of some tags, which must be there."""
+        """Return the positions after one of the tags, which must be present."""
         self.readable &= np.isin(self.byte(places), tags)
         return places + 1
 
@@ -167,13 +167,13 @@ class _Layout:
         return _ATOM_SIZE[self.byte(places + 2)] + 4 * has_isotope
 
     def _bond_size(self, places: np.ndarray) -> np.ndarray:
-        """Stereochemistry is a byte, the number of atoms that it refers to, and these."""
+        """Return the sizes of bonds; stereochemistry is a byte, the number of atoms that it refers to, and these."""
         flags = self.byte(places + 2)
         size, has_stereo = _BOND_SIZE[flags], (flags & BOND_STEREO) != 0
         return size + has_stereo * (2 + self.byte(places + size + 1).astype(np.int64)) if has_stereo.any() else size
 
     def _refuse_unread(self) -> None:
-        """Forms with things that are not read here count as not understood."""
+        """Mark forms with properties that are not read here as not understood."""
         atom, bond = self.atom, self.bond
         rest = (self.byte(atom + 1) & ATOM_UNREAD) | (self.byte(atom + 2) & 1) | (self.byte(atom + 3) & ~np.uint8(1))
         unread = rest | self.byte(atom + 4) | self.byte(atom + 5)
@@ -184,11 +184,11 @@ class _Layout:
         self.readable[owner[outside | ((self.byte(bond + 2) & BOND_UNREAD) != 0)]] = False
 
     def _members(self, ring: np.ndarray, num_rings: np.ndarray) -> np.ndarray:
-        """Which atoms are in one of the rings that begin at `ring`, [A]."""
+        """Return which atoms are in one of the rings that begin at `ring`, [A]."""
         size = self.byte(ring).astype(np.int64)
         owner = np.repeat(np.repeat(np.arange(len(num_rings)), num_rings), size)
         atom = self.byte(np.repeat(ring + 1 - (size.cumsum() - size), size) + np.arange(size.sum()))
-        good = atom < self.num_atoms[owner]  # all of a form that was understood
+        good = atom < self.num_atoms[owner]  # true for all atoms of a form that is understood
         first = np.cumsum(self.num_atoms) - self.num_atoms
         in_ring = np.zeros(self.num_atoms.sum(), dtype=bool)
         in_ring[first[owner[good]] + atom[good]] = True
@@ -198,14 +198,14 @@ class _Layout:
 def _walk(
     first: np.ndarray, count: np.ndarray, size: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The places of things of which each says where the next begins, step by step in all forms at once.
+    """Return the positions of consecutive items of variable size, step by step in all forms at once.
 
     Args:
-        first, count: the place of each form's first thing, and how many it has, [M].
-        size: the bytes of the things at some places.
+        first, count: the position of each form's first item, and the number of items, [M].
+        size: returns the sizes in bytes of the items at some positions.
 
     Returns:
-        the places of all things, form by form, [sum of count]; and where each form goes on, [M].
+        The positions of all items, form by form, [sum of count], and the position after the last item, [M].
     """
     steps = int(count.max(initial=0))
     places, place = np.empty((len(first), steps), dtype=np.int64), first

@@ -1,10 +1,10 @@
-"""The features "mol" and "ogb" of many molecules at once: the rows of `atom_features`, made column by column.
+"""The features "mol" and "ogb" of many molecules at once: the rows of `atom_features`, computed column by column.
 
 The columns come from RDKit's binary form (`binary_form`) through small tables. Chirality and the configuration of
-double bonds, which few atoms and bonds have, are asked for one by one. All this is taken from a molecule when it has
-been parsed (`Taken`), so that molecules need not be kept: to free thousands of them together takes a third as long as
-to parse them. The definition is `atom_features`: a molecule that cannot be read in this
-way is left to it, and so are all if `agrees` finds that this RDKit writes another layout.
+double bonds, which few atoms and bonds have, are read one by one. All this is taken from a molecule when it has been
+parsed (`Taken`), so that molecules need not be kept: freeing thousands of them together takes a third of the time of
+parsing them. `atom_features` defines the features: a molecule that cannot be read in this way is passed to it, and so
+are all if `agrees` finds that this version of RDKit writes another layout.
 
 Shapes: n atoms and E bonds of a molecule.
 """
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from rdkit.Chem import Atom, Mol
 
 CHIRALITY: dict[str, Callable[[Atom], int]] = {"mol": cip_label, "ogb": chiral_tag}
-"""The feature sets that can be made in bulk, which differ in the column of chirality."""
+"""The feature sets that can be computed in bulk, which differ in the column of chirality."""
 
 READ_TYPES = (*OGB_BOND, "QUADRUPLE")
-"""Types of bonds whose category does not depend on how the SMILES writes them; RDKit has many others, all rare."""
+"""Types of bonds whose category does not depend on the notation of the SMILES; RDKit has many others, all rare."""
 
 UNKNOWN = 255
 """The category of all other types."""
@@ -53,11 +53,11 @@ PROBES = (
     "C[N+](C)(C)CC([O-])=O", "c1ccc2[nH]ccc2c1", "C[C@H](N)C(=O)O", "C/C=C/C=C\\C", "[13CH3][CH2]", "C#CS(=O)(=O)[O-]",
     "FP(F)(F)(F)F", "FS(F)(F)(F)(F)F", "C1CC2CC12", "[2H]OB(O)c1ccncc1", "N->[Pt]", "[Fe].[Na+]", "[Re]$[Re]",
 )  # fmt: skip
-"""Molecules that between them hold everything that is read from the binary form."""
+"""Molecules that together contain everything that is read from the binary form."""
 
 
 class Described(NamedTuple):
-    """A molecule's rows.
+    """The feature rows of a molecule.
 
     Shapes:
         x: [n, 9], uint8; edge_index: [2, E], int32; edge_attr: [E, 3], uint8.
@@ -69,7 +69,7 @@ class Described(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What the features of a molecule are made from.
+    """The data of a molecule from which its features are computed.
 
     Attributes:
         form: RDKit's binary form.
@@ -83,11 +83,11 @@ class Taken(NamedTuple):
 
 
 def take(mol: Mol, smiles: str, features: str) -> Taken:
-    """What `described_in_bulk` needs of a sanitised molecule.
+    """Return the data of a sanitised molecule that `described_in_bulk` needs.
 
     Args:
-        smiles: what the molecule was read from. Without signs of stereochemistry none is looked for.
-        features: the name of a feature set that can be made in bulk.
+        smiles: the SMILES of the molecule; stereochemistry is read only if it has signs of it.
+        features: the name of a feature set that can be computed in bulk.
     """
     chiral: list[tuple[int, int]] = []
     stereo: list[tuple[int, int]] = []
@@ -103,7 +103,7 @@ def take(mol: Mol, smiles: str, features: str) -> Taken:
 
 @cache
 def _with_chiral_tag() -> tuple[Any, Any]:
-    """A pattern of one atom, to be searched for as it is: a loop over the atoms in Python takes ten times as long."""
+    """Return a substructure query for chiral atoms; a loop over the atoms in Python takes ten times as long."""
     from rdkit import Chem
     from rdkit.Chem.rdqueries import HasChiralTagQueryAtom
 
@@ -114,12 +114,12 @@ def _with_chiral_tag() -> tuple[Any, Any]:
 
 
 def in_bulk(features: str) -> bool:
-    """Whether the features of many molecules can be made at once."""
+    """Whether the features can be computed for many molecules at once."""
     return features in CHIRALITY and agrees(features)
 
 
 def described_in_bulk(taken: Sequence[Taken]) -> list[Described | None]:
-    """The rows of each molecule; None where `atom_features` has to describe it."""
+    """Return the feature rows of each molecule; None if `atom_features` has to compute them."""
     readable, found = read_binary([one.form for one in taken])
     read = readable.nonzero()[0].tolist()
     own = [taken[index] for index in read]
@@ -139,7 +139,7 @@ def described_in_bulk(taken: Sequence[Taken]) -> list[Described | None]:
 
 
 def _placed(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> np.ndarray:
-    """Categories of some atoms or bonds of each molecule, which has so many, as a column of all; 0 for the others."""
+    """Return a column for all atoms or bonds with the categories of some of them; 0 for the others."""
     column = np.zeros(counts.sum(), dtype=np.uint8)
     for first, own in zip((counts.cumsum() - counts).tolist(), categories, strict=True):
         for number, category in own:
@@ -149,7 +149,7 @@ def _placed(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> 
 
 @cache
 def agrees(features: str) -> bool:
-    """Whether molecules that hold everything come out as `atom_features` describes them, with this RDKit."""
+    """Whether test molecules with all properties get the features of `atom_features` with this version of RDKit."""
     from rdkit import Chem
     from rdkit.rdBase import BlockLogs
 
@@ -157,7 +157,7 @@ def agrees(features: str) -> bool:
         mols = [Chem.MolFromSmiles(smiles) for smiles in PROBES]
     try:
         found = described_in_bulk([take(mol, text, features) for mol, text in zip(mols, PROBES, strict=True)])
-    except (IndexError, ValueError):  # bytes that mean something else
+    except (IndexError, ValueError):  # bytes of another layout
         return False
     read = [index for index, described in enumerate(found) if described is not None]
     return bool(read) and all(_is_equal(found[index], mols[index], PROBES[index], features) for index in read)
@@ -171,7 +171,7 @@ def _is_equal(described: Described | None, mol: Mol, smiles: str, features: str)
 
 
 def _atom_columns(found: BinaryMolecules, chiral: np.ndarray) -> np.ndarray:
-    """The nine columns of all atoms."""
+    """Return the nine columns of all atoms."""
     first = np.cumsum(found.num_atoms) - found.num_atoms
     ends = found.bond_atoms + np.repeat(first, found.num_bonds)
     neighbours = np.bincount(ends.ravel(), minlength=len(found.element)) + found.hydrogens
@@ -190,12 +190,12 @@ def _atom_columns(found: BinaryMolecules, chiral: np.ndarray) -> np.ndarray:
 
 
 def _bond_columns(found: BinaryMolecules, stereo: np.ndarray) -> np.ndarray:
-    """The three columns of all bonds; the first is `UNKNOWN` where the type is not one of `READ_TYPES`."""
+    """Return the three columns of all bonds; the first is `UNKNOWN` if the type is not one of `READ_TYPES`."""
     return np.stack([_types()[found.bond_type], stereo, found.conjugated], axis=1).astype(np.uint8)
 
 
 def _table(categories: Mapping[int, int], other: int) -> np.ndarray:
-    """Categories by a byte, [256]; negative numbers stand at the end, as Python counts."""
+    """Return a table of categories by byte, [256]; negative numbers are at the end, as in Python's indexing."""
     table = np.full(256, other, dtype=np.uint8)
     for number, category in categories.items():
         table[number] = category
@@ -204,7 +204,7 @@ def _table(categories: Mapping[int, int], other: int) -> np.ndarray:
 
 @cache
 def _hybridisations() -> np.ndarray:
-    """Categories by the number of RDKit's enum, [256]."""
+    """Return categories by the number of RDKit's enum, [256]."""
     from rdkit.Chem import HybridizationType
 
     values = HybridizationType.values.items()
@@ -213,7 +213,7 @@ def _hybridisations() -> np.ndarray:
 
 @cache
 def _types() -> np.ndarray:
-    """Categories of bonds by the number of RDKit's enum, [256]."""
+    """Return categories of bonds by the number of RDKit's enum, [256]."""
     from rdkit.Chem import BondType
 
     names = {number: str(value) for number, value in BondType.values.items()}

@@ -1,6 +1,6 @@
-"""Clusters of similar molecules, for a split that asks about molecules unlike those of training.
+"""Clusters of similar molecules, for a split whose test molecules are unlike those of training.
 
-RDKit's own clustering by Butina: a molecule and all within a distance of it become a cluster, the largest first.
+RDKit's Butina clustering: a molecule and all molecules within a distance become a cluster, the largest cluster first.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from maggnn.data.molecules.smiles import parsed
 from maggnn.errors import InputError
 
 CUTOFF = 0.4
-"""Largest Tanimoto distance of Morgan fingerprints (radius 2) from the middle of a cluster."""
+"""The largest Tanimoto distance of Morgan fingerprints (radius 2) from the centre of a cluster."""
 
 RADIUS, BITS = 2, 2048
 MOST_MOLECULES = 10_000
-"""All pairs are compared: beyond that memory and minutes do not suffice."""
+"""The largest number of molecules: all pairs are compared, which takes memory and minutes."""
 
 
 def clusters(canonical: Sequence[str]) -> list[str]:
-    """The cluster of each molecule, named by the SMILES in its middle.
+    """Return the cluster of each molecule, named by the SMILES at its centre.
 
     The order of the rows does not matter: molecules are clustered in the order of their SMILES.
 
@@ -36,7 +36,7 @@ def clusters(canonical: Sequence[str]) -> list[str]:
     different = sorted(set(canonical))
     if len(different) > MOST_MOLECULES:
         raise InputError(
-            f"--split cluster compares all pairs, and {len(different)} molecules are too many (at most "
+            f"--split cluster compares all pairs, for which {len(different)} molecules are too many (at most "
             f"{MOST_MOLECULES}): give --split scaffold"
         )
     prints = _fingerprints(different)

@@ -1,4 +1,4 @@
-"""Salts and mixtures: all fragments of a SMILES as one graph, or the largest alone.
+"""Salts and mixtures: all fragments of a SMILES as one graph, or only the largest.
 
 keep      all fragments stay; equal parents with different counter-ions are different molecules
 largest   the fragment with the most heavy atoms (RDKit's LargestFragmentChooser, which prefers organic ones); its
@@ -16,19 +16,19 @@ SALTS = ("keep", "largest")
 
 
 def check_salts(salts: str) -> None:
-    """A rule for salts that there is."""
+    """Check that a rule for salts exists."""
     if salts not in SALTS:
         raise InputError(f"--salts is {salts!r}: give {', '.join(SALTS)}")
 
 
 def chosen_fragments(smiles: Iterable[str], salts: str) -> Iterator[str]:
-    """Every SMILES as the rule has it; one that RDKit cannot read stays, and whoever reads it says why."""
+    """Yield every SMILES after applying the rule; one that RDKit cannot read is unchanged and rejected later."""
     check_salts(salts)
     return iter(smiles) if salts == "keep" else map(largest_fragment, smiles)
 
 
 def largest_fragment(smiles: str) -> str:
-    """The largest fragment of a molecule as SMILES; a molecule of one fragment stays as it is written.
+    """Return the largest fragment of a molecule as SMILES; a molecule of one fragment is unchanged.
 
     Example:
         >>> largest_fragment("CC(=O)[O-].[Na+]"), largest_fragment("CCO")

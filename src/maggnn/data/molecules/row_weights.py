@@ -1,6 +1,6 @@
-"""How much rows and classes count in training: a column of weights, and classes of equal total weight.
+"""Weights of rows and classes in training: a column of weights, and classes of equal total weight.
 
-Weights are scaled so that the mean over the training rows is 1; the size of a step then means what it meant without.
+Weights are scaled so that their mean over the training rows is 1, which keeps the size of optimiser steps.
 
 Shapes: G molecules, T targets.
 """
@@ -14,7 +14,7 @@ from maggnn.errors import InputError
 
 
 def weight_value(text: str) -> float:
-    """A cell of the column of weights: a number of at least 0."""
+    """Convert a cell of the column of weights to a number, which must be at least 0."""
     value = None if is_missing(text) else as_number(text)
     if value is None or value < 0:
         raise InputError(f"its weight is {text[:40]!r}, not a number of at least 0")
@@ -22,13 +22,13 @@ def weight_value(text: str) -> float:
 
 
 def training_weights(y: np.ndarray, train: np.ndarray, rows: np.ndarray | None, balance: bool) -> np.ndarray | None:
-    """How much each target of each molecule counts, in the shape of y; None where all count alike.
+    """Return the weight of each target of each molecule, in the shape of y; None if all are equal.
 
     Args:
-        y: classes [G], or values [G, T], NaN where one is missing.
+        y: classes [G], or values [G, T], NaN for missing ones.
         train: ids of the molecules to learn from, whose weights have the mean 1.
         rows: a weight for each molecule, [G].
-        balance: make all classes of a target count alike in total; for classes, and for targets of 0 and 1.
+        balance: whether all classes of a target get the same total weight, for classes and for targets of 0 and 1.
     """
     if rows is None and not balance:
         return None
@@ -44,7 +44,7 @@ def training_weights(y: np.ndarray, train: np.ndarray, rows: np.ndarray | None, 
 
 
 def _balanced(y: np.ndarray, weights: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Weights [G] of one target, scaled so that each of its classes has the same total over the rows `train`."""
+    """Scale the weights [G] of one target so that each of its classes has the same total over the rows `train`."""
     found, own = y[train], weights[train]
     labels = np.unique(found[~np.isnan(found)])
     share = own[~np.isnan(found)].sum() / max(len(labels), 1)

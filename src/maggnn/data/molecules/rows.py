@@ -1,14 +1,14 @@
-"""The rows of a table (.csv, .csv.gz, .parquet, .sdf, .sdf.gz), read by one set of rules wherever one is read.
+"""Reads the rows of tables (.csv, .csv.gz, .parquet, .sdf, .sdf.gz), with the same rules for all commands.
 
     text        UTF-8, with or without a byte order mark; cells are separated by commas
     header      the first row; no two columns have the same name
-    a row       has as many cells as the header; one that has more or fewer is left out, with its line
-    quotes      a cell that begins with a quote ends with one; a quote that never closes ends the reading, with its line
+    a row       has as many cells as the header; one that has more or fewer is left out and reported with its line
+    quotes      a cell that begins with a quote ends with one; a quote that is never closed is an error with its line
     a cell      has at most 1,000,000 characters
-    empty lines are no rows
+    empty lines are not rows
 
-Lines are counted from 1, the header's; a row whose cells run over several lines has the number of its first. Rows of
-a Parquet file are numbered as if they were lines of such a table, and their cells become text. So are the records of an
+Lines are counted from 1, the header; a row whose cells span several lines has the number of its first line. Rows of a
+Parquet file are numbered as if they were lines of such a table, and their cells become text. So are the records of an
 SDF file, whose columns are the SMILES that RDKit writes for them, their titles, and their properties (`sdf`).
 """
 
@@ -26,15 +26,15 @@ from typing import Any, NamedTuple, TextIO
 from maggnn.errors import InputError, did_you_mean
 
 TABLES = (".csv", ".csv.gz", ".parquet", ".sdf", ".sdf.gz")
-"""Endings of tables with a header."""
+"""The suffixes of tables with a header."""
 
 ROWS_AT_ONCE = 4096
 MOST_CHARACTERS = 1_000_000
-"""Of a cell: far more than a molecule needs, and few enough to find a quote that never closes."""
+"""The largest number of characters of a cell: far more than a molecule needs, and few enough to find open quotes."""
 
 
 class Record(NamedTuple):
-    """A row: the line that it begins on, its cells, and why it cannot be used (empty where it can)."""
+    """A row: the line that it begins on, its cells, and why it cannot be used (empty if it can)."""
 
     line: int
     cells: list[str]
@@ -43,35 +43,35 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class RowTable:
-    """A table with a header that has been read; rows are read when they are asked for."""
+    """A table whose header has been read; rows are read on demand."""
 
     path: Path
     names: list[str]
 
     def place(self, name: str) -> int:
-        """Where a column stands."""
+        """Return the index of a column."""
         return column_place(self.path, self.names, name)
 
     def records(self) -> Iterator[Record]:
-        """All rows in their order."""
+        """Yield all rows in order."""
         rows = _reader(self.path)
         next(rows, None)
         for line, cells, reason in rows:
             yield record_of(line, cells, len(self.names), reason)
 
     def count(self) -> int:
-        """How many rows there are, once all of them have been read without finding a mistake in the file."""
+        """Return the number of rows, after reading all of them and checking the file."""
         return sum(1 for _ in self.records())
 
 
 def record_of(line: int, cells: list[str], width: int, reason: str = "") -> Record:
-    """A row as it was read; one that is not as wide as the header, or that a reader gave a reason, cannot be used."""
+    """Return a row; it cannot be used if it is not as wide as the header, or if a reader gave a reason."""
     ragged = f"line {line} has {len(cells)} cells where the header has {width}"
     return Record(line, cells, reason or ("" if len(cells) == width else ragged))
 
 
 def open_table(path: Path) -> RowTable:
-    """The table at `path`, whose header is in order."""
+    """Open the table at `path` and check its header."""
     check_ending(path, TABLES)
     _, names, _ = next(_reader(path), (1, [], ""))
     if not names:
@@ -81,7 +81,7 @@ def open_table(path: Path) -> RowTable:
 
 
 def check_ending(path: Path, known: Sequence[str]) -> None:
-    """A file that is there, with an ending that says what it holds."""
+    """Check that a file exists and has a known suffix."""
     if ending(path) not in known:
         raise InputError(f"{path}: cannot read {ending(path) or 'a file without an ending'}, only {', '.join(known)}")
     if not path.exists():
@@ -89,21 +89,21 @@ def check_ending(path: Path, known: Sequence[str]) -> None:
 
 
 def ending(path: Path) -> str:
-    """What a file's name ends with, in lower case; of a compressed file with the ending before."""
+    """Return the suffix of a file's name in lower case; for a compressed file, with the suffix before."""
     name = path.name.lower()
     inner = Path(name.removesuffix(".gz")).suffix
     return f"{inner}.gz" if name.endswith(".gz") else inner
 
 
 def check_names(path: Path | str, names: Sequence[str]) -> None:
-    """No two columns with one name, of which a reader would take either; columns without a name may be many."""
+    """Check that no two columns have the same name, except for columns without a name."""
     for name, count in Counter(names).items():
         if name and count > 1:
-            raise InputError(f"{path}: {count} columns are called {name!r}: give each a name of its own")
+            raise InputError(f"{path}: {count} columns are named {name!r}: give each a different name")
 
 
 def column_place(path: Path | str, header: Sequence[str], name: str) -> int:
-    """Where a column stands in a header."""
+    """Return the index of a column in a header."""
     if name in header:
         return list(header).index(name)
     other = next((mark for mark in ";\t|" if len(header) == 1 and mark in header[0]), None)
@@ -113,7 +113,7 @@ def column_place(path: Path | str, header: Sequence[str], name: str) -> int:
 
 
 def parquet_tools(path: Path) -> tuple[Any, Any]:
-    """PyArrow and its Parquet module, which are an extra."""
+    """Import PyArrow and its Parquet module, which are an extra."""
     try:
         import pyarrow
         from pyarrow import parquet
@@ -127,7 +127,7 @@ Row = tuple[int, list[str], str]
 
 
 def _reader(path: Path) -> Iterator[Row]:
-    """Every row as text, after the names of the columns."""
+    """Yield the names of the columns, then every row as text."""
     if ending(path).startswith(".sdf"):
         from maggnn.data.molecules.sdf import sdf_rows  # needs RDKit
 
@@ -150,13 +150,13 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def opened(path: Path) -> TextIO:
-    """A text in UTF-8, compressed or not."""
+    """Open a text file in UTF-8, compressed or not."""
     open_file = gzip.open if ending(path).endswith(".gz") else open
     return open_file(path, "rt", newline="", encoding="utf-8-sig")  # pyright: ignore[reportReturnType]
 
 
 def _csv_rows(path: Path) -> Iterator[Row]:
-    """Every row, the header too, with the line that it begins on."""
+    """Yield every row, including the header, with the line that it begins on."""
     try:
         with opened(path) as file:
             yield from csv_rows(file, path)
@@ -167,11 +167,11 @@ def _csv_rows(path: Path) -> Iterator[Row]:
 
 
 def csv_rows(lines: Iterable[str], path: Path | str, begins: int = 1) -> Iterator[Row]:
-    """Every row of some lines of a CSV table, with the line that it begins on.
+    """Yield every row of some lines of a CSV table, with the line that it begins on.
 
     Args:
-        lines: with their line ends, as a file that was opened with `newline=""` gives them.
-        path: of the table, for messages.
+        lines: the lines with their line ends, as from a file that was opened with `newline=""`.
+        path: the path of the table, for messages.
         begins: the number of the first of the lines.
     """
     csv.field_size_limit(max(csv.field_size_limit(), MOST_CHARACTERS))
@@ -187,12 +187,12 @@ def csv_rows(lines: Iterable[str], path: Path | str, begins: int = 1) -> Iterato
 
 
 def _in_words(error: csv.Error) -> str:
-    """What is wrong with the row that could not be read."""
+    """Describe what is wrong with a row that could not be read."""
     text = str(error)
     if "unexpected end" in text:
-        return "a quote opens in this row and never closes"
+        return "a quote opens in this row and is never closed"
     if "field larger" in text:
-        return f"a cell of more than {MOST_CHARACTERS:,} characters, or a quote that opens in this row and never closes"
+        return f"a cell of more than {MOST_CHARACTERS:,} characters, or a quote opens in this row and is never closed"
     if "expected after" in text:
-        return "text follows a closing quote: the quote before it never closes, or one within a cell is not doubled"
+        return "text follows a closing quote: the quote before is never closed, or one within a cell is not doubled"
     return f"cannot be read as CSV ({text})"

@@ -1,6 +1,6 @@
-"""A harder split: molecules of one Bemis-Murcko scaffold (rings and what joins them) stay in one part.
+"""Scaffold split: molecules with the same Bemis-Murcko scaffold (rings and their linkers) stay in one part.
 
-A random split has near relatives of most test molecules in training; this one asks about skeletons that are new.
+In a random split, most test molecules have similar molecules in training; in this one, test scaffolds are new.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from maggnn.data.molecules.smiles import parsed
 from maggnn.errors import InputError
 
 SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
-"""Of the molecules, as nearly as whole scaffolds allow."""
+"""The shares of molecules, as nearly as whole scaffolds allow."""
 
 LARGE = 0.5
-"""Of a held-out part: a scaffold with more molecules than that would make most of it, and goes to train."""
+"""A scaffold with more than this share of a held-out part goes to train, since it would dominate the part."""
 
 
 def scaffold(smiles: str) -> str:
-    """The scaffold's SMILES without stereo; empty for a molecule without rings, or where RDKit finds none."""
+    """Return the scaffold's SMILES without stereo; empty for a molecule without rings, or if RDKit finds none."""
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
     from rdkit.rdBase import BlockLogs
 
@@ -32,22 +32,27 @@ def scaffold(smiles: str) -> str:
 
 
 def group_parts(names: Sequence[str], classes: np.ndarray | None = None, seed: int = 0) -> list[str]:
-    """A part for each molecule: whole groups, large ones to train, the rest so that every part is as it should be.
+    """Assign whole groups to parts: large ones to train, the others so that every part gets its share.
 
-    Groups are shuffled, then dealt from the largest to the smallest, each to the part that lacks most of what it
-    brings: molecules, and of each class its share. So neither the order of the rows nor a class decides.
+    Groups are shuffled and then assigned from the largest to the smallest, each to the part in which its molecules and
+    classes are missing most. So the result depends neither on the order of the rows nor on the order of classes.
 
     Args:
         names: the group of each molecule.
-        classes: of each molecule, or another stratum of which every part gets its share, [G]; None for one of all.
-        seed: of the shuffle; equal seeds give equal parts.
+        classes: the class or another stratum of each molecule, of which every part gets its share, [G]; or None.
+        seed: the seed of the shuffle; equal seeds give equal parts.
+
+    Returns:
+        The part of each molecule.
     """
     groups: dict[str, list[int]] = {}
     for place, name in enumerate(names):
         groups.setdefault(name, []).append(place)
-    members = [groups[name] for name in sorted(groups)]  # not in the order of the rows
+    members = [groups[name] for name in sorted(groups)]  # independent of the order of the rows
     order = np.random.default_rng(seed).permutation(len(members))
-    members = sorted((members[place] for place in order), key=len, reverse=True)  # stable: equal ones stay shuffled
+    members = sorted(
+        (members[place] for place in order), key=len, reverse=True
+    )  # stable, so that groups of equal size stay shuffled
     brings = _counts(members, classes)  # [groups, columns]
     part_names = list(SHARES)
     parts = [""] * len(names)
@@ -58,7 +63,7 @@ def group_parts(names: Sequence[str], classes: np.ndarray | None = None, seed: i
 
 
 def _counts(members: Sequence[Sequence[int]], classes: np.ndarray | None) -> np.ndarray:
-    """How many molecules of each class each scaffold has, [groups, classes]; numbers are one class."""
+    """Count the molecules of each class in each scaffold, [groups, classes]; numbers are one class."""
     numbers = np.zeros(sum(map(len, members)), dtype=int)
     if classes is not None:
         numbers = np.unique(classes, return_inverse=True)[1].reshape(-1)
@@ -67,7 +72,7 @@ def _counts(members: Sequence[Sequence[int]], classes: np.ndarray | None) -> np.
 
 
 def _dealt(brings: np.ndarray) -> list[int]:
-    """The part of each scaffold, of which `brings` [groups, classes] molecules, the largest first."""
+    """Return the part of each scaffold, given their molecules `brings` [groups, classes], the largest first."""
     shares = np.array(list(SHARES.values()))
     wanted = shares[:, None] * brings.sum(axis=0)  # [parts, classes]
     has, dealt = np.zeros_like(wanted), []
@@ -81,9 +86,9 @@ def _dealt(brings: np.ndarray) -> list[int]:
 
 
 def dealing_cost(group: np.ndarray, has: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """How much worse (or, below zero, better) each part becomes with a scaffold's molecules, [parts].
+    """Return how much worse (or, below zero, better) each part becomes with a scaffold's molecules, [parts].
 
-    The measure is the squared distance from what is wanted, in units of what is wanted, over classes and in all.
+    The measure is the squared relative deviation from the wanted numbers, summed over classes and the total.
     """
     has, wanted = (np.column_stack([values, values.sum(axis=1)]) for values in (has, wanted))
     more = np.append(group, group.sum())

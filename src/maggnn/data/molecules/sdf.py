@@ -1,8 +1,8 @@
-"""SDF files as tables: a row a record, read by RDKit one at a time.
+"""SDF files as tables: each record is a row, and RDKit reads one at a time.
 
     smiles          RDKit's SMILES of the record, with the stereo that its coordinates or bonds give
     name            its title
-    further columns its properties, by name, in the order in which they first occur; one called smiles or name becomes
+    other columns   its properties, by name, in the order in which they first occur; one named smiles or name becomes
                     "smiles (property)" or "name (property)"
 
 A record that RDKit cannot read is a row that cannot be used.
@@ -25,7 +25,7 @@ NOT_READ = "RDKit cannot read this record"
 
 
 def sdf_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
-    """The names of the columns, then every record: its number counted from 2, its cells, and why it cannot be used."""
+    """Yield the names of the columns, then every record: its number, from 2, its cells, and why it cannot be used."""
     from rdkit import Chem
     from rdkit.rdBase import BlockLogs
 
@@ -45,7 +45,7 @@ def sdf_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
 
 
 def _property_names(path: Path) -> list[str]:
-    """The names of all properties, in the order in which they first occur."""
+    """Return the names of all properties, in the order in which they first occur."""
     names: dict[str, None] = {}
     try:
         with _opened(path) as file:

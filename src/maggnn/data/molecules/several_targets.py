@@ -1,7 +1,7 @@
-"""Several targets of one table: which columns a pattern names, and how rows are dealt so that none falls short.
+"""Several targets of one table: the columns that a pattern names, and the stratification of splits.
 
-A value that is missing is NaN. Where targets are sparse or rare, a random part may have none of a target's positives;
-so rows are dealt by their rarest label, of each label its share to every part.
+A missing value is NaN. If targets are sparse or classes rare, a random part may have no positives of a target, so
+splits are stratified by the rarest label of each row.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ WILDCARDS = "*?["
 
 
 class Known(NamedTuple):
-    """Of one target in one part of a split: how many values are known, and how many of them are the second class."""
+    """The numbers of known values, and of those of the second class, of one target in one part of a split."""
 
     values: int
     positive: int
 
 
 def chosen_targets(path: Path, targets: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Target columns by their names, in the order given; a pattern such as "NR-*" stands for all columns it fits.
+    """Return the names of target columns, in the given order; a pattern such as "NR-*" names all matching columns.
 
     Args:
-        targets: names or patterns (`*`, `?` and `[...]` as in file names); a column's own name is never a pattern.
-        others: columns that are used for something else, which no pattern stands for.
+        targets: names or patterns (`*`, `?` and `[...]` as in file names); the exact name of a column is no pattern.
+        others: columns with another use, which no pattern matches.
     """
     if not any(mark in name for name in targets for mark in WILDCARDS):
         return list(targets)
@@ -43,20 +43,20 @@ def chosen_targets(path: Path, targets: Sequence[str], others: Sequence[str]) ->
         else:
             found = [column for column in header if fnmatchcase(column, name) and column not in {*others, *chosen}]
             if not found:
-                raise InputError(f"{path}: no column fits the pattern {name!r}, of those with no other use")
+                raise InputError(f"{path}: no column without another use matches the pattern {name!r}")
         chosen += found
     return chosen
 
 
 def strata(y: np.ndarray) -> np.ndarray:
-    """A number for each row by its rarest label, so that dealing each number out evenly deals rare labels out evenly.
+    """Return a stratum for each row by its rarest label, so that stratified splits distribute rare labels evenly.
 
     Args:
-        y: one column of classes as integers [G], or values that may be NaN [G, targets]. Labels are the classes; of
-            targets that are 0 or 1 throughout, each target's classes; of numbers, whether each target is known.
+        y: one column of classes as integers [G], or values that may be NaN [G, targets]. Labels are the classes; for
+            targets with only 0 and 1, each target's classes; for numbers, whether each target is known.
 
     Returns:
-        [G]; all 0 where there is nothing to balance, such as one column of numbers.
+        The strata, [G]; all 0 if there is nothing to balance, such as for one column of numbers.
     """
     if y.dtype.kind != "f":
         return y.reshape(len(y))
@@ -74,7 +74,7 @@ def strata(y: np.ndarray) -> np.ndarray:
 
 
 def known_counts(y: np.ndarray, names: Sequence[str], parts: dict[str, np.ndarray]) -> dict[str, dict[str, Known]]:
-    """How many values of each target [G, targets] each part has, by target and part."""
+    """Count the known values of each target [G, targets] in each part, by target and part."""
     return {
         name: {
             part: Known(int((~np.isnan(column[ids])).sum()), int((column[ids] == 1.0).sum()))

@@ -1,7 +1,7 @@
 """Molecules from SMILES or InChI: one at a time (`featurise`), or a stream of any length over several processes.
 
-All fragments of a salt are kept, as the benchmarks do: they become one graph of several components. A single atom is
-a graph without edges. What cannot be used is an `InputError`, or, in a stream, a `RowError` in its place.
+All fragments of a salt are kept, as in the benchmarks: they become one graph of several components. A single atom is
+a graph without edges. A molecule that cannot be used is an `InputError` or, in a stream, a `RowError` in its place.
 
 Shapes: n atoms, E bonds, F columns.
 """
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 CHUNK = 256
-"""Molecules that are described together and go to a process at a time: enough that either costs little."""
+"""The number of molecules that are featurised together and sent to a process: enough to amortise the cost of both."""
 
 CHUNKS_AHEAD = 4
-"""Chunks a process that are read before their results are asked for; bounds the memory of a stream."""
+"""The number of chunks that are read ahead for each process; it bounds the memory of a stream."""
 
 MOST_ATOMS = 1000
-"""Of a molecule: tables of all pairs of atoms make one of 3,000 take minutes, and it would hold up all others."""
+"""The largest number of atoms of a molecule: tables of all pairs of atoms would make one of 3,000 take minutes."""
 
 AtomOrder = Literal["canonical", "written"]
-"""Of a molecule's atoms: RDKit's canonical order, or that of the SMILES."""
+"""The order of a molecule's atoms: RDKit's canonical order, or that of the SMILES."""
 
 INCHI = "InChI="
-"""How an InChI begins, which is read wherever SMILES are."""
+"""The prefix of InChI strings, which are accepted wherever SMILES are."""
 
 MOST_CHARACTERS = 50 * MOST_ATOMS
-"""Of a SMILES: more than so many atoms can need."""
+"""The largest number of characters of a SMILES: more than that many atoms can need."""
 
 NOT_ASCII = re.compile("[^!-~]")
 
 FIXED_VALENCE = frozenset({"H", "C", "N", "O", "F", "P", "S", "Cl", "Br", "I"})
-"""Elements whose valence RDKit is to insist on; how many bonds a metal or boron may have changed between versions."""
+"""Elements whose valence RDKit must check; the allowed valences of metals and boron changed between versions."""
 
 
 OnMol = Callable[[int, "Mol"], None]
-"""Does something with a molecule that RDKit has read, and with the number of its row."""
+"""A callback that gets the number of a row and the molecule that RDKit has read from it."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Molecule:
     """One featurised molecule.
 
     Attributes:
-        canonical: RDKit's canonical SMILES, equal for equal molecules; empty where nobody asked for it.
+        canonical: RDKit's canonical SMILES, equal for equal molecules; empty if it was not requested.
 
     Shapes:
         x: [n, F], uint8; edge_index: [2, E], each bond once, int32; edge_attr: [E, F], uint8
@@ -75,7 +75,7 @@ class Molecule:
 
 @dataclass(frozen=True)
 class RowError:
-    """A row that cannot be used; `row` counts from 1, in a file it is the line."""
+    """A row that cannot be used; `row` counts from 1 and is the line in a file."""
 
     row: int
     smiles: str
@@ -83,12 +83,12 @@ class RowError:
 
 
 def featurise(smiles: str, features: str, order: AtomOrder = "canonical") -> Molecule:
-    """The molecule of a SMILES string.
+    """Featurise a SMILES string.
 
     Args:
         features: "mol", "ogb", "zinc" or "qm9".
-        order: of the atoms. In RDKit's canonical order a molecule has the same graph, and so the same answer, however
-            its SMILES is written; benchmarks have their atoms in the order of their SMILES.
+        order: the order of the atoms. In RDKit's canonical order, the graph of a molecule does not depend on how its
+            SMILES is written; benchmarks have their atoms in the order of their SMILES.
     """
     feature_set(features)
     (found,) = _featurise_chunk([(1, smiles)], features, order=order)
@@ -98,28 +98,28 @@ def featurise(smiles: str, features: str, order: AtomOrder = "canonical") -> Mol
 
 
 def featurise_rows(lines: Iterable[str], features: str, on_mol: OnMol | None = None) -> list[Molecule | RowError]:
-    """Featurise a few thousand SMILES in this process, for answers.
+    """Featurise a few thousand SMILES in this process, for predictions.
 
-    Answers need neither canonical SMILES nor RDKit's order of the atoms, since models read graphs in an order of their
-    own (`maggnn.graphs.canonical_order`): the atoms have the order of the SMILES.
+    The atoms have the order of the SMILES. Predictions need neither canonical SMILES nor RDKit's canonical order, since
+    models reorder graphs themselves (`maggnn.graphs.canonical_order`).
 
     Args:
-        lines: one SMILES each.
+        lines: SMILES strings.
         features: "mol", "ogb", "zinc" or "qm9".
-        on_mol: is given every molecule that RDKit reads, with the number of its line, counted from 1.
+        on_mol: called with the number of each line, from 1, and the molecule that RDKit reads from it.
     """
     return _featurise_chunk(list(enumerate(lines, start=1)), features, False, "written", on_mol)
 
 
 def featurise_all(lines: Iterable[str], features: str, workers: int = 1) -> Iterator[Molecule | RowError]:
-    """Featurise a stream of SMILES; results come in its order, errors in the place of their molecule.
+    """Featurise a stream of SMILES; results are in its order, with errors in place of their molecules.
 
-    `lines` is read only a little ahead of what has been taken, so memory does not grow with its length.
+    `lines` is read only a little ahead of the results, so memory does not grow with its length.
 
     Args:
-        lines: one SMILES each.
+        lines: SMILES strings.
         features: "mol", "ogb", "zinc" or "qm9".
-        workers: processes. They are spawned, so with more than one a script needs an `if __name__ == "__main__"`.
+        workers: the number of processes. They are spawned, so scripts need an `if __name__ == "__main__"` for several.
     """
     feature_set(features)
     if workers < 1:
@@ -154,7 +154,7 @@ def _featurise_chunk(
     order: AtomOrder = "canonical",
     on_mol: OnMol | None = None,
 ) -> list[Molecule | RowError]:
-    """Molecules of numbered SMILES: parsed one by one, and described together where the feature set allows it."""
+    """Featurise numbered SMILES: they are parsed one by one, and featurised together if the feature set allows it."""
     from rdkit.rdBase import BlockLogs
 
     with BlockLogs():
@@ -164,7 +164,7 @@ def _featurise_chunk(
 
 
 class _Read(NamedTuple):
-    """A SMILES that RDKit has parsed, with what its features are made from."""
+    """A SMILES that RDKit has parsed, with the data from which its features are computed."""
 
     row: int
     smiles: str
@@ -175,7 +175,7 @@ class _Read(NamedTuple):
 def _read_or_error(
     row: int, smiles: str, features: str, canonical: bool, order: AtomOrder, on_mol: OnMol | None
 ) -> _Read | Molecule | RowError:
-    """A molecule to be described with others, or one that is described already."""
+    """Return a molecule to be featurised with others, or one that is featurised already."""
     try:
         text = smiles.strip()
         if text.startswith(INCHI):
@@ -194,7 +194,7 @@ def _read_or_error(
 def _molecule_or_error(
     read: _Read, described: Described | None, features: str, order: AtomOrder
 ) -> Molecule | RowError:
-    """The molecule, described atom by atom where that has not been done in bulk."""
+    """Return the molecule, featurised atom by atom if that has not been done in bulk."""
     if described is not None:
         return Molecule(read.canonical, *described)
     try:
@@ -205,12 +205,12 @@ def _molecule_or_error(
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a SMILES, in one line."""
+    """Describe what is wrong with a SMILES in one line."""
     if isinstance(error, InputError):
         return str(error)
-    if isinstance(error, UnicodeEncodeError):  # half of a pair of code units among the extensions of a CXSMILES
+    if isinstance(error, UnicodeEncodeError):  # an unpaired surrogate in the extensions of a CXSMILES
         return "not a SMILES string"
-    return f"RDKit fails: {' '.join(str(error).split())[:80]}"  # a broken promise inside RDKit, in many lines
+    return f"RDKit fails: {' '.join(str(error).split())[:80]}"  # an invariant of RDKit, in many lines
 
 
 def _described_by_atoms(mol: Mol, smiles: str, chosen: FeatureSet) -> Described:
@@ -224,7 +224,7 @@ def _described_by_atoms(mol: Mol, smiles: str, chosen: FeatureSet) -> Described:
 
 
 def _rows(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
-    """Atoms and bonds; a message about one of them names it by its number in the SMILES as it is written."""
+    """Return atoms and bonds; error messages number the atoms in the order of the SMILES."""
     try:
         return chosen.describe(mol, smiles)
     except InputError:
@@ -232,9 +232,9 @@ def _rows(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
 
 
 def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
-    """A sanitised molecule from SMILES or InChI, or an `InputError`."""
+    """Parse SMILES or InChI to a sanitised molecule; raises an `InputError` if that is impossible."""
     if len(smiles) > MOST_CHARACTERS:
-        raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are possible")
+        raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are allowed")
     _check_alone(smiles)
     if smiles.startswith(INCHI):
         smiles = smiles_of_inchi(smiles)
@@ -247,28 +247,28 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     if atoms == 0:
         raise InputError("no atoms: the SMILES is empty")
     if atoms > MOST_ATOMS:
-        raise InputError(f"{atoms} atoms: at most {MOST_ATOMS} are possible")
+        raise InputError(f"{atoms} atoms: at most {MOST_ATOMS} are allowed")
     return canonically_numbered(mol) if order == "canonical" else mol
 
 
 def canonically_numbered(mol: Mol) -> Mol:
-    """The same molecule with its atoms in RDKit's canonical order."""
+    """Return the same molecule with its atoms in RDKit's canonical order."""
     return _rdkit().RenumberAtoms(mol, _canonical_order(mol))
 
 
 @cache
 def _rdkit() -> Any:
-    """RDKit's `Chem`, found once: an import statement for each molecule takes a tenth of the time of parsing it."""
+    """Return RDKit's `Chem`, cached: an import statement for each molecule takes a tenth of the time of parsing it."""
     from rdkit import Chem
 
     return Chem
 
 
 def smiles_of_inchi(text: str) -> str:
-    """The SMILES of an InChI.
+    """Convert an InChI to SMILES.
 
-    A standard InChI does not say where mobile hydrogens are, and RDKit alone reads acetamide as an imidic acid; so the
-    tautomer is the one that RDKit's own rules prefer.
+    A standard InChI does not fix mobile hydrogens, and RDKit alone reads acetamide as an imidic acid, so the tautomer
+    is the one that RDKit's own rules prefer.
     """
     from rdkit import Chem
     from rdkit.Chem.MolStandardize.rdMolStandardize import TautomerEnumerator
@@ -283,10 +283,10 @@ def smiles_of_inchi(text: str) -> str:
 
 
 def _forget_atom_maps(mol: Mol) -> None:
-    """Remove the numbers of atom maps, which name atoms and are no part of the molecule.
+    """Remove the numbers of atom maps, which are labels and not part of the molecule.
 
-    RDKit takes atoms with different numbers for different ones when it looks for stereocentres, so these are looked
-    for again.
+    RDKit treats atoms with different map numbers as different when it assigns stereocentres, so these are assigned
+    again.
     """
     from rdkit import Chem
 
@@ -298,9 +298,9 @@ def _forget_atom_maps(mol: Mol) -> None:
 
 
 def _check_alone(smiles: str) -> None:
-    """Refuse what RDKit passes over without a word, and so reads as another molecule.
+    """Reject text that RDKit ignores silently, so that it would read another molecule.
 
-    It takes text after a blank for a name, so of two molecules it would read the first; what stands between bars
+    It reads text after a blank as a name, so that it would read only the first of two molecules; text between bars
     belongs to the SMILES (CXSMILES). At both ends it drops control characters and letters that are not ASCII, such as
     a Cyrillic O, which looks like oxygen.
     """
@@ -309,13 +309,13 @@ def _check_alone(smiles: str) -> None:
     first, rest = (*smiles.split(maxsplit=1), "", "")[:2]
     odd = NOT_ASCII.search(first)
     if odd is not None:
-        raise InputError(f"not a SMILES string: it holds the character {odd[0]!a}")
+        raise InputError(f"not a SMILES string: it contains the character {odd[0]!a}")
     if rest and not (rest.startswith("|") and rest.endswith("|")):
-        raise InputError(f"text follows the SMILES after a blank ({rest[:40]!r}): give the SMILES alone")
+        raise InputError(f"text follows the SMILES after a blank ({rest[:40]!r}): give only the SMILES")
 
 
 def canonical_smiles(smiles: str) -> str:
-    """RDKit's canonical SMILES of a molecule, equal for equal molecules."""
+    """Return RDKit's canonical SMILES of a molecule, equal for equal molecules."""
     from rdkit import Chem
     from rdkit.rdBase import BlockLogs
 
@@ -324,12 +324,12 @@ def canonical_smiles(smiles: str) -> str:
 
 
 def written_numbers(smiles: str) -> list[int]:
-    """The number that each atom of `parsed(smiles)` has in the SMILES as it is written, counted from 0."""
+    """Return the position of each atom of `parsed(smiles)` in the SMILES, counted from 0."""
     return _canonical_order(parsed(smiles.strip(), "written"))
 
 
 def _canonical_order(mol: Mol) -> list[int]:
-    """The atoms in RDKit's canonical order; numbers of atom maps do not count."""
+    """Return the atoms in RDKit's canonical order, which ignores the numbers of atom maps."""
     ranks = _rdkit().CanonicalRankAtoms(mol, includeAtomMaps=False)
     order = [0] * len(ranks)
     for atom, rank in enumerate(ranks):
@@ -338,9 +338,9 @@ def _canonical_order(mol: Mol) -> list[int]:
 
 
 def _parsed_with_odd_valence(smiles: str) -> Mol:
-    """Parse what RDKit rejects, if all it objects to is the valence of elements like Al or B.
+    """Parse a SMILES that RDKit rejects only for the valence of elements like Al or B.
 
-    MOLHIV has seven such complexes, which the RDKit of its time accepted.
+    MOLHIV has seven such complexes, which earlier versions of RDKit accepted.
     """
     from rdkit import Chem
 

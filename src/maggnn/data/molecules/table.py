@@ -1,6 +1,6 @@
-"""A CSV table of SMILES and targets becomes a packed set: read in a stream, bad rows reported, split three ways.
+"""Converts a table of SMILES and targets to a packed set: reads it as a stream, reports bad rows, and splits it.
 
-How rows are read is said in `rows`, what targets mean in `target_column`.
+The rules for rows are in `rows`, those for targets in `target_column`.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from maggnn.graphs.checks import short_floats
 DUPLICATES = ("keep", "mean", "refuse")
 
 Parser = Callable[[str], float]
-"""Makes a number of a cell, or raises an `InputError` that says why it cannot."""
+"""A function that converts a cell to a number, or raises an `InputError` that says why it cannot."""
 
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
-"""What a split column may say, and the part it means."""
+"""The values of a split column, and the part that each means."""
 
 
 @dataclass(frozen=True)
 class PackedTable:
-    """What became of a table.
+    """A table that has been read and packed.
 
     Attributes:
-        arrays: what the packed file holds.
-        errors: rows left out, in order.
-        num_rows: how many rows the table has.
+        arrays: the arrays of a packed file.
+        errors: the rows left out, in order.
+        num_rows: the number of rows of the table.
         shared: canonical SMILES of molecules in more than one part of the split.
-        canonical: canonical SMILES of the molecules that are packed, in their order.
-        target: what the targets were taken for.
-        numbers: further columns that were asked for, by name, each [G].
-        num_merged: rows that became one with another row of the same molecule.
+        canonical: canonical SMILES of the packed molecules, in their order.
+        target: how the targets were interpreted.
+        numbers: additional columns that were requested, by name, each [G].
+        num_merged: the number of rows that were merged with another row of the same molecule.
     """
 
     arrays: Arrays
@@ -82,26 +82,26 @@ def read_table(
 ) -> PackedTable:
     """Featurise and pack a table with a header, a .csv or a .parquet.
 
-    Classes are stored as integers, the places of their labels in `target.classes`, numbers as floats, several columns
-    of two classes as 0.0 and 1.0. One column gives y [G], several [G, columns]. Molecules in more than one part of the
-    split cause a `DuplicateWarning`.
+    Classes are stored as integers, the indices of their labels in `target.classes`, numbers as floats, and several
+    two-class columns as 0.0 and 1.0. One column gives y [G], several [G, columns]. Molecules in more than one part of
+    the split cause a `DuplicateWarning`.
 
     Args:
         path: the table.
         smiles_column: the name of the column of SMILES.
         target_columns: the names of the columns to predict.
         features: "mol", "ogb", "zinc" or "qm9".
-        split_column: says train, val (or valid) or test; without it the split is random, 80/10/10.
-        seed: of the random split.
-        workers: processes that featurise.
-        on_row: told the number of rows dealt with.
-        task: "auto", "classification" or "regression" (see `target_kind`), or what the targets are known to be.
-        deal: instead of a random split.
-        partial: keep rows that have some of several targets; the others are NaN.
-        numbers: further columns to read, with what makes a number of a cell; a row whose cell is refused is left out.
-        duplicates: of rows with the same molecule, "keep" all, "refuse" them, or make one of them ("mean": the mean of
-            numbers, and of classes the commonest, where that is one).
-        salts: "keep" molecules of several fragments as they are, or read only the "largest" (`fragments`).
+        split_column: a column with train, val (or valid) or test; without it the split is random, 80/10/10.
+        seed: the seed of the random split.
+        workers: the number of processes that featurise.
+        on_row: called with the number of processed rows.
+        task: "auto", "classification" or "regression" (see `target_kind`), or the known kind of the targets.
+        deal: assigns molecules to parts, instead of a random split.
+        partial: whether to keep rows with some of several targets; the others are NaN.
+        numbers: additional columns to read, with functions that convert a cell; a row with an invalid cell is left out.
+        duplicates: "keep" all rows with the same molecule, "refuse" them, or merge them ("mean": the mean of numbers,
+            and the most frequent class, if there is one).
+        salts: "keep" all fragments of molecules, or read only the "largest" (`fragments`).
 
     Returns:
         The packed molecules with their targets and split, and the rows that were left out.
@@ -140,7 +140,7 @@ def read_table(
 
 
 def count_lines(path: Path) -> int:
-    """Lines of a file, to tell how far reading it has come; 0 where it cannot be opened."""
+    """Count the lines of a file, to show progress; 0 if it cannot be opened."""
     try:
         with path.open("rb") as file:
             return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -150,7 +150,7 @@ def count_lines(path: Path) -> int:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Where the table has what; `targets` by name."""
+    """The indices of the table's columns; `targets` by name."""
 
     smiles: int
     targets: dict[str, int]
@@ -159,7 +159,7 @@ class _Columns:
 
 
 class _Reading:
-    """The rows of a table on their way: those sent to be featurised wait in `sent` for their molecule."""
+    """The rows of a table while they are read; those that are being featurised wait in `sent` for their molecule."""
 
     def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind, partial: bool, duplicates: str) -> None:
         self.table, self.columns, self.kind, self.partial = table, columns, kind, partial
@@ -168,7 +168,7 @@ class _Reading:
         self.lines: list[int] = []
         self.numbers: dict[str, list[float]] = {name: [] for name in columns.numbers}
         self.merged: list[tuple[int, int, str]] = []
-        """Of rows that repeat a molecule: its first line, their own, and the molecule."""
+        """For each row that repeats a molecule: the molecule's first line, the row's line, and the molecule."""
         self.repeated: dict[int, list[tuple[float, ...]]] = {}
         self.num_rows = 0
         self.errors: list[RowError] = []
@@ -178,7 +178,7 @@ class _Reading:
         self.canonical: list[str] = []
 
     def smiles(self) -> Iterator[str]:
-        """The SMILES of every row whose other columns are fit for use."""
+        """Yield the SMILES of every row whose other columns are valid."""
         for record in self.table.records():
             self.num_rows += 1
             try:
@@ -191,7 +191,7 @@ class _Reading:
                 yield row.smiles
 
     def molecules(self, stream: Iterator[Molecule | RowError], on_row: Callable[[int], None]) -> Iterator[Molecule]:
-        """The molecules of `stream`, their targets and parts noted."""
+        """Yield the molecules of `stream` and store their targets and parts."""
         for result in stream:
             row = self.sent.popleft()
             if isinstance(result, RowError):
@@ -212,7 +212,7 @@ class _Reading:
             raise InputError(f"{self.table.path}: {self._why_nothing()}")
 
     def _repeat(self, place: int, row: _Row) -> None:
-        """A further row of a molecule; its targets are kept until all are known. Further columns are the first's."""
+        """Add another row of a molecule; targets are merged at the end, other columns are those of the first row."""
         if row.part != self.parts[place]:
             raise InputError(
                 f"{self.table.path}: lines {self.lines[place]} and {row.line} are the same molecule, but their split "
@@ -222,15 +222,15 @@ class _Reading:
         self.repeated.setdefault(place, [self.targets[place]]).append(row.targets)
 
     def merged_targets(self) -> list[tuple[float, ...]]:
-        """The targets of each molecule, one of those that were repeated."""
+        """Return the targets of each molecule, merged if it was repeated."""
         for place, rows in self.repeated.items():
             self.targets[place] = merged_values(np.array(rows), self.kind.task)
         return self.targets
 
     def leave_out(self, places: np.ndarray) -> None:
-        """Say that molecules are in no part, since their rows have different classes equally often."""
+        """Leave molecules out, because their rows have different classes equally often."""
         for place in places.tolist():
-            reason = "rows of this molecule have different classes equally often"
+            reason = "rows of this molecule have different classes with equal frequency"
             self.errors.append(RowError(self.lines[place], self.canonical[place], reason))
 
     def _why_nothing(self) -> str:
@@ -249,9 +249,9 @@ class _Row(NamedTuple):
 
 
 def merged_values(rows: np.ndarray, task: Task) -> tuple[float, ...]:
-    """One row for several of a molecule [rows, targets]: means of numbers, and the commonest class.
+    """Merge several rows of a molecule [rows, targets]: the mean of numbers, and the most frequent class.
 
-    Where two classes are equally common the value is missing; missing values do not count.
+    If two classes are equally frequent, the value is missing; missing values do not count.
     """
     values = []
     for column in rows.T:
@@ -301,12 +301,12 @@ def _part(text: str) -> str:
 
 
 def _stored(y: np.ndarray) -> np.ndarray:
-    """Classes in the smallest type, numbers as float32 unless that would lose their differences."""
+    """Convert classes to the smallest type, and numbers to float32 unless that would lose their differences."""
     return short_floats(torch.from_numpy(y)).numpy() if y.dtype.kind == "f" else smallest({"y": y})["y"]
 
 
 def _y(targets: np.ndarray, kind: TargetKind) -> np.ndarray:
-    """Targets [G, columns] as y: one column loses its axis, classes become integers."""
+    """Convert targets [G, columns] to y: a single column loses its axis, and classes become integers."""
     if kind.classes:
         return targets[:, 0].astype(np.int64)
     return targets if targets.shape[1] > 1 else targets[:, 0]

@@ -1,10 +1,10 @@
-"""How the molecules of a table are split into train, val and test; the same molecule is never in two parts.
+"""Splits of a table's molecules into train, val and test; the same molecule is never in two parts.
 
-    random        near 80/10/10, of each class its share
+    random        near 80/10/10, stratified by class
     scaffold      whole Bemis-Murcko scaffolds (`scaffolds`)
     cluster       whole clusters of similar molecules (`clusters`)
     time:COLUMN   the oldest 80 % train, the newest 10 % test; a molecule goes where its oldest row goes
-    column:NAME   as a column says, train, val (or valid) or test
+    column:NAME   by a column with train, val (or valid) or test
 
 Shapes: G molecules.
 """
@@ -27,13 +27,13 @@ from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
 
 HELD_OUT = 0.1
-"""Share of the molecules that val and test get each where the table does not say."""
+"""The share of molecules in val and in test, if the table has no split."""
 
 SPLITS = "random, scaffold, cluster, time:COLUMN or column:NAME"
 
 
 class ToDeal(NamedTuple):
-    """The molecules of a table: canonical SMILES, strata of which each part gets its share [G], columns of numbers."""
+    """The molecules to split: canonical SMILES, strata for a stratified split [G], and columns of numbers."""
 
     canonical: Sequence[str]
     strata: np.ndarray
@@ -41,21 +41,21 @@ class ToDeal(NamedTuple):
 
 
 Deal = Callable[[ToDeal], list[str]]
-"""The part of each molecule."""
+"""A function that assigns a part to each molecule."""
 
 Grouping = Callable[[Sequence[str]], list[str]]
-"""From canonical SMILES to names; molecules of one name belong together."""
+"""A function from canonical SMILES to group names; molecules of one group stay together."""
 
 
 @dataclass(frozen=True)
 class SplitChoice:
-    """What --split says.
+    """The split that --split requests.
 
     Attributes:
-        words: for people.
-        deal: gives each molecule its part; None where a column does.
-        column: that column, or that of the times.
-        groups: molecules that stay together, also in folds; None for each alone.
+        words: a description.
+        deal: assigns a part to each molecule; None if a column does.
+        column: that column, or the column of times.
+        groups: the groups of molecules that stay together, also in folds; None if there are none.
     """
 
     words: str
@@ -65,7 +65,7 @@ class SplitChoice:
 
     @property
     def split_column(self) -> str | None:
-        """The column that says train, val or test."""
+        """The column with train, val or test."""
         return self.column if self.deal is None else None
 
     @property
@@ -75,7 +75,7 @@ class SplitChoice:
 
 
 def split_choice(split: str, seed: int) -> SplitChoice:
-    """What --split asks for."""
+    """Parse the value of --split."""
     if split == "random":
         return SplitChoice(f"random, 80/10/10, seed {seed}", partial(random_parts, seed=seed))
     if split == "scaffold":
@@ -89,7 +89,7 @@ def split_choice(split: str, seed: int) -> SplitChoice:
         return SplitChoice(words, partial(_group_deal, groups=clusters, seed=seed), groups=clusters)
     kind, _, column = split.partition(":")
     if kind == "column" and column:
-        return SplitChoice(f"as column {column!r} says", None, column)
+        return SplitChoice(f"by column {column!r}", None, column)
     if kind == "time" and column:
         words = f"by column {column!r}: the oldest 80 % train, then val, the newest 10 % test"
         return SplitChoice(words, partial(time_parts, column=column), column)
@@ -97,7 +97,7 @@ def split_choice(split: str, seed: int) -> SplitChoice:
 
 
 def time_value(text: str) -> float:
-    """A time that can be compared with others: a number, or a date such as 2024-01-31 (ISO 8601)."""
+    """Convert a time to a number: a number, or a date such as 2024-01-31 (ISO 8601)."""
     if is_missing(text):
         raise InputError("its time is missing")
     number = as_number(text)
@@ -111,11 +111,11 @@ def time_value(text: str) -> float:
 
 
 def time_parts(rows: ToDeal, column: str) -> list[str]:
-    """The oldest molecules train, the newest test."""
+    """Assign the oldest molecules to train and the newest to test."""
     names = np.unique(np.array(rows.canonical, dtype=object), return_inverse=True)[1].reshape(-1)
     oldest = np.full(names.max() + 1, np.inf)
     np.minimum.at(oldest, names, rows.numbers[column])
-    order = np.argsort(oldest[names], kind="stable")  # equal times in the order of the rows
+    order = np.argsort(oldest[names], kind="stable")  # equal times stay in the order of the rows
     parts = np.empty(len(names), dtype=object)
     limits = np.cumsum([SHARES[part] for part in PARTS]) * len(names)
     reached = np.empty(len(names), dtype=int)
@@ -127,7 +127,7 @@ def time_parts(rows: ToDeal, column: str) -> list[str]:
 
 
 def random_parts(rows: ToDeal, seed: int = 0) -> list[str]:
-    """A random part for each molecule, of each stratum its share; equal molecules are dealt as one."""
+    """Assign random parts to molecules, stratified; equal molecules get the same part."""
     _, first, place = np.unique(np.array(rows.canonical, dtype=object), return_index=True, return_inverse=True)
     order = np.argsort(first)  # molecules in the order of their first rows
     rank = np.empty(len(order), dtype=int)
@@ -145,7 +145,7 @@ def _group_deal(rows: ToDeal, groups: Grouping, seed: int) -> list[str]:
 
 
 def _dealt_at_random(classes: np.ndarray, seed: int) -> list[str]:
-    """A part for each molecule, in which every class or stratum [G] has its share; equal seeds give equal parts."""
+    """Assign a random part to each molecule, stratified by class or stratum [G]; equal seeds give equal parts."""
     count = len(classes)
     held_out = round(HELD_OUT * count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).argsort().numpy()
@@ -155,7 +155,7 @@ def _dealt_at_random(classes: np.ndarray, seed: int) -> list[str]:
         members = order[classes[order] == label]
         parts[members[:seats]], parts[members[seats : 2 * seats]] = "val", "test"
     rest = order[parts[order] == "train"]
-    for part in ("val", "test"):  # where classes are too small to give as many as a part should have
+    for part in ("val", "test"):  # if classes are too small to fill a part
         lacking = held_out - int((parts == part).sum())
         parts[rest[:lacking]] = part
         rest = rest[lacking:]
@@ -163,10 +163,10 @@ def _dealt_at_random(classes: np.ndarray, seed: int) -> list[str]:
 
 
 def _seats(sizes: np.ndarray, seats: int) -> np.ndarray:
-    """How many molecules of each class a part with `seats` of them gets, [classes].
+    """Return the number of molecules of each class in a part with `seats` molecules, [classes].
 
-    That is a class's share, at least one of a class that has one for each part, and never so many that none is left to
-    train on.
+    It is a class's share, at least one if the class has one for each part, and never so many that none is left for
+    training.
     """
     share, most = seats * sizes / sizes.sum(), (sizes - 1) // 2
     given = np.minimum(np.maximum(np.floor(share).astype(int), 1), most)

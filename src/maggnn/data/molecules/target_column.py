@@ -1,14 +1,14 @@
-"""What a target column holds: numbers to predict or classes, by rules that every command shares.
+"""The interpretation of target columns as numbers or classes, with the same rules for all commands.
 
     missing     an empty cell, and NA, N/A, n.a., NaN, null, None, nil, ?, <NA>, #N/A, #NA in any case; a row is left
-                out where all of its targets are missing
-    truth       true/false, t/f, yes/no, y/n in any case and 1/0 are two classes, however they are mixed
-    numbers     with a decimal point, within float32's range; 1.0 is the class 1
+                out if all of its targets are missing
+    booleans    true/false, t/f, yes/no, y/n in any case and 1/0 are two classes, also if they are mixed
+    numbers     with a decimal point, within the range of float32; 1.0 is the class 1
 
-`target_kind` looks at the whole column. Left to itself ("auto") it takes for classes what is truth values, the whole
-numbers 0, 1, ... (at most 20 of them) or text, and for numbers what is numbers. It stops, with the choice to make,
-where a column can be read in two ways: few whole numbers that do not start at 0, numbers mixed with text, labels that
-differ only in case, decimal commas, dates. Several columns hold either two classes each or numbers all of them.
+`target_kind` reads the whole column. With "auto", booleans, the integers 0, 1, ... (at most 20 of them) and text are
+classes, and other numbers are numbers. It raises an error that names the choice if a column is ambiguous: few integers
+that do not start at 0, numbers mixed with text, labels that differ only in case, decimal commas, or dates. Several
+columns must either all have two classes or all have numbers.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from maggnn.graphs.batch import Task
 TaskChoice = Literal["auto", "classification", "regression"]
 
 MISSING = frozenset({"", "na", "n/a", "n.a.", "nan", "-nan", "null", "none", "nil", "?", "<na>", "#n/a", "#na"})
-"""What says that a value is missing, in lower case."""
+"""The cells that mean a missing value, in lower case."""
 
 TRUTH = {"false": 0, "f": 0, "no": 0, "n": 0, "0": 0, "true": 1, "t": 1, "yes": 1, "y": 1, "1": 1}
-"""Truth values, in lower case."""
+"""Boolean values, in lower case."""
 
 MOST_CLASSES = 20
-"""Whole numbers beyond that many are taken for numbers."""
+"""Columns with more different integers are interpreted as numbers."""
 
 MOST_LABELS = 100
-"""More classes than that are taken for a mistake."""
+"""The largest number of classes; more are considered a mistake."""
 
 MOST_NAMED = 3
-"""Columns that a message names."""
+"""The largest number of columns that a message names."""
 
 LONGEST_LABEL = 200
-"""Characters: a longer one is taken for a mistake."""
+"""The largest number of characters of a label; a longer one is considered a mistake."""
 
 LARGEST, LEAST_SPREAD = 1e30, 1e-30
-"""Of targets: float32, in which networks answer, cannot hold what is far beyond."""
+"""The largest value and the smallest spread of targets, because networks compute in float32."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -56,13 +56,13 @@ _DATE = re.compile(r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([ T].*)?|[0-9]{1,2}[
 
 @dataclass(frozen=True)
 class TargetKind:
-    """What the targets are.
+    """The kind of the targets.
 
     Attributes:
-        classes: of one column of classes, their labels in order; else empty.
-        labels: of several columns of two classes, the labels of each; else empty.
-        why: what they were taken for, and why, in one line.
-        guessed: whether nobody said what they are.
+        classes: the labels of one column of classes, in order; else empty.
+        labels: the labels of each of several two-class columns; else empty.
+        why: how they were interpreted, and why, in one line.
+        guessed: whether the kind was inferred and not given.
     """
 
     classes: tuple[str, ...] = ()
@@ -77,12 +77,12 @@ class TargetKind:
         return "classification" if self.classes else "regression"
 
     def values(self, names: Sequence[str], texts: Sequence[str], partial: bool = False) -> tuple[float, ...]:
-        """The cells of a row as numbers: their own, or the places of their classes.
+        """Convert the cells of a row to numbers, or to the indices of their classes.
 
         Args:
-            names: of the columns.
-            texts: a cell for each.
-            partial: give NaN for a missing cell as long as another one is there; else it is an error.
+            names: the names of the columns.
+            texts: the cell of each column.
+            partial: whether a missing cell becomes NaN if another one is present; else it is an error.
         """
         missing = [is_missing(text) for text in texts]
         if all(missing) or (any(missing) and not partial):
@@ -97,7 +97,7 @@ class TargetKind:
         )
 
     def value(self, name: str, text: str) -> float:
-        """A cell of the only column."""
+        """Convert a cell of the only column."""
         return self.values([name], [text])[0]
 
     def _value(self, place: int, name: str, text: str) -> float:
@@ -108,7 +108,7 @@ class TargetKind:
         if value is None:
             raise InputError(f"target {name!r} is {_short(text)!r}, not a number")
         if abs(value) > LARGEST:
-            raise InputError(f"target {name!r} is {_short(text)!r}, and {LARGEST:g} is the most that can be learned")
+            raise InputError(f"target {name!r} is {_short(text)!r}, but the largest possible value is {LARGEST:g}")
         return value
 
 
@@ -125,7 +125,7 @@ def _class_place(classes: Sequence[str], name: str, text: str) -> int:
 
 @dataclass
 class _Column:
-    """The values of a column that are not missing, how often each occurs, and on which line first."""
+    """The values of a column that are not missing, with their counts and first lines."""
 
     where: str
     counts: Counter[str] = field(default_factory=Counter)
@@ -141,34 +141,34 @@ class _Column:
         self.lines.setdefault(label, line)
 
     def example(self, labels: Iterable[str]) -> str:
-        """The first of some values, and where it stands."""
+        """Return the first of some values, and its line."""
         first = min(labels, key=self.lines.__getitem__)
         return f"{_short(first)!r} in line {self.lines[first]}"
 
 
 def is_missing(text: str) -> bool:
-    """Whether a cell says that there is no value."""
+    """Whether a cell means a missing value."""
     return text.strip().casefold() in MISSING
 
 
 def as_number(text: str) -> float | None:
-    """A finite number in the usual notation; Python alone would read 1_000 and infinity as well."""
+    """Return a finite number in the usual notation, or None; Python's `float` would accept 1_000 and infinity too."""
     text = text.strip()
     value = float(text) if _NUMBER.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
 
 
 def label_of(text: str) -> str:
-    """A class label as it is compared: without blanks around it, and 1.0 is 1."""
+    """Normalise a class label: without surrounding blanks, and 1.0 becomes 1."""
     label = text.strip()
     return str(int(float(label))) if _WHOLE.fullmatch(label) else label
 
 
 def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> TargetKind:
-    """What the target columns of a table hold, or an `InputError` with the choice to make.
+    """Return the kind of a table's target columns; raises an `InputError` that names the choice if it is ambiguous.
 
     Args:
-        task: "classification" and "regression" say it; "auto" looks at the values.
+        task: "classification" or "regression", or "auto" to infer it from the values.
     """
     if task not in get_args(TaskChoice):
         raise InputError(f"--task is {task!r}: give {', '.join(get_args(TaskChoice))}")
@@ -176,13 +176,13 @@ def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> Targe
     columns = _read_columns(path, targets)
     if len(columns) > 1 and task == "classification":
         labels = tuple(_two_classes(column) for column in columns)
-        return TargetKind((), f"{_named(targets)} two classes each, as --task says", labels=labels)
+        return TargetKind((), f"{_named(targets)} two classes each, as given by --task", labels=labels)
     if task == "classification":
-        return TargetKind(_classes(columns[0]), f"column {targets[0]!r} holds classes, as --task says")
+        return TargetKind(_classes(columns[0]), f"column {targets[0]!r} has classes, as given by --task")
     for column in columns:
         _check_notation(column, ", or give --task classification if they are labels")
     if task == "regression":
-        return TargetKind((), f"{_named(targets)} numbers, as --task says")
+        return TargetKind((), f"{_named(targets)} numbers, as given by --task")
     return _several(targets, columns) if len(columns) > 1 else _guessed(columns[0])
 
 
@@ -197,16 +197,16 @@ def _check_named(path: Path, targets: Sequence[str]) -> None:
 def _named(targets: Sequence[str]) -> str:
     names = ", ".join(map(repr, targets[:MOST_NAMED]))
     rest = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
-    return f"column {names} holds" if len(targets) == 1 else f"columns {names}{rest} hold"
+    return f"column {names} has" if len(targets) == 1 else f"columns {names}{rest} have"
 
 
 def _several(targets: Sequence[str], columns: Sequence[_Column]) -> TargetKind:
-    """Two classes in every column, or numbers in every one."""
+    """Return the kind of several columns, which must all have two classes or all have numbers."""
     for column in columns:
         if len(column.counts) < 2:
             found = next(iter(column.counts), None)
             what = "no value" if found is None else f"only the value {_short(found)!r}"
-            raise InputError(f"{column.where} holds {what}: there is nothing to learn, so leave it out")
+            raise InputError(f"{column.where} has {what}: there is nothing to learn, so leave it out")
     kinds = [_guessed(column) for column in columns]
     if not any(kind.classes for kind in kinds):
         return TargetKind((), f"{_named(targets)} numbers", guessed=True)
@@ -214,8 +214,8 @@ def _several(targets: Sequence[str], columns: Sequence[_Column]) -> TargetKind:
     numbers = next((place for place, kind in enumerate(kinds) if not kind.classes), None)
     if numbers is not None:
         raise InputError(
-            f"{columns[classes].where} looks like classes and column {targets[numbers]!r} like numbers: fit each kind "
-            "in a model of its own, or give --task regression to take all for numbers"
+            f"{columns[classes].where} looks like classes and column {targets[numbers]!r} like numbers: fit a separate "
+            "model for each kind, or give --task regression to use all as numbers"
         )
     labels = tuple(_two_classes(column) for column in columns)
     return TargetKind((), f"{_named(targets)} two classes each", True, labels)
@@ -225,8 +225,8 @@ def _two_classes(column: _Column) -> tuple[str, ...]:
     classes = _classes(column)
     if len(classes) > 2:
         raise InputError(
-            f"{column.where} has {len(classes)} classes: several targets must have two each; fit this one in a model "
-            "of its own, or give --task regression if its values are numbers"
+            f"{column.where} has {len(classes)} classes: several targets must have two each; fit a separate model for "
+            "this one, or give --task regression if its values are numbers"
         )
     return classes
 
@@ -243,35 +243,35 @@ def _read_columns(path: Path, targets: Sequence[str]) -> list[_Column]:
 
 
 def _guessed(column: _Column) -> TargetKind:
-    """Classes or numbers, by what the column holds."""
+    """Infer classes or numbers from the values of a column."""
     name, found = column.where.partition(": ")[2], column.counts
-    if not found:  # the rows say why
-        return TargetKind((), f"{name} holds no value", guessed=True)
+    if not found:  # the errors of the rows say why
+        return TargetKind((), f"{name} has no value", guessed=True)
     if _all_truth(found) and not (len(found) == 1 and all(map(_WHOLE.fullmatch, found))):
         classes = _classes(column)
-        why = f"{name} is taken for classes: its values are {' and '.join(classes)}{_other(found)}"
+        why = f"{name} is interpreted as classes: its values are {' and '.join(classes)}{_other(found)}"
         return TargetKind(classes, why, guessed=True)
     numbers = {label for label in found if as_number(label) is not None}
     if not numbers:
         _check_case(column)
         classes = _classes(column)
-        why = f"{name} is taken for classes: it holds {len(classes)} labels and no number"
+        why = f"{name} is interpreted as classes: it has {len(classes)} labels and no number"
         return TargetKind(classes, why, guessed=True)
     _check_all_numbers(column)
     if _count_from_zero(found):
-        why = f"{name} is taken for classes: its values are the whole numbers 0 to {len(found) - 1}{_other(found)}"
+        why = f"{name} is interpreted as classes: its values are the whole numbers 0 to {len(found) - 1}{_other(found)}"
         return TargetKind(_classes(column), why, guessed=True)
     _check_not_codes(column)
-    return TargetKind((), f"{name} is taken for numbers: it holds {len(found)} different ones", guessed=True)
+    return TargetKind((), f"{name} is interpreted as numbers: it has {len(found)} different values", guessed=True)
 
 
 def _other(found: Counter[str]) -> str:
-    """How to have numbers instead, where the labels are numbers."""
-    return " (--task regression takes them for numbers)" if all(map(_WHOLE.fullmatch, found)) else ""
+    """Return a hint how to use numbers instead, if the labels are numbers."""
+    return " (--task regression uses them as numbers)" if all(map(_WHOLE.fullmatch, found)) else ""
 
 
 def known_numbers(path: Path, targets: Sequence[str]) -> TargetKind:
-    """The target columns of a table for a model of numbers: written in another notation they are refused."""
+    """Return the kind of target columns for a model of numbers; raises an error for other notations of numbers."""
     _check_named(path, targets)
     for column in _read_columns(path, targets):
         _check_notation(column, "")
@@ -279,21 +279,21 @@ def known_numbers(path: Path, targets: Sequence[str]) -> TargetKind:
 
 
 def _check_notation(column: _Column, labels: str) -> None:
-    """Numbers that are written as they are not read here: left alone they would be classes, or no values.
+    """Raise an error for numbers in an unsupported notation, which would otherwise become classes or missing values.
 
     Args:
-        labels: what to do if they are none, where a command has an option for it.
+        labels: advice for the case that they are labels, if a command has an option for it.
     """
     commas = [label for label in column.counts if _DECIMAL_COMMA.fullmatch(label)]
     if commas:
         raise InputError(
-            f"{column.where} holds numbers with commas ({column.example(commas)}): write a decimal point and no "
+            f"{column.where} has numbers with commas ({column.example(commas)}): write a decimal point and no "
             f"thousands separators{labels}"
         )
     dates = [label for label in column.counts if _DATE.fullmatch(label)]
     if dates:
         raise InputError(
-            f"{column.where} holds dates ({column.example(dates)}): write them as numbers, such as days since the "
+            f"{column.where} has dates ({column.example(dates)}): write them as numbers, such as days since the "
             f"first{labels}"
         )
 
@@ -303,20 +303,20 @@ def _check_all_numbers(column: _Column) -> None:
     if texts:
         count = sum(column.counts[label] for label in texts)
         raise InputError(
-            f"{column.where} mixes numbers with text ({count} of {column.counts.total()} values are no numbers, the "
+            f"{column.where} mixes numbers with text ({count} of {column.counts.total()} values are not numbers, the "
             f"first is {column.example(texts)}): give --task regression to leave these rows out, --task classification "
-            "to take every value for a label, or write NA where a value is missing"
+            "to use every value as a label, or write NA for missing values"
         )
 
 
 def _check_not_codes(column: _Column) -> None:
-    """Few whole numbers that come again and again may be codes of classes or counts."""
+    """Raise an error for few repeated integers, which may be codes of classes or counts."""
     found = column.counts
     few = 1 < len(found) <= MOST_CLASSES and found.total() >= 2 * len(found)
     if few and all(_WHOLE.fullmatch(label) for label in found):
         listed = ", ".join(sorted(found, key=_order))
         raise InputError(
-            f"{column.where} holds few whole numbers ({listed}), which may be classes or numbers: give --task "
+            f"{column.where} has few whole numbers ({listed}), which may be classes or numbers: give --task "
             "classification or --task regression"
         )
 
@@ -328,25 +328,25 @@ def _check_case(column: _Column) -> None:
         if other != label:
             raise InputError(
                 f"{column.where} has labels that differ only in case ({_short(other)!r}, {column.example([label])}): "
-                "write them alike, or give --task classification if they are different classes"
+                "write them in the same way, or give --task classification if they are different classes"
             )
 
 
 def _classes(column: _Column) -> tuple[str, ...]:
-    """The labels in order; truth values under one pair of names."""
+    """Return the labels in order; all boolean values share one pair of names."""
     found = column.counts
     if not found:
-        raise InputError(f"{column.where} holds no value: all cells are missing")
+        raise InputError(f"{column.where} has no value: all cells are missing")
     labels = _truth_names(found) if _all_truth(found) else tuple(sorted(found, key=_order))
     if len(labels) == 1:
-        raise InputError(f"{column.where} has only one class, {labels[0]!r}: nothing to learn")
+        raise InputError(f"{column.where} has only one class, {labels[0]!r}: there is nothing to learn")
     if len(labels) > MOST_LABELS:
-        raise InputError(f"{column.where} has {len(labels)} classes, at most {MOST_LABELS} are possible")
+        raise InputError(f"{column.where} has {len(labels)} classes, but at most {MOST_LABELS} are allowed")
     long = [label for label in found if len(label) > LONGEST_LABEL]
     if long:
         raise InputError(
             f"{column.where} has a label of {len(long[0])} characters ({column.example(long[:1])}): at most "
-            f"{LONGEST_LABEL} are possible"
+            f"{LONGEST_LABEL} are allowed"
         )
     return labels
 
@@ -361,7 +361,7 @@ def are_truth(classes: Sequence[str]) -> bool:
 
 
 def _truth_names(found: Iterable[str]) -> tuple[str, ...]:
-    """The names of the truth values that occur: the column's own where it has one of each, else false and true."""
+    """Return the names of the two boolean classes: the column's own if it has one of each, else false and true."""
     labels = {label.casefold() for label in found}
     if len(labels) == 2 and are_truth(sorted(labels, key=TRUTH.__getitem__)):
         return tuple(sorted(labels, key=TRUTH.__getitem__))
@@ -374,11 +374,11 @@ def _count_from_zero(found: Counter[str]) -> bool:
 
 
 def _order(label: str) -> tuple[float, str]:
-    """Numbers in their order, then texts in theirs."""
+    """Return a sort key: numbers in numeric order, then texts in alphabetical order."""
     value = as_number(label)
     return (math.inf if value is None else value, label)
 
 
 def _short(text: str) -> str:
-    """A cell as a message shows it."""
+    """Shorten a cell for a message."""
     return text if len(text) <= 40 else f"{text[:40]}..."

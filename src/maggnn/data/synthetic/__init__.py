@@ -1,1 +1,1 @@
-"""Graphs made by code: families that test expressivity, regular graphs, and node or edge targets as rooted graphs."""
+"""Generated graphs: families that test expressivity, regular graphs, and node or edge targets as rooted graphs."""

@@ -1,4 +1,4 @@
-"""Graphs of equal size as a stack of boolean adjacency matrices: making, switching, telling apart and packing them.
+"""Graphs of equal size as a stack of boolean adjacency matrices: functions to make, switch, distinguish and pack them.
 
 Shapes: n nodes, G graphs.
 """
@@ -17,12 +17,12 @@ FINGERPRINTS_AT_ONCE = 64
 
 
 def stacked(packed: PackedGraphs) -> Tensor:
-    """The adjacency of packed graphs of equal size, [G, n, n]."""
+    """Return the adjacency matrices of packed graphs of equal size, [G, n, n]."""
     return adjacency(packed[torch.arange(len(packed))]) > 0
 
 
 def pack(graphs: Tensor) -> PackedGraphs:
-    """Pack a stack of adjacencies [G, n, n]; y is a graph's place in it."""
+    """Pack a stack of adjacency matrices [G, n, n]; y is a graph's index."""
     count, n, _ = graphs.shape
     graph, source, target = graphs.triu(1).nonzero().T
     return PackedGraphs.build(
@@ -35,14 +35,14 @@ def pack(graphs: Tensor) -> PackedGraphs:
 
 
 def block_graph(blocks: Iterable[frozenset[int]], shared: int = 1) -> Tensor:
-    """Blocks of equal size, in the order of their points, joined when they share just `shared` of them, [n, n]."""
+    """Return the block graph of blocks of equal size, joined if they share exactly `shared` points, [n, n]."""
     points = torch.tensor(sorted(sorted(block) for block in blocks))  # [blocks, size]
     incidence = torch.zeros(len(points), int(points.max()) + 1).scatter_(1, points, 1)
     return incidence @ incidence.T == shared
 
 
 def with_isolated_node(graphs: Tensor) -> Tensor:
-    """One more node without edges, [..., n, n] -> [..., n + 1, n + 1]."""
+    """Add a node without edges, [..., n, n] -> [..., n + 1, n + 1]."""
     return torch.nn.functional.pad(graphs, (0, 1, 0, 1))
 
 
@@ -56,7 +56,7 @@ def switched(graph: Tensor, side: Tensor) -> Tensor:
 
 
 def distinct(graphs: Tensor) -> Tensor:
-    """The first graph of each fingerprint, [distinct, n, n]."""
+    """Return the first graph of each fingerprint, [distinct, n, n]."""
     first: dict[int, Tensor] = {}
     for key, graph in zip(fingerprints(graphs), graphs, strict=True):
         first.setdefault(key, graph)
@@ -64,11 +64,11 @@ def distinct(graphs: Tensor) -> Tensor:
 
 
 def fingerprints(graphs: Tensor) -> list[int]:
-    """For each graph of a stack a number that relabelling leaves alone: different ones prove non-isomorphism.
+    """Return an isomorphism invariant of each graph of a stack: different numbers prove that graphs differ.
 
     A pair of nodes is coloured by how many neighbours it shares with every third node and how many of the two
     that node is joined to, a node by its pairs' colours, then each pair again by its own and its nodes' colours.
-    Multisets of colours are told by sums of scrambled 64-bit numbers.
+    Multisets of colours are hashed by sums of scrambled 64-bit numbers.
 
     Shapes:
         graphs: [G, n, n] boolean or 0 and 1.
@@ -88,7 +88,7 @@ def _fingerprints_at_once(graphs: Tensor) -> list[int]:
 
 
 def _scramble(numbers: Tensor) -> Tensor:
-    """A fixed one-to-one map of 64-bit integers (multiply, shift and xor) without visible pattern."""
+    """Scramble 64-bit integers by a fixed bijective map (multiply, shift and xor)."""
     mixed = (numbers + 0x1234567) * 6364136223846793005
     mixed = (mixed ^ (mixed >> 29)) * 4768777513237032717
     return mixed ^ (mixed >> 32)

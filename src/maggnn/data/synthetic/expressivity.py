@@ -1,7 +1,7 @@
-"""Graphs that plain message passing cannot tell apart, built from their definitions.
+"""Graphs that plain message passing cannot distinguish, built from their definitions.
 
-Every set here is small, exact and needs no download. Graphs without features: only the structure, and
-the marks put on it, can separate them.
+Every set here is small, exact and needs no download. The graphs have no features: only the structure, and
+the marks put on it, can distinguish them.
 
 Shapes: n nodes, E undirected edges, G graphs.
 """
@@ -27,7 +27,7 @@ BLOCK_SKIPS = {"A": 2, "B": 3}
 """The two building blocks of a super graph: CSL(8, 2) and CSL(8, 3)."""
 
 MAX_SUPER_GRAPH_N = 7
-"""A larger n would need gigabytes: there are 2 * binomial(2n, n) super graphs."""
+"""The largest n; there are 2 * binomial(2n, n) super graphs, which would need gigabytes for a larger n."""
 
 
 @cache
@@ -129,7 +129,7 @@ def super_graphs(n: int) -> PackedGraphs:
 
     S' swaps A and B. Opposite blocks are of equal kind in a positive super graph and of different kinds
     in a negative one; they are 2n apart, which is the diameter. Message passing, and marks that do not
-    sit on two opposite blocks, cannot tell the two. Source: the proof of Theorem 2.
+    lie on two opposite blocks, cannot distinguish the two. Source: the proof of Theorem 2.
     """
     sequences = super_sequences(n)
     sizes = [BLOCK_NODES * len(sequence) for sequence in sequences]

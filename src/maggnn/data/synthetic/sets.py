@@ -1,6 +1,6 @@
-"""The data sets that the package makes by code: loaders, protocols, what is known of each, and their rows of the table.
+"""The generated data sets of the package: loaders, protocols, known facts, and their rows of the table.
 
-Other distributions make rows of their own from the same parts (`strongly_regular_entry`, `one_for_all`, `all_equal`).
+Other distributions make their rows from the same parts (`strongly_regular_entry`, `one_for_all`, `all_equal`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUM_FOLDS = 10
 HELD_OUT_SHARE = 0.25
 
 Parameters = tuple[int, int, int, int]
-"""Of a strongly regular graph: nodes, degree, neighbours in common of two neighbours, and of two other nodes."""
+"""The parameters of a strongly regular graph: nodes, degree, common neighbours of adjacent and of other nodes."""
 
 
 # ---- protocols ------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def _ten_folds(dataset: Dataset, generator: torch.Generator) -> list[Split]:
 
 
 def one_for_all(dataset: Dataset, generator: torch.Generator) -> list[Split]:
-    """The protocol of sets whose graphs are to be told apart at all."""
+    """The protocol of sets whose graphs are to be distinguished at all: train and test on all graphs."""
     return [all_in_all(len(dataset.graphs))]
 
 
@@ -76,7 +76,7 @@ def _csl_facts(dataset: Dataset) -> list[Fact]:
     return [
         ("41 nodes each", all_equal(dataset.graphs.num_nodes, 41)),
         ("4-regular", all_equal(dataset.graphs.in_degree, 4)),
-        ("15 graphs a class", dataset.y.bincount().tolist() == [15] * 10),
+        ("15 graphs in each class", dataset.y.bincount().tolist() == [15] * 10),
     ]
 
 
@@ -96,7 +96,7 @@ def _strongly_regular_facts(dataset: Dataset, parameters: Parameters) -> list[Fa
     known_apart = set(fingerprints(stacked(graphs)))
     return [
         (f"strongly regular {parameters}", _is_strongly_regular(graphs, *parameters)),
-        ("one graph a class", dataset.y.tolist() == list(range(count))),
+        ("one graph in each class", dataset.y.tolist() == list(range(count))),
         ("no two isomorphic", len(known_apart) == count),
     ]
 
@@ -111,7 +111,7 @@ def _super_graph_facts(dataset: Dataset) -> list[Fact]:
     return [
         (f"{32 * n} nodes each", all_equal(dataset.graphs.num_nodes, 32 * n)),
         ("20-regular", all_equal(dataset.graphs.in_degree, 20)),
-        ("as many positive as negative", int(2 * dataset.y.sum()) == len(dataset.graphs)),
+        ("equally many positive and negative graphs", int(2 * dataset.y.sum()) == len(dataset.graphs)),
         (f"diameter {2 * n} (first positive and negative)", _diameters(first_pair) == [2 * n, 2 * n]),
     ]
 
@@ -156,9 +156,9 @@ def _diameters(dense: Tensor) -> list[int]:
 
 
 def super_graph_entry(n: int) -> DatasetEntry:
-    """The row of `supergraph<n>`."""
+    """Return the row of `supergraph<n>`."""
     return DatasetEntry(
-        description=f"cycles of {4 * n} CSL(8, 2) and CSL(8, 3) blocks: are opposite ones alike? (Theorem 2)",
+        description=f"cycles of {4 * n} CSL(8, 2) and CSL(8, 3) blocks: are opposite ones equal? (Theorem 2)",
         num_graphs=2 * math.comb(2 * n, n),
         origin="generated",
         load=lambda: _load_super_graphs(n),
@@ -169,7 +169,7 @@ def super_graph_entry(n: int) -> DatasetEntry:
 def strongly_regular_entry(
     name: str, make: Callable[[], PackedGraphs], parameters: Parameters, num_graphs: int, description: str
 ) -> DatasetEntry:
-    """The row of a set of strongly regular graphs, one a class, that `make` makes."""
+    """Return the row of a set of strongly regular graphs, one in each class, which `make` generates."""
     return DatasetEntry(
         description=f"{description} {parameters}",
         num_graphs=num_graphs,
@@ -189,15 +189,13 @@ ENTRIES: dict[str, DatasetEntry] = {
     ),
     "sr25": strongly_regular_entry("sr25", expressivity.sr25, (25, 12, 5, 6), 15, "the 15 strongly regular graphs"),
     "shrikhande_rook": DatasetEntry(
-        "Shrikhande graph against the 4x4 rook's graph, equal for 3-WL",
+        "Shrikhande graph and the 4x4 rook's graph, not distinguished by 3-WL",
         2,
         "generated",
         _load_shrikhande_rook,
         _shrikhande_rook_facts,
     ),
-    "csl8": DatasetEntry(
-        "CSL(8, 2) against CSL(8, 3), the blocks of Theorem 2", 2, "generated", _load_csl8, _csl8_facts
-    ),
+    "csl8": DatasetEntry("CSL(8, 2) and CSL(8, 3), the blocks of Theorem 2", 2, "generated", _load_csl8, _csl8_facts),
     **{f"supergraph{n}": super_graph_entry(n) for n in (2, 3, 4)},
 }
-"""Rows of the visible table."""
+"""The rows of these sets in the table of data sets."""

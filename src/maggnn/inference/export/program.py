@@ -1,14 +1,14 @@
-"""Reading an exported program back: its description, and graphs of any kind turned into its input tensors.
+"""Loads an exported program with its description, and converts graphs of any kind to its input tensors.
 
 Example:
     from maggnn import load_exported
 
-    model = load_exported("model.pt2", trust=True)  # a file of one's own; see below
+    model = load_exported("model.pt2", trust=True)  # your own file; see below
     answers = model.predict(["CCO", "c1ccccc1"])  # [graphs, outputs]
 
-Reading a .pt2 executes code that the file may hold: torch unpickles its example inputs and weights without limits and
-evaluates the text of its symbolic sizes, and a compiled program is a shared library. So it takes `trust=True`. ONNX is
-data alone and needs no trust: it is the format for files that change hands.
+Loading a .pt2 file can execute code that it contains: torch unpickles its example inputs and weights without limits and
+evaluates the text of its symbolic sizes, and a compiled program is a shared library. So it requires `trust=True`. An
+ONNX file is only data and needs no trust: it is the format for sharing models.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ from maggnn.model.tuples import STARTS, sample_tuples
 
 SUFFIXES = {"torch": ".pt2", "aoti": ".pt2", "onnx": ".onnx"}
 DESCRIPTION = "maggnn.json"
-"""Under this name a program's file says what its inputs and outputs are."""
+"""The name of the description of inputs and outputs in a program's file."""
 
 INPUTS = ("edge_index", "node_graph", "num_nodes", "x", "edge_attr", "tuples", "roots")
 DTYPES = {"float32": torch.float32, "int64": torch.int64}
 MOST_COLUMNS = 100_000
-"""Of an input tensor."""
+"""The largest number of columns of an input tensor."""
 
 GRAPHS_AT_ONCE = 64
-"""Few enough that what a program works on stays in the caches: several times faster a graph than hundreds."""
+"""The number of graphs in a batch: few enough for the caches, which is several times faster than hundreds."""
 
 Run = Callable[[dict[str, Tensor]], Tensor]
-"""Tensors by name -> answers."""
+"""A function from tensors by name to answers."""
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """A program and what is known of it.
+    """An exported program with its description.
 
     Attributes:
         description: the JSON of its file: `inputs`, `output`, `search`, `source`, `features`, `targets`, `classes`.
-        run: tensors by the names of `inputs` -> answers.
+        run: a function from tensors, by the names of `inputs`, to answers.
     """
 
     description: dict[str, Any]
@@ -63,25 +63,25 @@ class ExportedModel:
         """Predict for graphs.
 
         Args:
-            graphs: SMILES (of a model that was fitted to SMILES), graph6, PackedGraphs, NetworkX or PyG graphs.
-            seed: of the starting tuples, where the model draws them.
-            inputs: "smiles" and "graph6" say what strings are and allow nothing else; "auto" takes strings for SMILES.
+            graphs: SMILES (if the model was fitted to SMILES), graph6, PackedGraphs, NetworkX or PyG graphs.
+            seed: the seed of the starting tuples, if they are random.
+            inputs: "auto" reads strings as SMILES; "smiles" and "graph6" read strings as such and reject other inputs.
 
         Returns:
             Probabilities of the classes, or values in the targets' own units, [graphs (or nodes), outputs].
         """
         packed = self._packed(graphs, inputs)
-        if self.description["output"]["shape"][0] == "graphs":  # answers for nodes stay in the nodes' order
+        if self.description["output"]["shape"][0] == "graphs":  # answers for nodes keep the order of the nodes
             packed = in_canonical_order(packed)
         generator = make_generator(seed)
         chunks = torch.arange(len(packed)).split(GRAPHS_AT_ONCE)
         return torch.cat([self.run(program_inputs(self.description, packed[ids], generator)) for ids in chunks])
 
     def _packed(self, graphs: Any, inputs: str) -> PackedGraphs:
-        """Many a string is both SMILES and graph6, so a model that was fitted to graphs takes none for SMILES."""
+        """Pack the graphs; since many strings are valid as SMILES and as graph6, models of graphs reject SMILES."""
         packed, came_as = packed_inputs(graphs, inputs, self.description["features"] or "ogb")
         if came_as == "smiles" and self.description["source"] != "smiles":
-            raise InputError("the model was fitted to graphs, not to SMILES: of graph6 strings say inputs='graph6'")
+            raise InputError("the model was fitted to graphs, not to SMILES: for graph6 strings, set inputs='graph6'")
         return packed
 
 
@@ -90,8 +90,8 @@ def load_exported(path: str | Path, trust: bool = False) -> ExportedModel:
 
     Args:
         path: the .pt2 or .onnx file.
-        trust: whether the file may execute code here, which every .pt2 can: say so of files that you exported or whose
-            maker you trust. An .onnx file is data alone and needs no trust.
+        trust: whether the file may execute code, which every .pt2 can. Set it only for files that you exported or whose
+            author you trust. An .onnx file is only data and needs no trust.
 
     Returns:
         The program, ready to predict.
@@ -102,8 +102,8 @@ def load_exported(path: str | Path, trust: bool = False) -> ExportedModel:
     kind = _kind(path)
     if kind != "onnx" and not trust:
         raise InputError(
-            f"{path}: reading a .pt2 executes code that it may hold: say trust=True where you trust its maker, "
-            "or exchange .onnx files (--format onnx), which are data alone"
+            f"{path}: loading a .pt2 can execute code that it contains: set trust=True if you trust its author, "
+            "or exchange .onnx files (--format onnx), which are only data"
         )
     run, description = open_exported(path, kind)
     return ExportedModel(description, run)
@@ -121,21 +121,21 @@ def _kind(path: Path) -> str:
 
 
 def open_exported(path: Path, kind: str) -> tuple[Run, dict[str, Any]]:
-    """How to run the program of a file, and its description."""
+    """Load the program of a file. Returns a function that runs it, and its description."""
     try:
         run, text = {"torch": _open_torch, "aoti": _open_aoti, "onnx": _open_onnx}[kind](path)
     except InputError:
         raise
-    except Exception as error:  # each format fails in ways of its own
+    except Exception as error:  # each format raises different errors
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: truncated, damaged or no exported program ({reason})") from error
     if not text:
-        raise InputError(f"{path}: a program, but not one that `maggnn export` wrote")
+        raise InputError(f"{path}: is a program, but not one that `maggnn export` wrote")
     return run, _description(path, text)
 
 
 def _description(path: Path, text: str) -> dict[str, Any]:
-    """The JSON of a file, with the entries that are read here and of their types."""
+    """Parse the JSON of a file, and check the entries that are read here and their types."""
     try:
         found = json.loads(text)
         inputs, search = found["inputs"], found["search"]
@@ -154,12 +154,12 @@ def _description(path: Path, text: str) -> dict[str, Any]:
             raise ValueError("tuples have three dimensions")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise InputError(f"{path}: says nothing that can be used of its inputs ({reason})") from error
+        raise InputError(f"{path}: has no valid description of its inputs ({reason})") from error
     return found
 
 
 def _is_size(size: object) -> bool:
-    """A name, or a number that no graph's memory is too small for."""
+    """Whether a size is a name, or a number within the limits."""
     return isinstance(size, str) or (isinstance(size, int) and not isinstance(size, bool) and 0 <= size <= MOST_COLUMNS)
 
 
@@ -179,7 +179,7 @@ def _open_onnx(path: Path) -> tuple[Run, str]:
         import onnxruntime  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise InputError(f"{path}: needs onnxruntime: pip install 'maggnn[onnx]'") from None
-    # Its bytes, not its name: a file could ask for weights from other files beside it.
+    # The bytes are passed instead of the path, because a file could refer to weights in other files.
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
 
     def run(inputs: dict[str, Tensor]) -> Tensor:
@@ -191,7 +191,7 @@ def _open_onnx(path: Path) -> tuple[Run, str]:
 def program_inputs(
     description: dict[str, Any], graphs: GraphBatch, generator: torch.Generator | None = None
 ) -> dict[str, Tensor]:
-    """A batch as the tensors that a program takes, by name."""
+    """Return a batch as the input tensors of a program, by name."""
     inputs: dict[str, dict[str, Any]] = description["inputs"]
     made = {"edge_index": graphs.edge_index, "node_graph": graphs.node_graph, "num_nodes": graphs.num_nodes}
     for name, values, rows in (
@@ -211,7 +211,7 @@ def program_inputs(
 
 def _checked(name: str, values: Tensor | None, rows: int, entry: dict[str, Any]) -> Tensor:
     dtype, columns = DTYPES[entry["dtype"]], entry["shape"][1]
-    if values is None and not rows:  # no edges, no features of edges
+    if values is None and not rows:  # graphs without edges may have no features of edges
         return torch.empty(0, columns, dtype=dtype)
     if values is None or values.shape[1] != columns or values.is_floating_point() != dtype.is_floating_point:
         found = "none" if values is None else f"{values.shape[1]} of {str(values.dtype).removeprefix('torch.')}"

@@ -1,12 +1,12 @@
-"""The whole search as one module that `torch.export` can write down: graphs in, start tuples, t moves, answers out.
+"""The whole search as one module for `torch.export`: from graphs and starting tuples, through t moves, to answers.
 
 It is the frozen model itself. While it is traced, message passing is plain torch (`maggnn.model.kernels.reference`) and
-nothing looks at values; the size of the largest graph is read off the batch when the program runs, so numbers of
-graphs, nodes and edges are all free.
+nothing depends on values; the size of the largest graph is computed when the program runs, so the numbers of graphs,
+nodes and edges are all variable.
 
-A program has no generator. Starts at central nodes are worked out inside; random starts, those on the neighbours of
-roots and the finest tuples are an input. Of ties in Q, where the agent draws one if its starts are random, the first is
-taken: the node of the smallest id, and of that the first slot.
+A program has no random generator. Starts at central nodes are computed inside; random starts, those on the neighbours
+of roots and the finest tuples are an input. Ties in Q, which the agent breaks at random if its starts are random, are
+broken by the smallest node id, and then by the first slot.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from maggnn.model.mag_gnn import MagGNN
 
 
 class ExportedSearch(nn.Module):
-    """Answers [rows, out]: probabilities of classes, or values in the targets' own units.
+    """Returns answers [rows, out]: probabilities of classes, or values in the targets' own units.
 
     Args:
-        seen_nodes, seen_edges: the categories of each column that training saw, the commonest first; any other is
-            taken for the commonest. Empty: categories are as the model knows them, and others are an error.
+        seen_nodes, seen_edges: the categories of each column that occur in training, the most frequent first, which
+            replaces any other. If empty, all categories of the model are valid, and others are an error.
 
     Shapes of inputs:
-        edge_index: [2, E] (source, target), ids of the batch, the edges of a graph together; node_graph: [N], in
-        order; num_nodes: [B]; x: [N, F]; edge_attr: [E, F]; tuples: [B, m, k], ids within each graph; roots: [B, r].
+        edge_index: [2, E] (source, target), node ids of the batch, grouped by graph; node_graph: [N], in order;
+        num_nodes: [B]; x: [N, F]; edge_attr: [E, F]; tuples: [B, m, k], ids within each graph; roots: [B, r].
     """
 
     def __init__(
@@ -71,22 +71,22 @@ class ExportedSearch(nn.Module):
         edge_attr = None if edge_attr is None else self.edge_categories(edge_attr)
         graphs = batch_of_inputs(edge_index, node_graph, num_nodes, x, edge_attr, roots)
         agent = self.model.agent
-        if not agent.tuple_order:  # nothing is marked, so nothing is drawn
+        if not agent.tuple_order:  # there are no marks
             tuples = num_nodes.new_zeros(num_nodes.shape[0], agent.num_tuples, 0)
         outputs = self.model(graphs, tuples=tuples, ties="first")
-        # A regression's outputs are in the targets' own units already.
+        # The outputs of a regression are in the targets' own units already.
         return outputs if self.model.task == "regression" else self.model.answers(outputs, graphs).float()
 
 
 class SeenCategories(nn.Module):
-    """Features [rows, F] with every category one that training saw: others become the commonest of their column."""
+    """Replaces categories of features [rows, F] that do not occur in training by the most frequent of their column."""
 
     def __init__(self, categories: Sequence[int], seen: Sequence[Sequence[int]]) -> None:
         super().__init__()
         self.counts = tuple(categories)
         tables = []
         for count, known in zip(categories, seen, strict=bool(seen)):
-            table = torch.full((count + 1,), known[0])  # the last row: out of range
+            table = torch.full((count + 1,), known[0])  # the last row is for categories out of range
             table[list(known)] = torch.tensor(known)
             tables.append(table)
         self.tables = nn.ParameterList(nn.Parameter(table, requires_grad=False) for table in tables)
@@ -100,7 +100,7 @@ class SeenCategories(nn.Module):
 
 
 def check_exportable(model: MagGNN) -> None:
-    """Whether every part of the model can be traced."""
+    """Check that every part of the model can be traced."""
     for encoder in (model.predictor.encoder, None if model.q_network is None else model.q_network.encoder):
         if encoder is not None and not isinstance(encoder, Encoder):
             raise InputError(f"a baseline ({type(encoder).__name__}) cannot be exported, only MAG-GNN and GIN")
@@ -118,8 +118,8 @@ def batch_of_inputs(
     edge_attr: Tensor | None = None,
     roots: Tensor | None = None,
 ) -> GraphBatch:
-    """The batch that a program's inputs describe; their shapes are those of `ExportedSearch`."""
-    if not torch.compiler.is_exporting():  # kernels go by target; the plain sums of a program need no order
+    """Make the batch from a program's inputs; their shapes are those of `ExportedSearch`."""
+    if not torch.compiler.is_exporting():  # kernels need edges sorted by target, the plain sums of a program do not
         order = edge_index[1].argsort(stable=True)
         edge_index, edge_attr = edge_index[:, order], None if edge_attr is None else edge_attr[order]
     source, target, total = edge_index[0], edge_index[1], node_graph.shape[0]

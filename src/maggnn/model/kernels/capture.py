@@ -1,8 +1,8 @@
-"""Record a step once as a CUDA graph and replay it: the host then launches one thing instead of hundreds.
+"""Records a step as a CUDA graph and replays it, so that the host launches one graph instead of hundreds of kernels.
 
 A step of a small GNN is some hundred kernels of a few microseconds each, and launching them takes longer than running
-them. What is recorded has fixed shapes, so batches are padded to a few sizes (`PackedGraphs.room_for`), and each size
-is recorded once. On a CPU nothing is recorded and the function is just called.
+them. Recorded tensors have fixed shapes, so batches are padded to a few sizes (`PackedGraphs.room_for`), and each size
+is recorded once. On a CPU nothing is recorded, and the function is called directly.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from torch import Tensor
 Shape = TypeVar("Shape", bound=Hashable)
 
 WARM_UP = 3
-"""Calls of a shape that run as they are before it is recorded: kernels compile, optimisers make their state.
-
-They are ordinary steps and count as such, so nothing has to be undone."""
+"""The number of direct calls of a shape before it is recorded, in which kernels are compiled and optimisers create
+their state. They are ordinary steps and count as such, so nothing has to be undone."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,14 @@ class _Recording:
 class Captured(Generic[Shape]):
     """`function(shape, *tensors) -> tensor` with everything that is not a tensor fixed by `shape`.
 
-    The function may change tensors in place (weights, buffers, generators' states) but must not wait for the device
-    or look at values. Its result is copied out, so it stays valid after the next call.
+    The function may change tensors in place (weights, buffers, generators' states) but must not synchronise the device
+    or read values on the host. Its result is copied, so it stays valid after the next call.
 
     Args:
-        generators: what the function draws from; a recording must know them.
-        recordable: False for a function that does wait or look; it is then just called.
-        share_memory: all recordings work in the same memory. For functions that keep nothing between calls: of what a
-            recording leaves behind, the next one may overwrite all but its (copied) result.
+        generators: the generators that the function draws from, which a recording must know.
+        recordable: False for a function that does synchronise; it is then called directly.
+        share_memory: whether all recordings use the same memory, for functions that keep nothing between calls: the
+            next recording may overwrite everything except the copied result.
     """
 
     def __init__(
@@ -69,13 +68,13 @@ class Captured(Generic[Shape]):
         recording = self._recordings.get(shape)
         if recording is None:
             recording = self._recordings[shape] = self._record(shape, inputs)
-        if inputs:  # few launches for many tensors
+        if inputs:  # one launch for many tensors
             torch._foreach_copy_(recording.inputs, inputs, non_blocking=True)  # pyright: ignore[reportPrivateImportUsage]
         recording.graph.replay()
         return recording.output.clone()
 
     def _on_side_stream(self, shape: Shape, inputs: Sequence[Tensor]) -> Tensor:
-        """Gradients must be made on the stream that later records them."""
+        """Call the function on the stream that records later: gradients must be created on that stream."""
         assert self._stream is not None
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
@@ -95,7 +94,7 @@ class Captured(Generic[Shape]):
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Python's collector waits: an earlier model's recording that it takes away meanwhile spoils the one being made."""
+    """Pause Python's garbage collector: if it freed an earlier model's recording, the current one would fail."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()

@@ -16,7 +16,7 @@ from torch import Tensor
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.kernels import pooling
 
-# Said once a process by torch itself; the products used here are stable and tested against dense ones.
+# Torch warns once in every process; the products used here are stable and tested against dense ones.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
 warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
 
@@ -40,7 +40,7 @@ def aggregate(
 def _aggregate_without_gradients(
     h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None
 ) -> Tensor:
-    """The same in two passes: make each different message once, then one sparse product that adds to scale h."""
+    """Do the same in two passes: compute each distinct message once, then add a sparse product to scale h."""
     flat = h.reshape(len(h), -1)  # [N, m d]
     matrix, senders = _senders(flat, graphs, edges, kinds) if relu else (_adjacency(graphs, h.dtype), flat)
     return torch.addmm(flat, matrix, senders, beta=float(scale)).reshape(h.shape)
@@ -49,13 +49,13 @@ def _aggregate_without_gradients(
 def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """See `messages.product_relu`."""
     if rows.dtype == torch.float32 and torch.backends.mkldnn.is_available():
-        # oneDNN adds the bias and takes relu while it writes the product: no further pass over memory.
+        # oneDNN adds the bias and applies relu while it writes the product, without another pass over memory.
         return torch.ops.mkldnn._linear_pointwise(rows, weight.T, bias, "relu", [], "")
     return torch.addmm(bias, rows, weight).relu_()
 
 
 def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
-    """See `messages.sum_kinds`: a sparse product with the table, one row a node and copy."""
+    """See `messages.sum_kinds`: a sparse product with the table, with one row for each node and copy."""
     arriving = kinds.index_select(0, graphs.edge_index[0])  # [E, m]
     if bonds is not None:
         arriving = arriving * (len(sent) // len(own)) + bonds[:, None]
@@ -69,7 +69,7 @@ def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bond
 
 
 def _edges_by_node_and_copy(graphs: GraphBatch, copies: int) -> Tensor:
-    """Where edge p of copy i stands when edges are ordered by target, then by copy: [E, m]."""
+    """Return the position of edge p of copy i when edges are ordered by target, then by copy: [E, m]."""
     target = graphs.edge_index[1]
     start, degree = graphs.edge_offsets[target], graphs.in_degree[target]
     rank = torch.arange(len(target)) - start
@@ -77,10 +77,10 @@ def _edges_by_node_and_copy(graphs: GraphBatch, copies: int) -> Tensor:
 
 
 def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The different messages there are, relu(h_u + e), and the matrix that says who receives them.
+    """Return the distinct messages, relu(h_u + e), and the matrix that assigns them to their receivers.
 
-    A message depends on its source and on the kind of its edge alone: a carbon with four single bonds sends the same
-    along all of them, and it is made once.
+    A message depends only on its source and on the kind of its edge: a carbon with four single bonds sends the same
+    message along all of them, and it is computed once.
     """
     if edges is None:
         return _adjacency(graphs, flat.dtype), flat.relu()
@@ -95,18 +95,18 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
     runs = graphs.derived("kinds of messages", lambda: _runs(distinct // total), of=kinds)
     messages = flat.index_select(0, sender).reshape(len(sender), -1, d)
     present, counts = runs.tolist()
-    for kind, part in zip(present, messages.split(counts), strict=True):  # they are in order of kind
+    for kind, part in zip(present, messages.split(counts), strict=True):  # they are sorted by kind
         part.add_(edges[kind])
 
-    def who_receives() -> Tensor:
+    def receivers() -> Tensor:
         return _matrix(graphs, torch.searchsorted(distinct, message), len(distinct), flat.dtype)
 
-    matrix = graphs.derived(f"who receives, {flat.dtype}", who_receives, of=kinds)
+    matrix = graphs.derived(f"receivers, {flat.dtype}", receivers, of=kinds)
     return matrix, messages.relu_().reshape(len(sender), -1)
 
 
 def _runs(values: Tensor) -> Tensor:
-    """The values of sorted values, and how often each occurs, [2, different values]."""
+    """Return the distinct values of sorted values, and how often each occurs, [2, distinct values]."""
     return torch.stack(torch.unique_consecutive(values, return_counts=True))
 
 
@@ -123,14 +123,14 @@ def _incidence(graphs: GraphBatch, dtype: torch.dtype) -> Tensor:
 
 
 def _matrix(graphs: GraphBatch, columns: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """The sparse [N, width] matrix that sums, for each node, the columns of the edges that arrive there."""
+    """Return the sparse [N, width] matrix that sums, for each node, the columns of its incoming edges."""
     return _csr(graphs.edge_offsets, columns, width, dtype)
 
 
 def _csr(offsets: Tensor, columns: Tensor, width: int, dtype: torch.dtype) -> Tensor:
-    """A sparse matrix of ones; what lies past the last offset is padding."""
+    """Return a sparse matrix of ones; columns past the last offset are padding."""
     used, size = int(offsets[-1]), (len(offsets) - 1, width)
-    columns, ones = columns[:used].int(), torch.ones(used, dtype=dtype)  # 32 bits: what MKL works with
+    columns, ones = columns[:used].int(), torch.ones(used, dtype=dtype)  # MKL uses 32 bits
     return torch.sparse_csr_tensor(offsets.int(), columns, ones, size=size, check_invariants=False)
 
 
@@ -145,7 +145,7 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
 
 
 def _row_sums(h: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:
-    """Row r of the result is the sum of h[columns[offsets[r] : offsets[r + 1]]]."""
+    """Return rows whose row r is the sum of h[columns[offsets[r] : offsets[r + 1]]]."""
     rows = len(offsets) - 1
     if h.numel() == 0 or len(columns) == 0:
         return h.new_zeros(rows, *h.shape[1:])

@@ -1,7 +1,7 @@
-"""Message passing and BatchNorm on a GPU, fused in Triton: one pass over memory each, and no [E, m, d] in between.
+"""Message passing and BatchNorm on a GPU, fused in Triton: one pass over memory each, without [E, m, d] intermediates.
 
-A row is a node's m copies side by side, F = m d numbers. One program sums what arrives at one row, in the order of
-the offsets, so results repeat exactly (atomics would not). Padding costs next to nothing: its rows have no edges.
+A row is the m concatenated copies of a node, F = m d numbers. One program sums the messages to one row, in the order of
+the offsets, so results are deterministic (with atomics they would not be). Padding rows have no edges and cost little.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from maggnn.model.kernels import programs as triton_programs
 programs: Any = triton_programs  # type checkers do not know that a Triton program is launched by indexing
 
 ROWS = 64
-"""Rows in a tile of a reduction over rows."""
+"""The number of rows in a tile of a reduction over rows."""
 
 PARTS = 128
-"""Into how many parts the edges fall when their gradients are added up by kind."""
+"""The number of parts into which edges are split when their gradients are summed by kind."""
 
 MOST_KINDS = 64
-"""Of edges, whose sums a program can hold at once."""
+"""The largest number of kinds of edges whose sums fit into one program."""
 
 COLUMNS = 32
-"""Columns in a tile of a reduction over rows: enough for full cache lines, few enough for many programs."""
+"""The number of columns in such a tile: enough for full cache lines, few enough for many programs."""
 
 
 def aggregate(
@@ -39,7 +39,7 @@ def aggregate(
 
 
 def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """See `messages.product_relu`: cuBLAS adds the bias and takes relu while it writes the product."""
+    """See `messages.product_relu`: cuBLAS adds the bias and applies relu while it writes the product."""
     return torch.ops.aten._addmm_activation(bias, rows, weight)
 
 
@@ -69,7 +69,7 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
 def norm_relu(
     h: Tensor, norm: torch.nn.BatchNorm1d, num_rows: Tensor, residual: Tensor | None = None, relu: bool = True
 ) -> Tensor:
-    """BatchNorm in training over the first `num_rows` rows of h [rows, d], relu if asked, the sum with `residual`."""
+    """Apply BatchNorm in training over the first `num_rows` rows of h [rows, d], optional relu, and add `residual`."""
     h, residual = h.contiguous(), None if residual is None else residual.contiguous()
     return _NormReLU.apply(
         h, norm.weight, norm.bias, residual, _known_statistics(norm, h, num_rows), num_rows, norm.eps, relu
@@ -77,7 +77,7 @@ def norm_relu(
 
 
 def fixed_norm_relu(h: Tensor, norm: torch.nn.BatchNorm1d, residual: Tensor | None = None) -> Tensor:
-    """BatchNorm in evaluation and without gradients for h [rows, d], relu, and the sum with `residual`."""
+    """Apply BatchNorm in evaluation mode to h [rows, d] and relu, and add `residual`, without gradients."""
     assert norm.running_mean is not None and norm.running_var is not None
     h, residual = h.contiguous(), None if residual is None else residual.contiguous()
     out = torch.empty_like(h)
@@ -129,7 +129,7 @@ class _Aggregate(torch.autograd.Function):
         if h.numel():
             row = h[0].numel()
             grid = _grid(len(h), row)
-            products = h.new_empty(grid)  # of h and its gradient: their sum is the derivative by `scale`
+            products = h.new_empty(grid)  # products of h and its gradient, whose sum is the derivative by `scale`
             programs.aggregate_backward[grid](
                 h, _or(edges, h), _or(kinds, source), scale, grad, graphs.source_offsets, graphs.by_source, target,
                 grad_h, products, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
@@ -143,11 +143,11 @@ class _Aggregate(torch.autograd.Function):
 def _edge_gradient(
     h: Tensor, edges: Tensor, kinds: Tensor | None, grad: Tensor, graphs: GraphBatch, relu: bool
 ) -> Tensor:
-    """Of each edge or kind of edge, summed in an order that repeats."""
+    """Return the gradient of each edge or kind of edge, summed in a deterministic order."""
     source, target = graphs.edge_index
     if kinds is not None and len(edges) <= MOST_KINDS and h.dtype == torch.float32 and h.numel() and len(source):
         return _kind_gradient(h, edges, kinds, grad, graphs, relu)
-    # Of each edge, [E, d]; then, where edges share rows, by a product with one-hot rows.
+    # First for each edge, [E, d]; then, if edges share rows, summed by a product with one-hot rows.
     result = h.new_zeros(len(source), edges.shape[1])
     if result.numel() and h.numel():
         copies, width = h.shape[1], h.shape[2]
@@ -166,7 +166,7 @@ def _edge_gradient(
 
 
 def _kind_gradient(h: Tensor, edges: Tensor, kinds: Tensor, grad: Tensor, graphs: GraphBatch, relu: bool) -> Tensor:
-    """Of each kind, [kinds, d]: parts of the edges add up theirs on the fly, so that no [E, d] is written."""
+    """Return the gradient of each kind, [kinds, d], summed over parts of the edges without writing an [E, d] tensor."""
     source, target = graphs.edge_index
     (count, width), num_edges = edges.shape, len(source)
     tile = 32
@@ -181,12 +181,12 @@ def _kind_gradient(h: Tensor, edges: Tensor, kinds: Tensor, grad: Tensor, graphs
 
 
 def _or(given: Tensor | None, other: Tensor) -> Tensor:
-    """A program wants a tensor even where it will not look at it."""
+    """Return a placeholder for a missing tensor, since a program needs a tensor even if it does not read it."""
     return other if given is None else given
 
 
 class _NormReLU(torch.autograd.Function):
-    """The derivative includes that of the batch's own mean and variance."""
+    """BatchNorm and relu, with a derivative that includes those of the batch's mean and variance."""
 
     @staticmethod
     def forward(
@@ -213,7 +213,7 @@ class _NormReLU(torch.autograd.Function):
         partial = h.new_empty(2, tiles[0], width)
         given = (h, grad, statistics[0], statistics[1], weight, bias, num_rows)
         programs.normalise_sums[tiles](*given, partial, ctx.eps, len(h), width, tiles[0], ctx.relu, ROWS, COLUMNS)
-        sums = partial.sum(dim=1)  # [2, d]: of the gradient, and of the gradient times the normalised rows
+        sums = partial.sum(dim=1)  # [2, d]: sums of the gradient, and of the gradient times the normalised rows
         grad_h = None
         if ctx.needs_input_grad[0]:
             grad_h = torch.empty_like(h)
@@ -223,12 +223,12 @@ class _NormReLU(torch.autograd.Function):
 
 @torch.no_grad()
 def _known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) -> Tensor:
-    """`reference.known_statistics` as [2, d]; each tile about its own mean, so that large means cost no digits."""
+    """Return `reference.known_statistics` as [2, d]; each tile is centred, so that large means cost no precision."""
     assert norm.running_mean is not None and norm.num_batches_tracked is not None
     tiles, width = _tiles(h), h.shape[1]
     partial, result = h.new_empty(2, tiles[0], width), h.new_empty(2, width)
     programs.tile_statistics[tiles](h, num_rows, partial, len(h), width, tiles[0], ROWS, COLUMNS)
-    columns = 8  # few columns a program: this reduction is short but wants many programs
+    columns = 8  # few columns for each program: this reduction is short but needs many programs
     programs.combine_statistics[(_tiles_of(width, columns),)](
         partial, num_rows, norm.running_mean, norm.running_var, norm.num_batches_tracked, result,
         norm.momentum, width, tiles[0], ROWS, 64, columns,
@@ -246,7 +246,7 @@ def _sum_rows(h: Tensor, graphs: GraphBatch) -> Tensor:
 
 
 def _power_of_two(count: int) -> int:
-    """The smallest that is not below `count`."""
+    """Return the smallest power of two that is at least `count`."""
     return 1 << (count - 1).bit_length()
 
 

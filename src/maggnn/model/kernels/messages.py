@@ -1,4 +1,4 @@
-"""The public face of the kernels: the device of `h` chooses, never the caller; `torch.export` gets plain torch."""
+"""The interface of the kernels: the device of `h` selects the implementation; `torch.export` gets plain torch."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ def aggregate(
     edges: Tensor | None = None,
     kinds: Tensor | None = None,
 ) -> Tensor:
-    """AGGREGATE of Eq. 1 with the node's own part: scale h_v + sum over edges (u, v) of f(h_u + e_uv).
+    """Compute AGGREGATE of Eq. 1 with the node's own part: scale h_v + sum over edges (u, v) of f(h_u + e_uv).
 
     Args:
         scale: one number, (1 + eps) of GIN.
-        relu: f is relu (GINE) instead of the identity (GIN).
+        relu: whether f is relu (GINE) instead of the identity (GIN).
         edges: e, [E, d], shared by the m copies; None adds nothing.
-        kinds: each edge's row of `edges` [kinds, d], [E]; None: edge i has row i.
+        kinds: each edge's row in `edges` [kinds, d], [E]; None means that edge i has row i.
     """
     return _kernels(h).aggregate(h, scale, graphs, relu, edges, kinds)
 
 
 def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
-    """relu(own[kind of v] + sum over edges (u, v) of sent[kind of u, kind of the edge]), without gradients.
+    """Compute relu(own[kind of v] + sum over edges (u, v) of sent[kind of u, kind of edge]), without gradients.
 
-    Args:
-        own: [kinds, d]; sent: [kinds * bond kinds, d]; kinds: [N, m]; bonds: each edge's kind, [E], None: all alike.
+    Shapes:
+        own: [kinds, d]; sent: [kinds * bond kinds, d]; kinds: [N, m]; bonds: each edge's kind, [E], or None.
     """
     return _kernels(own).sum_kinds(own, sent, kinds, graphs, bonds)
 
 
 def product_relu(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """relu(rows @ weight + bias), without gradients: [rows, d], [d, d] as [in, out], [d]."""
+    """Compute relu(rows @ weight + bias), without gradients: [rows, d], [d, d] as [in, out], [d]."""
     return _kernels(rows).product_relu(rows, weight, bias)
 
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
-    """Sum of each graph's rows, [N, ...] -> [B, ...]."""
+    """Return the sum of each graph's rows, [N, ...] -> [B, ...]."""
     return _kernels(h).sum_nodes(h, graphs)
 
 
 def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
-    """Each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
+    """Return each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
     return _kernels(h).spread_to_nodes(h, graphs)
 
 

@@ -1,4 +1,4 @@
-"""Nodes to graphs and back: two linear maps, each the other's adjoint, over a device's own way to sum rows."""
+"""Maps from nodes to graphs and back: two linear maps, adjoint to each other, on a device's function to sum rows."""
 
 from __future__ import annotations
 

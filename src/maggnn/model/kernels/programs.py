@@ -1,6 +1,6 @@
 """The Triton programs behind `gpu`: each handles one tile of the result.
 
-Triton has its own types, so Python's type checkers leave this file alone (see pyproject.toml).
+Triton has its own types, so Python's type checkers skip this file (see pyproject.toml).
 """
 
 import torch
@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 
 WIDE = {torch.bfloat16: tl.float32, torch.float32: tl.float32, torch.float64: tl.float64}
-"""What sums over neighbours are made in."""
+"""The types in which sums over neighbours are computed."""
 
 
 @triton.jit
@@ -188,7 +188,7 @@ def combine_statistics(
         within = tl.load(partial + tiles * width + tile * width + column, mask=inside & (present > 0), other=0.0)
         spread += within + tl.where(inside, present * shift * shift, 0.0)
     squares = tl.sum(spread, axis=0)[None, :]
-    # One row has no variance: what is known from before takes its place and stays.
+    # A single row has no variance: the running statistics are used instead and do not change.
     old_mean = tl.load(running_mean + column, mask=known, other=0.0)
     old_variance = tl.load(running_variance + column, mask=known, other=0.0)
     several = count > 1

@@ -1,6 +1,6 @@
-"""What the kernels compute, in plain torch and differentiated by autograd: slow, obvious, any dtype and device.
+"""The kernels' functions in plain torch, differentiated by autograd: slow and simple, for any dtype and device.
 
-Exported programs run these.
+Exported programs use these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maggnn.graphs.batch import GraphBatch, sum_rows
 def aggregate(
     h: Tensor, scale: Tensor, graphs: GraphBatch, relu: bool, edges: Tensor | None, kinds: Tensor | None = None
 ) -> Tensor:
-    """scale h_v plus the sum of the messages that arrive at v, [N, m, d]."""
+    """Return scale h_v plus the sum of the messages to v, [N, m, d]."""
     source, target = graphs.edge_index[0], graphs.edge_index[1]
     messages = h[source]  # [E, m, d]
     if edges is not None:
@@ -23,7 +23,7 @@ def aggregate(
 
 
 def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bonds: Tensor | None) -> Tensor:
-    """relu(own[kind of v] + sum of what its neighbours send), [N, m, d]."""
+    """Return relu(own[kind of v] + sum of the messages of its neighbours), [N, m, d]."""
     source, target = graphs.edge_index[0], graphs.edge_index[1]
     row = kinds[source]  # [E, m]
     if bonds is not None:
@@ -32,8 +32,8 @@ def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bond
 
 
 def _arriving(messages: Tensor, target: Tensor, graphs: GraphBatch) -> Tensor:
-    """The sum of the messages [E, m, d] that arrive at each node, [N, m, d]."""
-    if graphs.padding:  # padded edges are no edges: they lie past the last offset
+    """Return the sum of the messages [E, m, d] to each node, [N, m, d]."""
+    if graphs.padding:  # padded edges are past the last offset and do not count
         is_edge = torch.arange(len(target), device=target.device) < graphs.edge_offsets[-1]
         messages = torch.where(is_edge[:, None, None], messages, 0)
     return sum_rows(messages, target, graphs.total_nodes)
@@ -57,7 +57,7 @@ def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
 
 
 def batch_statistics(h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and (biased) variance over the first `num_rows` rows of [rows, d]: padding is not looked at."""
+    """Return mean and (biased) variance over the first `num_rows` rows of [rows, d], without the padding."""
     is_row = (torch.arange(len(h), device=h.device) < num_rows)[:, None]
     mean = torch.where(is_row, h, 0).sum(dim=0) / num_rows
     variance = torch.where(is_row, (h - mean) ** 2, 0).sum(dim=0) / num_rows
@@ -65,9 +65,9 @@ def batch_statistics(h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def known_statistics(norm: torch.nn.BatchNorm1d, h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance that normalise h [rows, d] in training; the running ones, as torch keeps them, follow.
+    """Return the mean and variance that normalise h [rows, d] in training, and update the running ones as torch does.
 
-    One row has no variance, so it is normalised by what is known from before and changes nothing.
+    A single row has no variance, so it is normalised by the running statistics and does not change them.
     """
     assert norm.running_mean is not None and norm.running_var is not None and norm.momentum is not None
     if getattr(norm, "synchronised", False):

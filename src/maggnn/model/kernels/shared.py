@@ -1,4 +1,4 @@
-"""Sums over all processes of a run, through which gradients flow: what norms need that see only a part of a batch.
+"""Differentiable sums over all processes of a run, for norms of which each process sees only a part of a batch.
 
 The gradient of a sum over processes with respect to one process's share is the sum of all processes' gradients. So the
 mean over processes of their parameters' gradients is the gradient of the mean loss, as if one process had all rows.
@@ -25,14 +25,14 @@ class _Summed(torch.autograd.Function):
 
 
 def summed(values: Tensor) -> Tensor:
-    """The sum of `values` over all processes, which all call this."""
+    """Return the sum of `values` over all processes; all of them must call this."""
     return torch.as_tensor(_Summed.apply(values))
 
 
 def shared_statistics(h: Tensor, num_rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and (biased) variance over the first `num_rows` rows of [rows, d] of every process, and how many they are.
+    """Return mean and (biased) variance over the first `num_rows` rows of [rows, d] of all processes, and their number.
 
-    Processes may have different numbers of rows; padding is not looked at.
+    Processes may have different numbers of rows; padding does not count.
     """
     is_row = (torch.arange(len(h), device=h.device) < num_rows)[:, None]
     count = num_rows.to(h.dtype).reshape(1)

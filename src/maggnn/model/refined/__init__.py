@@ -1,1 +1,1 @@
-"""Marks that colour refinement judges: the finest tuples of a graph, and searches whose result is invariant."""
+"""Marks that are chosen by colour refinement: the finest tuples of a graph."""

@@ -1,6 +1,6 @@
-"""Marked copies G(v) under colour refinement (1-WL): how many colours each copy ends with, and a hash of them.
+"""Colour refinement (1-WL) of marked copies G(v): the number of stable colours of each copy, and a hash of them.
 
-Two copies with equal hashes look the same to every message-passing network that reads the same features (Xu et al.,
+Copies with equal hashes cannot be distinguished by message-passing networks that read the same features (Xu et al.,
 "How Powerful are Graph Neural Networks?", ICLR 2019). `maggnn.theory.refinement` compares graphs by these hashes, and
 `maggnn.model.refined.finest` chooses tuples by them. Colours are those of `maggnn.graphs.colours`; as in the encoder
 all copies share their edges, and colours are [N, M].
@@ -23,18 +23,18 @@ from maggnn.model.marking import mark_sets
 from maggnn.model.tuples import tuples_at
 
 CELLS = 1 << 18
-"""Colours (nodes times copies) held at a time: few enough to stay in the caches, enough to outweigh a call's cost."""
+"""The number of colours (nodes times copies) at a time: few enough for the caches, enough to outweigh a call's cost."""
 
 MOST_COPIES = 1 << 26
-"""Of one graph: their hashes take half a gigabyte, their refinement minutes."""
+"""The largest number of copies of one graph: their hashes take half a gigabyte, their refinement minutes."""
 
 
 def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
     """Refine every copy until its own number of colours no longer grows.
 
-    Copies that refinement cannot tell apart gain colours in the same rounds and end in the same one. Copies whose
-    hashes agree in the round in which both have come to rest agree ever after: each colour's neighbourhood is then a
-    function of the colour, the same one in both. So every copy may stop by itself, and its last round is part of it.
+    Copies that refinement cannot distinguish gain colours in the same rounds and become stable in the same round. If
+    the hashes of two copies agree in the round in which both are stable, they agree in all later rounds: each colour's
+    neighbourhood is then a function of the colour, the same in both. So every copy can stop in its own round.
 
     Shapes:
         tuples: [B, M, k].
@@ -47,13 +47,13 @@ def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
 
 
 def refine_in_parts(graphs: GraphBatch, tuples: Tensor) -> Refined:
-    """`refine`, a few copies at a time: for any number M of tuples [B, M, k]."""
+    """Apply `refine` to a few copies at a time, for any number M of tuples [B, M, k]."""
     parts = [refine(graphs, part) for part in tuples.split(max(CELLS // max(graphs.total_nodes, 1), 1), dim=1)]
     return Refined(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
 
 
 def stable_entropy(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """The entropy of the stable colouring of every copy, in nats, [B, M], double precision.
+    """Return the entropy of the stable colouring of every copy, in nats, [B, M], in double precision.
 
     Shapes:
         tuples: [B, M, k].
@@ -65,11 +65,11 @@ def stable_entropy(graphs: GraphBatch, tuples: Tensor) -> Tensor:
 
 
 def _stable_copies(graphs: GraphBatch, tuples: Tensor) -> Iterator[tuple[Tensor, Tensor, Refined]]:
-    """The copies as they come to rest in all graphs of the batch.
+    """Yield copies as soon as they are stable in all graphs of the batch.
 
     Yields:
-        Which of the M copies these are [R], the stable colours of their nodes [N, R], and hashes and numbers of
-        colours [B, R], each of the round in which its own graph's copy came to rest.
+        The indices of these copies [R], the stable colours of their nodes [N, R], and hashes and numbers of colours
+        [B, R], each from the round in which the copy of that graph became stable.
     """
     colours, edges = first_colours(graphs, tuples), Edges.of(graphs)  # [N, M]
     hashes, counts = readout(graphs, colours)  # [B, M] each
@@ -92,13 +92,13 @@ def _stable_copies(graphs: GraphBatch, tuples: Tensor) -> Iterator[tuple[Tensor,
 
 
 def first_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """Node features and marks, slot by slot, [N, M]."""
+    """Return initial colours from node features and marks, slot by slot, [N, M]."""
     marked = mix(mark_sets(graphs, tuples) + 1)
     return marked if graphs.x is None else mix(marked + row_hashes(graphs.x)[:, None])
 
 
 def refined_in_chunks(graphs: PackedGraphs, order: int) -> Iterator[tuple[Tensor, Refined]]:
-    """All copies of all graphs, a few at a time: ids of graphs [b] of equal size and some of their copies [b, M].
+    """Yield all copies of all graphs in chunks: ids of graphs [b] of equal size and some of their copies [b, M].
 
     Graphs of different size differ anyway, and those of equal size share their list of tuples.
     """
@@ -111,19 +111,19 @@ def refined_in_chunks(graphs: PackedGraphs, order: int) -> Iterator[tuple[Tensor
 
 
 def tuple_chunks(size: int, order: int) -> Iterator[Tensor]:
-    """All of V^k in lexicographic order, some [M, k] at a time: the whole list could outgrow the memory."""
+    """Yield V^k in lexicographic order in chunks [M, k], since the whole list might not fit into memory."""
     copies, at_a_time = num_copies(size, order), max(CELLS // size, 1)
     for start in range(0, copies, at_a_time):
         yield tuples_at(torch.arange(start, min(start + at_a_time, copies)), size, order)
 
 
 def num_copies(size: int, order: int) -> int:
-    """|V|^k of a graph with `size` nodes, where that many can be tried."""
+    """Return |V|^k of a graph with `size` nodes; raises an `InputError` if these are too many to try."""
     if order < 0:
         raise InputError(f"tuples of order {order}: give 0 or more")
     if size**order > MOST_COPIES:
         raise InputError(
-            f"{size} nodes have {size**order:,} tuples of order {order}: more than can be tried; "
-            "`maggnn distinguish --agent greedy` looks for a proof with few of them"
+            f"{size} nodes have {size**order:,} tuples of order {order}, which are too many to try; "
+            "`maggnn distinguish --agent greedy` searches for a proof with few of them"
         )
     return size**order

@@ -1,24 +1,24 @@
-"""`agent.start = "finest"`: the tuples whose marks give a graph its finest stable colouring, found by trying them all.
+"""`agent.start = "finest"`: the tuples whose marks give a graph its finest stable colouring, by exhaustive search.
 
-Where marks can distinguish two graphs at all, the copies in which colour refinement ends with the most colours nearly
-always do. Of these copies the rule takes m whose hashes differ:
+If marks can distinguish two graphs at all, the copies with the largest number of stable colours nearly always do. The
+rule takes m of these copies with different hashes:
 
     C      = the copies G(v), v in V^k, with the largest number of stable colours
     choice = the first m distinct hashes of C, in the order of (how many copies of C have it, its value),
-             one tuple for each, from the first again where C has fewer than m distinct hashes
+             one tuple for each, repeated from the first if C has fewer than m distinct hashes
 
-Hashes do not depend on how nodes are numbered, and copies with equal hashes look the same to every message-passing
-network, so neither does the answer of a model that makes no moves (t = 0) and reads the graph's features and marks.
-Exceptions: inputs that say more than colour refinement sees (random walks, counts of distances, rings) can differ
-between copies with equal hashes, and a later move breaks ties by the numbering.
+Hashes do not depend on the numbering of nodes, and no message-passing network distinguishes copies with equal hashes.
+So the answer of a model that makes no moves (t = 0) and reads features and marks does not depend on the numbering.
+Exceptions: inputs that are finer than colour refinement (random walks, counts of distances, rings) can differ between
+copies with equal hashes, and a later move breaks ties by the numbering.
 
 The rule is exact and expensive: all |V|^k copies of |V| nodes are refined, on the CPU. A graph of 30 nodes takes some
-hundredths of a second with k = 2, one of 200 nodes some ten seconds. It is therefore applied once to a data set
-(`with_finest`), and refused where a graph has more than `MOST_CELLS` cells.
+hundredths of a second with k = 2, one of 200 nodes about ten seconds. It is therefore applied once to a data set
+(`with_finest`), and a graph with more than `MOST_CELLS` cells is an error.
 
-With three marks and more, a graph of more than some 45 nodes gets its last mark by itself: C is then the set of
-tuples (v, u) of order k, where v is one of the finest tuples of order k - 1 with the rarest hash, *all* tuples of
-that hash, and u any node. The numbering does not matter to that either.
+With three marks or more, the last mark is chosen separately in graphs of more than about 45 nodes: C is then the set of
+tuples (v, u) of order k, where v runs over *all* finest tuples of order k - 1 with the rarest hash, and u over all
+nodes. This does not depend on the numbering either.
 
 Shapes: G graphs of a set, B of a batch; M copies of a graph.
 """
@@ -38,20 +38,20 @@ from maggnn.model.refined.copies import refine_in_parts, refined_in_chunks
 from maggnn.model.tuples import tuples_at
 
 MOST_CELLS = 1 << 26
-"""Nodes times copies of one graph, |V|^(k + 1): k = 2 up to 406 nodes, for which the search takes minutes."""
+"""The largest |V|^(k + 1), nodes times copies of one graph: k = 2 up to 406 nodes, for which it takes minutes."""
 
 SLOT_BY_SLOT = 3
-"""From this order on, the finest tuples of one mark less are extended in graphs with more than `FEW_CELLS` cells."""
+"""From this order on, graphs with more than `FEW_CELLS` cells extend the finest tuples with one mark less."""
 
 FEW_CELLS = 1 << 22
-"""|V|^(k + 1) up to which all tuples are tried whatever their order: k = 3 up to 45 nodes, some seconds."""
+"""The largest |V|^(k + 1) for which all tuples of any order are tried: k = 3 up to 45 nodes, some seconds."""
 
 MOST_EXTENDED = 1 << 28
-"""Nodes times extended tuples of one graph: minutes."""
+"""The largest number of nodes times extended tuples of one graph, which takes minutes."""
 
 
 def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Tensor:
-    """The m tuples of each graph that the rule above chooses.
+    """Return the m tuples of each graph that the rule above chooses.
 
     Args:
         graphs: a set on any device; the search itself runs on the CPU.
@@ -77,7 +77,7 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
 
 
 def _all_copies(graphs: PackedGraphs, order: int) -> list[Refined]:
-    """Hashes and numbers of colours of all copies of each graph, [M] each, in the order of `all_tuples`."""
+    """Return hashes and numbers of colours of all copies of each graph, [M] each, in the order of `all_tuples`."""
     copies: list[list[tuple[Tensor, Tensor]]] = [[] for _ in range(len(graphs))]
     for ids, refined in refined_in_chunks(graphs, order):
         for graph, hashes, num_colours in zip(ids.tolist(), *refined, strict=True):
@@ -86,12 +86,12 @@ def _all_copies(graphs: PackedGraphs, order: int) -> list[Refined]:
 
 
 def _most_cells(order: int) -> int:
-    """|V|^(k + 1) of a graph whose tuples are all tried."""
+    """Return the largest |V|^(k + 1) of a graph for which all tuples are tried."""
     return MOST_CELLS if order < SLOT_BY_SLOT else FEW_CELLS
 
 
 def _extended(graph: PackedGraphs, order: int) -> Tensor:
-    """The rarest of the finest tuples of one mark less, with every node as the last mark, [M, k]."""
+    """Return the rarest of the finest tuples with one mark less, each extended by every node, [M, k]."""
     size = int(graph.num_nodes[0])
     if order > SLOT_BY_SLOT and size**order > FEW_CELLS:
         tuples = _extended(graph, order - 1)
@@ -101,33 +101,33 @@ def _extended(graph: PackedGraphs, order: int) -> Tensor:
         rarest = tuples_at(_rarest(*_all_copies(graph, order - 1)[0]), size, order - 1)
     if len(rarest) * size**2 > MOST_EXTENDED:
         raise InputError(
-            f"agent.start = finest: {len(rarest):,} equally fine tuples of order {order - 1} of a graph with {size} "
-            f"nodes are too many to extend by every node: use another start or a smaller tuple_order"
+            f"agent.start = finest: a graph with {size} nodes has {len(rarest):,} equally fine tuples of order "
+            f"{order - 1}, too many to extend by every node: use another start or a smaller tuple_order"
         )
     node = torch.arange(size).repeat(len(rarest))
     return torch.cat([rarest.repeat_interleave(size, dim=0), node[:, None]], dim=1)
 
 
 def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
-    """Hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
+    """Return hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
     return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
 def _rarest(hashes: Tensor, num_colours: Tensor) -> Tensor:
-    """The places of all finest copies of one graph that have the hash which is rarest among these."""
+    """Return the indices of the finest copies of one graph whose hash is the rarest among them."""
     first = first_of_rarest(hashes, num_colours, 1)
     return (hashes == hashes[first]).nonzero()[:, 0]
 
 
 def first_of_rarest(hashes: Tensor, num_colours: Tensor, count: int) -> Tensor:
-    """Which copies the rule takes, as places among all copies of one graph.
+    """Return the copies that the rule takes, as indices among all copies of one graph.
 
     Args:
-        hashes, num_colours: of all copies of one graph, [M].
-        count: how many to take.
+        hashes, num_colours: hashes and numbers of colours of all copies of one graph, [M].
+        count: the number of copies to take.
 
     Returns:
-        [count], of equal copies the first.
+        The indices, [count]; the first of copies with equal hashes.
     """
     finest = (num_colours == num_colours.max()).nonzero()[:, 0]  # [C]
     distinct, which, times = hashes[finest].unique(return_inverse=True, return_counts=True)  # in order of value
@@ -137,14 +137,14 @@ def first_of_rarest(hashes: Tensor, num_colours: Tensor, count: int) -> Tensor:
 
 
 def with_finest(packed: PackedGraphs, num_tuples: int, tuple_order: int) -> PackedGraphs:
-    """The same set with the finest tuples of every graph worked out, once for all batches."""
+    """Return the same set with precomputed finest tuples of every graph, for all batches."""
     if packed.finest is not None and packed.finest.shape[1:] == (num_tuples, tuple_order):
         return packed
     return replace(packed, finest=finest_tuples(packed, num_tuples, tuple_order))
 
 
 def finest_starts(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tensor:
-    """The finest tuples of a batch, [B, m, k]: those of its set, or worked out here where the set has none."""
+    """Return the finest tuples of a batch, [B, m, k]: those of its set, or computed here if the set has none."""
     if graphs.finest is not None and graphs.finest.shape[1:] == (num_tuples, tuple_order):
         return graphs.finest
 

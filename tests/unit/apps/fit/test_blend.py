@@ -219,7 +219,7 @@ def test_estimators_say_how_sure_they_are():
     assert ((low < values) & (values < high) & (high <= wider)).all()
     with pytest.raises(InputError, match="coverage is 2"):
         regressor.predict_interval(SMILES[:2], coverage=2.0)
-    with pytest.raises(InputError, match="nothing is known of errors"):
+    with pytest.raises(InputError, match="the errors are unknown"):
         MagRegressor(steps=1).fit(SMILES[:9], OXYGENS[:9]).predict(SMILES[:2], return_std=True)
     assert set(regressor.fitted_.facts.blend.weights) >= {"network"} and regressor.fitted_.facts.blend.folds == 2
 
@@ -328,7 +328,7 @@ def test_a_changed_folder_of_a_blend_is_refused(fitted, tmp_path):
     ):
         folder = fresh()
         edit_json(folder / FACTS, lambda values, change=change: values["blend"].update(change))
-        assert "does not fit" in refused(folder) or "damaged" in refused(folder)
+        assert "does not match" in refused(folder) or "damaged" in refused(folder)
 
 
 @pytest.mark.slow

@@ -240,14 +240,14 @@ def test_facts_and_model_agree(folders, tmp_path, change, expected):
     shutil.copytree(folders["classes"], tmp_path / "model")
     edit_json(tmp_path / "model" / FACTS, lambda values: values.update(change))
     line = refused(tmp_path / "model")
-    assert "does not fit the model" in line and expected in line
+    assert "does not match the model" in line and expected in line
 
 
 BLENDS = {
     "more seen than networks": ({"folds": 1, "weights": {"network": 1.0}}, "more networks have seen"),
     "seen without networks": ({"weights": {"network": 0.0, "forest": 1.0}}, "more networks have seen"),
-    "a device": ({"files": {"/dev/zero": ""}}, "none of the model's"),
-    "a file elsewhere": ({"files": {"../fitted.json": ""}}, "none of the model's"),
+    "a device": ({"files": {"/dev/zero": ""}}, "not one of a model"),
+    "a file elsewhere": ({"files": {"../fitted.json": ""}}, "not one of a model"),
     "temperatures of numbers": ({"temperatures": {"blend": 0.01}}, "temperatures of a regression"),
 }
 
@@ -299,7 +299,7 @@ def test_tables_of_trees(folders, tmp_path, change):
 def test_facts_of_another_model(folders, tmp_path):
     shutil.copytree(folders["classes"], tmp_path / "model")
     shutil.copy(folders["numbers"] / FACTS, tmp_path / "model" / FACTS)
-    assert "written for another model" in refused(tmp_path / "model")
+    assert "written for a different model" in refused(tmp_path / "model")
 
 
 def test_weights_that_are_no_numbers(folders, tmp_path):

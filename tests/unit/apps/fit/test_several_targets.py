@@ -256,7 +256,7 @@ def test_columns_by_pattern_and_kind(tmp_path):
     assert target_kind(path, ["x1", "w"], "regression").task == "regression"
     with pytest.raises(InputError, match="'x1' looks like classes and column 'w' like numbers"):
         target_kind(path, ["x1", "w"])
-    with pytest.raises(InputError, match="'mono' holds only the value '0'"):
+    with pytest.raises(InputError, match="'mono' has only the value '0'"):
         target_kind(path, ["x1", "mono"])
     with pytest.raises(InputError, match="has only one class"):
         target_kind(path, ["x1", "mono"], "classification")

@@ -118,7 +118,7 @@ def test_a_place_that_nothing_opens():
     [
         ("a.csv", b"", "no header"),
         ("a.csv", b"id,smile\n1,C\n", "did you mean 'smile'"),
-        ("a.csv", b'smiles\nC\n"C\n', "line 3: a quote opens in this row and never closes"),
+        ("a.csv", b'smiles\nC\n"C\n', "line 3: a quote opens in this row and is never closed"),
         ("a.csv", b"smiles\n\xff\n", "in UTF-8"),
         ("a.smi", b"\xff\n", "in UTF-8"),
         ("a.parquet", b"PAR1", "as Parquet"),

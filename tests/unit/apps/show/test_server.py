@@ -129,7 +129,7 @@ def test_molecules(client):
     assert len(step["answer"]) == 1 and step["score"] is None
     unseen = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC[Si](F)Cl"}))["graph"]
     picture = good(client.get("/api/graph", params={"run": "mine", "graph": unseen}))
-    assert written(picture) == ["C", "C", "Si", "F", "Cl"] and "never saw" in picture["note"]
+    assert written(picture) == ["C", "C", "Si", "F", "Cl"] and "not in the training data" in picture["note"]
     triple = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC#CBr"}))["graph"]
     picture = good(client.get("/api/graph", params={"run": "mine", "graph": triple}))
     numbers = picture["numbers"]

@@ -1,1 +1,1 @@
-"""What a fitted model says: answers that are blended from its parts, for each target."""
+"""The answers of a fitted model, blended from its parts for each target."""

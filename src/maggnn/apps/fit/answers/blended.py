@@ -1,7 +1,7 @@
-"""Of which parts an answer is made: weights and temperatures, for a single target or for each of several.
+"""The composition of an answer: weights and temperatures of the parts, for a single target or for each of several.
 
-    one target        weights and temperatures of the parts stand in `Blend` itself
-    several targets   each has its own (`TargetBlend`), since a part that serves one target may not serve another
+    one target        `Blend` itself has the weights and temperatures of the parts
+    several targets   each has its own (`TargetBlend`), since a part may suit one target and not another
 
 Shapes: F folds, G graphs, O outputs.
 """
@@ -18,12 +18,12 @@ from maggnn.apps.fit.uncertainty import Spread, disagreement, tempered
 from maggnn.graphs.batch import Task
 
 Seen = tuple[tuple[int, ...], ...]
-"""Categories of each integer column that training saw, the commonest first; empty for floats."""
+"""The categories of each integer column that occur in training, the most frequent first; empty for floats."""
 
 
 @dataclass(frozen=True)
 class TargetBlend:
-    """Of one of several targets: how much each part says, and temperatures as in `Blend`."""
+    """The weights of the parts for one of several targets, and temperatures as in `Blend`."""
 
     weights: dict[str, float]
     temperatures: dict[str, float] = field(default_factory=dict)
@@ -31,19 +31,19 @@ class TargetBlend:
 
 @dataclass(frozen=True)
 class Blend:
-    """Of which parts an answer is made, and how far off it is.
+    """The composition of an answer, and the distribution of its errors.
 
     Attributes:
-        weights: how much each part says: "network", "boosting" and "forest", of which the first is always there; of
-            several targets the mean over them.
-        folds: how many models each part has.
-        temperatures: of the probabilities of each part, and of the blend's under the name "blend".
-        spreads: of the errors, one a target; empty where nothing is known of them.
-        thresholds: probability of the second of two classes from which on metrics take a row for it, one a target;
-            chosen out of fold, and empty where there are no two classes or too few rows.
-        seen: categories of nodes and edges that each network after the first has seen.
-        files: checksums of the files beside the first model; `save` fills them in.
-        targets: of several targets, one for each; else empty.
+        weights: the weight of each part: "network", which is always present, "boosting", "forest" and "kernel"; for
+            several targets, the mean over them.
+        folds: the number of models of each part.
+        temperatures: the temperatures of the probabilities of each part, and of the blend under the name "blend".
+        spreads: the distribution of errors of each target; empty if it is unknown.
+        thresholds: for each target, the probability from which on metrics predict the second of two classes; chosen
+            on out-of-fold rows, and empty if there are no two classes or too few rows.
+        seen: the categories of nodes and edges that each network after the first has seen.
+        files: checksums of the files next to the first model; `save` sets them.
+        targets: the blend of each of several targets; else empty.
     """
 
     weights: dict[str, float] = field(default_factory=lambda: {NETWORK: 1.0})
@@ -56,7 +56,7 @@ class Blend:
     targets: tuple[TargetBlend, ...] = ()
 
     def heated(self, said: np.ndarray, part: str, task: Task) -> np.ndarray:
-        """What a part (or the blend, by the name "blend") says with its temperature, [..., G, O]."""
+        """Apply the temperature of a part (or of "blend") to its answers, [..., G, O]."""
         if task == "classification":
             return tempered(said, self.temperatures.get(part, 1.0))
         if task == "regression" or not self.targets:
@@ -65,7 +65,7 @@ class Blend:
         return np.stack([tempered_share(said[..., place], warm) for place, warm in enumerate(heat)], axis=-1)
 
     def mixed(self, parts: Mapping[str, np.ndarray], task: Task) -> np.ndarray:
-        """The weighted mean of the parts, each [..., O], with the blend's own temperature."""
+        """Return the weighted mean of the parts, each [..., O], with the temperature of the blend."""
         if not self.targets:
             return self.heated(blended(parts, self.weights), BLEND, task)
         columns = [
@@ -75,7 +75,7 @@ class Blend:
         return self.heated(np.stack(columns, axis=-1), BLEND, task)
 
     def apart(self, folds: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What the parts of a fold disagree about, in the mean over folds, [G, O] from [F, G, O] of each part."""
+        """Return the disagreement of a fold's parts, averaged over folds: [G, O] from [F, G, O] of each part."""
         if not self.targets:
             return disagreement(dict(folds), self.weights)
         columns = [
@@ -86,5 +86,5 @@ class Blend:
 
 
 def tempered_share(share: np.ndarray, temperature: float) -> np.ndarray:
-    """The probability of the second of two classes, sharpened or softened, in its own shape."""
+    """Sharpen or soften the probability of the second of two classes; the shape stays the same."""
     return tempered(np.stack([1.0 - share, share], axis=-1), temperature)[..., 1]

@@ -1,6 +1,6 @@
-"""`estimator.json`: what a saved estimator is, beside the model in its folder.
+"""`estimator.json`: the parameters and learned attributes of a saved estimator, in the folder of its model.
 
-A folder of `maggnn fit` has none; an estimator that is loaded from it has the parameters that it would have had.
+A folder of `maggnn fit` has no such file; an estimator that is loaded from it gets the equivalent parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def write_estimator(folder: Path, kind: str, params: Mapping[str, Any], learned: Mapping[str, Any]) -> None:
-    """Write parameters and learned attributes, all or nothing."""
+    """Write parameters and learned attributes atomically."""
     unwritable = [name for name, value in params.items() if not isinstance(value, PLAIN)]
     if unwritable:
         name = unwritable[0]
@@ -33,11 +33,11 @@ def write_estimator(folder: Path, kind: str, params: Mapping[str, Any], learned:
 
 
 def read_estimator(folder: Path, kind: str, names: list[str]) -> dict[str, Any] | None:
-    """What `write_estimator` wrote, checked; None where there is no such file.
+    """Read and check what `write_estimator` wrote; returns None if there is no such file.
 
     Args:
-        kind: of estimator that reads it.
-        names: of its parameters.
+        kind: the class of the estimator that reads it.
+        names: the names of its parameters.
     """
     path = folder / FILE
     if not path.exists():
@@ -53,15 +53,15 @@ def read_estimator(folder: Path, kind: str, names: list[str]) -> dict[str, Any] 
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: damaged ({error})") from error
     if found["kind"] != kind:
-        raise InputError(f"{folder}: holds a {found['kind']}: load it with that class, not with {kind}")
+        raise InputError(f"{folder}: contains a {found['kind']}: load it with that class, not with {kind}")
     return found
 
 
 def plain_labels(classes: np.ndarray) -> dict[str, Any]:
-    """Labels with their type, for a file."""
+    """Return labels and their type as plain values, for a file."""
     labels = classes.tolist()
     if not all(isinstance(label, PLAIN) for label in labels):
-        raise InputError(f"the label {labels[0]!r} cannot be written to a file: use texts or numbers")
+        raise InputError(f"the label {labels[0]!r} cannot be written to a file: use strings or numbers")
     return {"labels": labels, "dtype": "object" if classes.dtype.kind == "O" else classes.dtype.str}
 
 
@@ -69,9 +69,9 @@ def labels_from(found: Any, folder: Path) -> np.ndarray:
     """The inverse of `plain_labels`."""
     try:
         if not all(isinstance(label, PLAIN) for label in found["labels"]):
-            raise ValueError("labels are no plain values")
-        if not DTYPES.fullmatch(found["dtype"]):  # a stranger's text could ask for gigabytes
-            raise ValueError("the type of labels is not known")
+            raise ValueError("labels are not plain values")
+        if not DTYPES.fullmatch(found["dtype"]):  # an untrusted type could allocate gigabytes
+            raise ValueError("the type of labels is unknown")
         return np.array(found["labels"], dtype=np.dtype(found["dtype"]))
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{folder / FILE}: damaged ({error})") from error

@@ -1,4 +1,4 @@
-"""What `FittedModel.predict` is asked about: molecules or graphs as Python has them, as the model reads them."""
+"""The inputs of `FittedModel.predict`: converts molecules or graphs of Python to the form that the model reads."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors | None]:
-    """The graphs of X, and their descriptors where a part of the model reads them.
+    """Return the graphs of X, and their descriptors if a part of the model reads them.
 
     Args:
-        X: of a model of molecules: SMILES or InChI strings, or RDKit molecules; of a model of graphs: NetworkX graphs,
-            PyG graphs or graph6 strings.
+        X: for a model of molecules, SMILES or InChI strings, or RDKit molecules; for a model of graphs, NetworkX
+            graphs, PyG graphs or graph6 strings.
     """
     facts = fitted.facts
     if isinstance(X, str):
@@ -39,7 +39,7 @@ def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors |
 
 
 def _number_columns(X: Any, names: tuple[str, ...]) -> np.ndarray | None:
-    """The columns of a frame that the model reads beside molecules, [rows, columns]."""
+    """Return the columns of a frame that the model reads besides molecules, [rows, columns]."""
     if not names:
         return None
     missing = [name for name in names if name not in getattr(X, "columns", ())]

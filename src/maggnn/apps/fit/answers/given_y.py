@@ -1,7 +1,7 @@
-"""Targets as Python hands them over: labels of one or several columns, or numbers, checked and numbered.
+"""Checks and encodes the targets y of an estimator: labels of one or several columns, or numbers.
 
-In several columns a missing value is NaN or None; a row without any value, and a missing value of a single column, are
-refused.
+In several columns a missing value is NaN or None. A row without any value, and a missing value of a single column, are
+errors.
 
 Shapes: n graphs.
 """
@@ -27,7 +27,7 @@ def has_columns(y: Any) -> bool:
 
 
 def several_labels(y: Any, who: str) -> tuple[list[np.ndarray], Tensor]:
-    """The two labels of each column, sorted, and which of them each graph has, [n, targets]; NaN where it lacks one."""
+    """Return the two sorted labels of each column, and which of them each graph has, [n, targets]; NaN if missing."""
     _check_given(y, who)
     table = np.asarray(_array(y), dtype=object)
     numbers = np.full(table.shape, np.nan, dtype=np.float32)
@@ -44,7 +44,7 @@ def several_labels(y: Any, who: str) -> tuple[list[np.ndarray], Tensor]:
 
 
 def class_numbers(y: Any, who: str, name: str = "y") -> tuple[np.ndarray, Tensor]:
-    """The labels that occur, sorted, and the number of each graph's, [n]."""
+    """Return the sorted labels, and the number of each graph's label, [n]."""
     _check_given(y, who)
     try:
         column = column_or_1d(_array(y), warn=True)
@@ -62,7 +62,7 @@ def class_numbers(y: Any, who: str, name: str = "y") -> tuple[np.ndarray, Tensor
 
 
 def finite_numbers(y: Any, who: str) -> np.ndarray:
-    """Numbers, [n] or [n, targets]; in several columns NaN is a missing value, everything else is finite."""
+    """Return finite numbers, [n] or [n, targets]; in several columns, NaN is allowed as a missing value."""
     _check_given(y, who)
     try:
         numbers = _without_objects(_array(y)).astype(np.float64)
@@ -72,7 +72,7 @@ def finite_numbers(y: Any, who: str) -> np.ndarray:
         raise InputError("y is empty: there is nothing to learn from")
     if numbers.ndim not in (1, 2):
         raise InputError(f"y has shape {numbers.shape}, expected [graphs] or [graphs, targets]")
-    bad = ~(np.abs(numbers) <= LARGEST)  # neither is NaN
+    bad = ~(np.abs(numbers) <= LARGEST)  # true for NaN, too
     if has_columns(numbers):
         bad &= ~np.isnan(numbers)
         _check_rows(numbers)
@@ -92,14 +92,14 @@ def _check_given(y: Any, who: str) -> None:
 
 
 def _check_not_missing(labels: np.ndarray) -> None:
-    """NaN differs from itself; None cannot be sorted among strings."""
+    """Raise an `InputError` for missing labels."""
     for index, label in enumerate(labels.tolist()):
         if _is_missing(label):
             raise InputError(f"y[{index}] is {label}: drop or repair that row")
 
 
 def target_names(y: Any, count: int) -> tuple[str, ...]:
-    """Names of the targets: those of a pandas or Polars frame or column, else y, or y0, y1 and so on."""
+    """Return the names of the targets: those of a pandas or Polars frame or column, else y, or y0, y1 and so on."""
     columns = getattr(y, "columns", None)
     named = getattr(y, "name", None)
     found = [str(name) for name in columns] if columns is not None else [] if named is None else [str(named)]
@@ -109,7 +109,7 @@ def target_names(y: Any, count: int) -> tuple[str, ...]:
 
 
 def _array(y: Any) -> np.ndarray:
-    """As numpy; pandas and Polars say themselves how."""
+    """Convert y to a numpy array; pandas and Polars have their own conversions."""
     try:
         return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     except ValueError as error:  # rows of different lengths
@@ -117,14 +117,14 @@ def _array(y: Any) -> np.ndarray:
 
 
 def _without_objects(values: np.ndarray) -> np.ndarray:
-    """Numbers whose missing values are NaN, also where they were None or pandas' NA."""
+    """Return numbers with NaN for missing values, including None and the NA of pandas."""
     if values.dtype.kind != "O":
         return values
     return np.array([np.nan if _is_missing(value) else value for value in values.ravel()]).reshape(values.shape)
 
 
 def _is_missing(label: Any) -> bool:
-    """None and NaN, which differs from itself; pandas' NA does not say whether it does."""
+    """Whether a label is None, NaN (which differs from itself) or the NA of pandas (whose comparison is undefined)."""
     try:
         return label is None or bool(label != label)
     except TypeError:
@@ -132,7 +132,7 @@ def _is_missing(label: Any) -> bool:
 
 
 def _check_rows(numbers: np.ndarray) -> None:
-    """Every row has a value."""
+    """Check that every row has a value."""
     empty = np.flatnonzero(np.isnan(numbers).all(axis=1))
     if len(empty):
         raise InputError(f"y[{empty[0]}] has no value: drop that row")

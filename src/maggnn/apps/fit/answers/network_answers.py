@@ -1,8 +1,8 @@
-"""What the networks of an ensemble say, with the work that they have in common done once.
+"""The answers of the networks of an ensemble, with their common work done once.
 
-The networks of an ensemble differ in their predictors. They read the same graphs in the same order, but for graphs with
-a category that one of them never saw in training, and an agent that comes with the package makes the same moves for
-all of them.
+The networks of an ensemble differ in their predictors. They read the same graphs in the same order, except for graphs
+with a category that one of them did not see in training, and an agent that comes with the package makes the same moves
+for all of them.
 
 Shapes: G graphs.
 """
@@ -32,18 +32,18 @@ def network_answers(
     device: str,
     done: Callable[[int], None] | None = None,
 ) -> list[Tensor]:
-    """The answer of each network for each graph, [G, outputs] each, on the CPU."""
+    """Return the answers of each network for all graphs, [G, outputs] each, on the CPU."""
     shared = _Shared(packed, [network.model for network in networks])
     answers = []
     for place, network in enumerate(networks):
-        own = network.with_seen_categories(packed, warn=not place)  # once is enough
+        own = network.with_seen_categories(packed, warn=not place)  # only the first network warns
         engine = network.engine(memory_mb, device)
         answers.append(shared.answers(engine, own, seed, None if place else done).cpu())
     return answers
 
 
 class _Shared:
-    """Graphs in canonical order and the moves of an agent, for all networks that read the same."""
+    """Graphs in canonical order and the final tuples of an agent, for all networks that read the same graphs."""
 
     def __init__(self, packed: PackedGraphs, models: Sequence[MagGNN]) -> None:
         self._packed = packed
@@ -52,10 +52,10 @@ class _Shared:
         self._tuples: Tensor | None = None
 
     def answers(self, engine: Engine, own: PackedGraphs, seed: int, done: Callable[[int], None] | None) -> Tensor:
-        """What a network says of graphs that it reads as `own`: the shared ones, or the same with other categories."""
+        """Return a network's answers; `own` are the graphs as it reads them, with its own replaced categories."""
         changed = _changed(self._packed, own)
         if bool(changed.any()) and not _is_fixed(engine.model):
-            changed = torch.ones_like(changed)  # graphs that are answered apart would get other random starts
+            changed = torch.ones_like(changed)  # graphs in a separate batch would get other random starts
         if bool(changed.all()):
             return engine.predict(in_canonical_order(own), done=done, seed=seed)
         if self._prepared is None:
@@ -72,7 +72,7 @@ class _Shared:
 
 
 def _changed(packed: PackedGraphs, own: PackedGraphs) -> Tensor:
-    """Which graphs differ in a feature, [G]; all where one set has features that the other has not."""
+    """Return which graphs differ in a feature, [G]; all if only one of the sets has features."""
     changed = torch.zeros(len(packed), dtype=torch.bool)
     for before, after, counts in (
         (packed.x, own.x, packed.num_nodes),
@@ -88,16 +88,18 @@ def _changed(packed: PackedGraphs, own: PackedGraphs) -> Tensor:
 
 
 def _is_fixed(model: MagGNN) -> bool:
-    """Whether nothing is drawn, so that an answer does not depend on which graphs are asked about together."""
+    """Whether nothing is random, so that an answer does not depend on the other graphs of a batch."""
     return model.ties == "first" and not model.predictor.encoder.draws
 
 
 def _moves_alike(first: MagGNN, second: MagGNN) -> bool:
-    """Whether two models end their searches at the same tuples: the same agent, which reads edges and marks alone."""
+    """Whether two models end their searches at the same tuples: the same agent, which reads only edges and marks."""
     agent = first.agent
     if not _is_fixed(first) or first.pretrained is None:
         return False
-    if agent.keep != "last" or agent.encoder != "own" or agent.state != "q_network":  # the predictor decides, too
+    if (
+        agent.keep != "last" or agent.encoder != "own" or agent.state != "q_network"
+    ):  # the search depends on the predictor, too
         return False
     if (first.agent, first.pretrained) != (second.agent, second.pretrained):
         return False

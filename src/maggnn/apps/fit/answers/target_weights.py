@@ -1,9 +1,9 @@
-"""How much each part of a model says about each target, from answers out of fold.
+"""The weights of a model's parts for each target, from out-of-fold answers.
 
-A single target is weighed as a whole. Several targets are weighed one by one, each on the rows where it is known: of
-two classes as probabilities (not second, second), of numbers as values.
+The weights are chosen for a single target as a whole, and for several targets one by one, each on the rows where it is
+known: two-class targets as probabilities (of the first and the second class), numbers as values.
 
-Shapes: R rows out of fold, O outputs.
+Shapes: R out-of-fold rows, O outputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from maggnn.apps.fit.uncertainty import Spread, best_temperature, disagreement, 
 from maggnn.graphs.batch import Task
 
 FEWEST_HELD_OUT = 10
-"""Rows from which something can be learned about errors, and of two classes the fewest of each."""
+"""The smallest number of rows for estimating errors, and the smallest number of each of two classes."""
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ def weighed(
     counted: np.ndarray,
     near: np.ndarray | None,
 ) -> Blend:
-    """The blend with weights, temperatures and spreads.
+    """Return the blend with fitted weights, temperatures and error spreads.
 
     Args:
-        blend: its own weights are kept where there is a single fold, or too little to choose by.
-        parts: answers of each part out of fold, [R, O].
-        y: [R] classes, or [R, O] values; NaN where one is missing.
-        counted: whether a row's answer is about what the test is about, [R].
-        near: similarity to the nearest molecule of training, [R].
+        blend: its weights are kept if there is a single fold, or too few rows to choose weights.
+        parts: the out-of-fold answers of each part, [R, O].
+        y: classes [R], or values [R, O]; NaN for missing ones.
+        counted: whether a row is of the same kind as those of the test (see `Folds`), [R].
+        near: similarity to the most similar training molecule, [R].
     """
     start = blend.weights
     choose = blend.folds > 1
@@ -64,7 +64,7 @@ def weighed(
         else:
             each.append(_weigh_numbers(own, y[rows, place], None if near is None else near[rows], start, choose))
     spreads = tuple(spread for found in each for spread in found.spreads)
-    spreads = spreads if len(spreads) == len(each) else ()  # intervals of some targets alone would mislead
+    spreads = spreads if len(spreads) == len(each) else ()  # intervals of only some targets would be misleading
     if len(each) == 1 and task == "regression":
         return replace(blend, weights=each[0].weights, spreads=spreads)
     mean = {name: float(np.mean([found.weights[name] for found in each])) for name in start}
@@ -73,7 +73,7 @@ def weighed(
 
 
 def _thresholds(each: Sequence[_Weighed]) -> tuple[float, ...]:
-    """One for each target, the usual one where nothing could be chosen; none of numbers."""
+    """Return a threshold for each target, the default one if none could be chosen; none for numbers."""
     if all(found.threshold is None for found in each):
         return ()
     return tuple(USUAL_THRESHOLD if found.threshold is None else found.threshold for found in each)
@@ -82,7 +82,7 @@ def _thresholds(each: Sequence[_Weighed]) -> tuple[float, ...]:
 def _weigh_two_classes(
     parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool
 ) -> _Weighed:
-    """Of shares [R] of the second class; rare classes leave weights and temperatures as they are."""
+    """Choose weights for probabilities [R] of the second class; nothing is chosen if a class is too rare."""
     if min(int((y == 0).sum()), int((y == 1).sum())) < FEWEST_HELD_OUT:
         equal = 1.0 / len(start)
         return _Weighed(dict.fromkeys(start, equal) if choose else start, {})
@@ -91,7 +91,7 @@ def _weigh_two_classes(
 
 
 def _weigh_classes(parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool) -> _Weighed:
-    """Of probabilities [R, classes] and classes [R]."""
+    """Choose weights for probabilities [R, classes] and classes [R]."""
     enough = len(y) >= FEWEST_HELD_OUT
     heat = {name: best_temperature(part, y) for name, part in parts.items()} if enough else {}
     warm = {name: tempered(part, heat.get(name, 1.0)) for name, part in parts.items()}
@@ -104,7 +104,7 @@ def _weigh_classes(parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[s
 
 
 def _threshold(probabilities: np.ndarray, y: np.ndarray) -> float | None:
-    """Of the second of two classes; None for more of them, or where scikit-learn is not installed."""
+    """Return the threshold for the second of two classes; None for more classes, or without scikit-learn."""
     try:
         return best_threshold(y, probabilities[:, 1]) if probabilities.shape[1] == 2 else None
     except ImportError:
@@ -114,7 +114,7 @@ def _threshold(probabilities: np.ndarray, y: np.ndarray) -> float | None:
 def _weigh_numbers(
     parts: Mapping[str, np.ndarray], y: np.ndarray, near: np.ndarray | None, start: dict[str, float], choose: bool
 ) -> _Weighed:
-    """Of values [R]."""
+    """Choose weights for values [R]."""
     if not len(y):
         return _Weighed(start, {})
     columns = {name: part[:, None] for name, part in parts.items()}

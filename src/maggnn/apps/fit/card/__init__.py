@@ -1,1 +1,1 @@
-"""The card of a fitted model: what its test says, as text (`model_card`), metrics, intervals and pictures."""
+"""The card of a fitted model: the results of its test as text (`model_card`), metrics, intervals and pictures."""

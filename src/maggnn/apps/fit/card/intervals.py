@@ -1,6 +1,6 @@
-"""How sure a score is: the bootstrap's 95 % interval over the rows that it was measured on.
+"""The uncertainty of a score: a 95 % bootstrap interval over the rows that it was measured on.
 
-Shapes: answers [rows, out], y [rows, ...]; R draws.
+Shapes: answers [rows, out], y [rows, ...]; R bootstrap samples.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ DRAWS = 1000
 
 @dataclass(frozen=True)
 class Judged:
-    """A score, and what it was in draws of as many rows: [R]. Equal rows and seeds give draws that can be compared."""
+    """A score, and its values in bootstrap samples, [R]. Samples of equal rows and seeds can be compared pairwise."""
 
     value: float
     draws: np.ndarray
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where 95 % of the draws lie."""
+        """The interval that contains 95 % of the samples."""
         return limits(self.draws)
 
 
 def judge(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> Judged:
-    """The metric of probabilities or values on their rows; of several targets the mean over those with a score."""
+    """Return the metric of probabilities or values; for several targets, the mean over those with a score."""
     if y.is_floating_point():
         return mean_of_targets(judge_targets(answers, y, metric, seed))
     value = float(score(answers, y, metric))
@@ -47,9 +47,9 @@ def judge(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> Judged:
 
 
 def judge_targets(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> list[Judged]:
-    """The metric of each target, each on the rows where it is known; NaN where it cannot be judged.
+    """Return the metric of each target on the rows where it is known; NaN if it is not defined there.
 
-    All targets see the same draws, which are counts of rows: a draw then costs a product instead of a sort.
+    All targets use the same samples, which are counts of rows: a sample then costs a product instead of a sort.
 
     Shapes:
         answers: [rows, targets]; y: [rows, targets] or [rows], NaN where a value is missing.
@@ -68,7 +68,7 @@ def judge_targets(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> 
 
 
 def mean_of_targets(judged: Sequence[Judged]) -> Judged:
-    """The mean score over targets, and over targets of each draw; NaN where an answer is not finite or none counts."""
+    """Return the mean score over targets, also of each sample; NaN if an answer is not finite or no target counts."""
     known = [entry for entry in judged if np.isfinite(entry.value)]
     if not known:
         return Judged(np.nan, np.full(DRAWS, np.nan))
@@ -81,19 +81,19 @@ def mean_of_targets(judged: Sequence[Judged]) -> Judged:
 def judged_singly(
     methods: Mapping[str, Tensor], y: Tensor, names: Sequence[str], metric: Metric
 ) -> dict[str, dict[str, Judged]]:
-    """What each method scores for each target: {target: {method: score}}."""
+    """Return the score of each method for each target: {target: {method: score}}."""
     found = {method: judge_targets(answers, y, metric) for method, answers in methods.items()}
     return {name: {method: judged[place] for method, judged in found.items()} for place, name in enumerate(names)}
 
 
 def _errors(said: np.ndarray, true: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Mean absolute errors of draws with row counts [R, rows], [R]."""
+    """Return the mean absolute errors of samples with row counts [R, rows], [R]."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return weights @ np.abs(said - true) / weights.sum(axis=1)
 
 
 def _areas(said: np.ndarray, true: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Areas under the ROC curve, in percent, of draws with row counts [R, rows]; ties count half, [R]."""
+    """Return the areas under the ROC curve in percent, [R], of samples with row counts [R, rows]; ties count half."""
     _, place = np.unique(said, return_inverse=True)
     values = int(place.max(initial=-1)) + 1
     positive, negative = (

@@ -1,4 +1,4 @@
-"""Scores and names of the user's as the card writes them in Markdown."""
+"""Formats scores and the user's names for the card, in Markdown."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import re
 from maggnn.apps.fit.card.intervals import Judged
 
 LONGEST_NAME = 100
-"""Of a column or a class, in the card."""
+"""The largest number of characters of a column's or class's name in the card."""
 
 
 def number(value: float, metric: str) -> str:
-    """A score as the card writes it; those in percent as shares, as people report them."""
+    """Format a score for the card; scores in percent become shares, as is usual in reports."""
     if not math.isfinite(value):
         return "–"
     return f"{value:.4g}" if metric == "mae" else f"{value / 100:.3f}"
 
 
 def with_interval(judged: Judged, metric: str) -> str:
-    """A score and where it may lie."""
+    """Format a score with its 95 % interval."""
     low, high = judged.interval
     return f"{number(judged.value, metric)} ({number(low, metric)} to {number(high, metric)})"
 
 
 def plain(text: str) -> str:
-    """A name of the user's as Markdown that shows it as it is: no markup, no HTML, no formula of a spreadsheet."""
+    """Escape a user's name for Markdown, so that it cannot be markup, HTML or a spreadsheet formula."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
     line = line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,16 +1,16 @@
-"""The metrics that people report of one target, by scikit-learn's functions.
+"""The usual metrics of one target, computed by scikit-learn.
 
     numbers          RMSE, MAE, R² and Spearman's rank correlation
     two classes      ROC-AUC and PR-AUC (average precision) of the second class; MCC and balanced accuracy at a
                      threshold
-    several classes  accuracy, balanced accuracy and MCC of the likeliest class; ROC-AUC and PR-AUC of each class
+    several classes  accuracy, balanced accuracy and MCC of the most probable class; ROC-AUC and PR-AUC of each class
                      against all others, and their means
     each class       its precision, recall, F1, ROC-AUC and PR-AUC
 
-A target may be missing in some rows: `known` says where it is known, and the others do not count. A metric that the
-rows do not define (ROC-AUC of a single class, a correlation with a constant) is NaN.
+A target may be missing in some rows: `known` says where it is known, and other rows do not count. A metric that is not
+defined on the rows (ROC-AUC of a single class, a correlation with a constant) is NaN.
 
-Shapes: n rows, C classes, R draws.
+Shapes: n rows, C classes, R bootstrap samples.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WORDS = {
     "recall": "recall",
     "f1": "F1",
 }
-"""What people call each metric; the first two have the target's unit."""
+"""The usual name of each metric; the first two have the target's unit."""
 
 WITH_UNIT = ("rmse", "mae")
 USUAL_THRESHOLD = 0.5
@@ -49,14 +49,14 @@ Values = dict[str, float]
 
 @dataclass(frozen=True)
 class Metrics:
-    """What the answers for one target are worth.
+    """The metrics of the answers for one target.
 
     Attributes:
-        count: rows that were compared.
-        values: by name (`WORDS`); NaN where the rows do not define a metric.
-        intervals: 95 % intervals of some of them (bootstrap).
-        classes: of each class: count, precision, recall, F1, ROC-AUC and PR-AUC.
-        threshold: of the second of two classes; None for numbers and for several classes.
+        count: the number of rows that were compared.
+        values: the metrics by name (`WORDS`); NaN if a metric is not defined on the rows.
+        intervals: 95 % bootstrap intervals of some metrics.
+        classes: count, precision, recall, F1, ROC-AUC and PR-AUC of each class.
+        threshold: the threshold for the second of two classes; None for numbers and for several classes.
     """
 
     count: int
@@ -67,7 +67,7 @@ class Metrics:
 
 
 def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | None = None) -> Values:
-    """RMSE, MAE, R² and Spearman's rank correlation.
+    """Compute RMSE, MAE, R² and Spearman's rank correlation.
 
     Args:
         true: The measured values.
@@ -75,7 +75,7 @@ def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | 
         known: Where a value was measured; all rows if None.
 
     Returns:
-        A number for each metric.
+        The value of each metric.
 
     Shapes:
         true, predicted, known: [n]
@@ -101,12 +101,12 @@ def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | 
 def two_class_metrics(
     true: np.ndarray, probability: np.ndarray, threshold: float = USUAL_THRESHOLD, known: np.ndarray | None = None
 ) -> Values:
-    """ROC-AUC, PR-AUC, MCC and balanced accuracy.
+    """Compute ROC-AUC, PR-AUC, MCC and balanced accuracy.
 
     Args:
         true: 0 or 1.
-        probability: Of class 1.
-        threshold: From which probability on a row is taken for class 1; never chosen on these rows.
+        probability: The probability of class 1.
+        threshold: The probability from which on class 1 is predicted; never chosen on these rows.
         known: Where the class is known; all rows if None.
 
     Shapes:
@@ -129,10 +129,10 @@ def two_class_metrics(
 def class_metrics(
     true: np.ndarray, probabilities: np.ndarray, known: np.ndarray | None = None, areas: bool = True
 ) -> Values:
-    """Accuracy, balanced accuracy and MCC of the likeliest class, and the mean ROC-AUC and PR-AUC over classes.
+    """Compute accuracy, balanced accuracy and MCC of the most probable class, and mean ROC-AUC and PR-AUC over classes.
 
     Args:
-        areas: Whether the last two are wanted, which take a sort for each class.
+        areas: Whether to compute the last two, which need a sort for each class.
 
     Shapes:
         true, known: [n]
@@ -147,7 +147,7 @@ def class_metrics(
         )
     likeliest = probabilities.argmax(axis=1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # classes that no row has do not count, which scikit-learn warns of
+        warnings.simplefilter("ignore")  # scikit-learn warns that classes without rows do not count
         values = {
             "accuracy": float((true == likeliest).mean()),
             "balanced_accuracy": float(balanced_accuracy_score(true, likeliest)),
@@ -160,7 +160,7 @@ def class_metrics(
 
 
 def chosen_classes(probabilities: np.ndarray, threshold: float | None) -> np.ndarray:
-    """The class that each row is taken for: the second of two from a threshold on, else the likeliest.
+    """Return the predicted class of each row: the second of two from a threshold on, else the most probable one.
 
     Shapes:
         probabilities: [n, C]
@@ -172,10 +172,10 @@ def chosen_classes(probabilities: np.ndarray, threshold: float | None) -> np.nda
 def per_class(
     true: np.ndarray, probabilities: np.ndarray, threshold: float | None = None, known: np.ndarray | None = None
 ) -> list[Values]:
-    """The count, precision, recall, F1, ROC-AUC and PR-AUC of each class against all others.
+    """Compute the count, precision, recall, F1, ROC-AUC and PR-AUC of each class against all others.
 
     Args:
-        threshold: Of the second of two classes; None takes the likeliest class.
+        threshold: The threshold for the second of two classes; None predicts the most probable class.
 
     Shapes:
         true, known: [n]
@@ -197,10 +197,10 @@ def per_class(
 
 
 def best_threshold(true: np.ndarray, probability: np.ndarray, known: np.ndarray | None = None) -> float:
-    """The threshold with the best balanced accuracy (Youden's J), for rows that a model did not learn from.
+    """Find the threshold with the best balanced accuracy (Youden's J), on rows that a model did not learn from.
 
     Returns:
-        The probability from which on a row is taken for class 1; one half where the rows have a single class.
+        The probability from which on class 1 is predicted; one half if the rows have a single class.
 
     Shapes:
         true, probability, known: [n]
@@ -221,10 +221,10 @@ def bootstrap_intervals(
     known: np.ndarray | None = None,
     seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
-    """Between what metrics lie in 95 % of bootstrap samples of the rows.
+    """Compute the intervals that contain the metrics of 95 % of bootstrap samples of the rows.
 
     Args:
-        metrics: One of the functions above, of true values and answers alone.
+        metrics: One of the functions above, as a function of only true values and answers.
 
     Shapes:
         true, known: [n]
@@ -237,7 +237,7 @@ def bootstrap_intervals(
 
 
 def limits(draws: np.ndarray) -> tuple[float, float]:
-    """Where 95 % of the draws [R] lie; those that could not be judged do not count."""
+    """Return the interval that contains 95 % of the samples [R]; undefined (NaN) samples do not count."""
     finite = draws[np.isfinite(draws)]
     if not len(finite):
         return float("nan"), float("nan")
@@ -246,7 +246,7 @@ def limits(draws: np.ndarray) -> tuple[float, float]:
 
 
 def _areas(positive: np.ndarray, scores: np.ndarray) -> Values:
-    """The areas under the ROC and the precision-recall curve; NaN where rows are all of one kind."""
+    """Compute the areas under the ROC and the precision-recall curve; NaN if all rows have one class."""
     from sklearn.metrics import average_precision_score, roc_auc_score
 
     if not 0 < positive.sum() < len(positive):

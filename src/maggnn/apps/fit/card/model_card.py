@@ -1,4 +1,4 @@
-"""What a fitted model's folder says of itself: `README.md` with the test of the model and of its parts."""
+"""The model card, `README.md` of a fitted model's folder: the data, and the test of the model and of its parts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ OWN = "this model"
 PARTS = {NETWORK: "its MAG-GNN networks", **{name: f"its {words}" for name, words in NAMES.items()}}
 UNITS = {"auroc": "ROC-AUC", "accuracy": "accuracy", "mae": "mean absolute error"}
 MOST_NAMES = 20
-"""Classes whose names fit beside a picture."""
+"""The largest number of classes whose names are listed."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Of a blend: the weight of a part (None for the whole) and its score out of fold."""
+    """A part of a blend: its weight (None for the whole blend) and its out-of-fold score."""
 
     weight: float | None
     out_of_fold: float
@@ -45,10 +45,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Test:
-    """Answers on the test split, what every method scored there, and of a blend what its parts are.
+    """Answers on the test split, the scores of every method there, and the parts of a blend.
 
     Attributes:
-        judged: the metric that models are compared by, of each method.
+        judged: for each method, the metric by which models are compared.
         metrics: all metrics of each target.
     """
 
@@ -61,20 +61,20 @@ class Test:
 
     @property
     def true(self) -> np.ndarray:
-        """Numbers, [rows, targets]."""
+        """The true numbers, [rows, targets]."""
         return self.y.reshape(len(self.y), -1).double().numpy()
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the data came from, and what became of it.
+    """The origin of the data, and how they were processed.
 
     Attributes:
-        target: what the target column was taken for, and why.
-        balance: how many molecules of each class each part has; empty for numbers and for several targets.
-        known: of several targets, how many values each part has; else empty.
-        choices: what was chosen about rows, a line each.
-        validated: cross-validation, where it was asked for.
+        target: how the target column was interpreted, and why.
+        balance: the number of molecules of each class in each part; empty for numbers and for several targets.
+        known: for several targets, the number of known values in each part; else empty.
+        choices: the choices about rows, one line each.
+        validated: the cross-validation, if one was requested.
     """
 
     table: str
@@ -91,7 +91,7 @@ class Origin:
 
 
 def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
-    """How many true values of the test lie within the intervals, as a share with its 95 % interval (Wilson's)."""
+    """Return the share of true test values within the prediction intervals, with its 95 % interval (Wilson's)."""
     if test.answer.errors is None:
         return None
     low, high = test.answer.interval(coverage)
@@ -106,7 +106,7 @@ def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
 
 
 def verdict(judged: Mapping[str, Judged], metric: str) -> str:
-    """Which method is best, and whether the test is large enough to say so; without a finite score there is no rank."""
+    """Say which method is best, and whether significantly so; methods without a finite score are not ranked."""
     sign = 1 if metric == "mae" else -1
     ranked = sorted(
         (name for name in judged if math.isfinite(judged[name].value)), key=lambda name: sign * judged[name].value
@@ -118,27 +118,27 @@ def verdict(judged: Mapping[str, Judged], metric: str) -> str:
 
 
 def _compared(ranked: Sequence[str], judged: Mapping[str, Judged]) -> str:
-    """The best against the second best."""
+    """Compare the best method with the second best."""
     if len(judged) == 1:
         return "There is no baseline to compare with: scikit-learn is not installed."
     if len(ranked) == 1:
         return f"Best here: {ranked[0]}, the only one with a score."
     first, second = ranked[:2]
     low, high = limits(judged[first].draws - judged[second].draws)
-    if low <= 0 <= high:  # a limit of 0 is a draw in which they are equal
+    if low <= 0 <= high:  # a limit of 0 is a sample in which they are equal
         count = f"{len(judged[first].draws):,} bootstrap resamples"
         return f"Best here: {first}; the difference to {second} is not significant ({count})."
     return f"Best here: {first}, better than {second} in at least 97.5 % of the bootstrap resamples of the test rows."
 
 
 def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
-    """Write the text, all or nothing."""
+    """Write the card atomically."""
     with whole_file(folder / CARD) as waiting:
         waiting.write_text(_text(facts, origin, test), encoding="utf-8")
 
 
 def _code(text: str) -> str:
-    """A name as code, where nothing in it can end the code."""
+    """Format a name as code if no character in it can end the code."""
     return f"`{text}`" if re.fullmatch(r"[\w .,:/()+-]+", text) and len(text) <= LONGEST_NAME else plain(text)
 
 
@@ -171,12 +171,12 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         for report in test.metrics.values():
             lines += _metrics(facts, report)
     lines += [
-        f"The 95 % intervals of scores come from drawing the {len(test.y)} test rows anew (bootstrap). Test rows were",
-        f"used for neither training nor model selection. All metrics are also in `{METRICS}`.",
+        f"The 95 % intervals of scores are bootstrap intervals over the {len(test.y)} test rows, which were used for",
+        f"neither training nor model selection. All metrics are also in `{METRICS}`.",
         "",
         *_uncertainty(facts, test),
-        f"`{TRAINING}` lists the molecules of training for `maggnn explain`, `{TEST_FILE}` some of the test split for",
-        "`maggnn show`; delete both before you pass on a model of confidential ones.",
+        f"`{TRAINING}` lists the training molecules for `maggnn explain`, `{TEST_FILE}` some of the test split for",
+        "`maggnn show`; delete both before you share a model of confidential molecules.",
         "",
         f"![the test]({PICTURE})",
         "",
@@ -192,7 +192,7 @@ def _made_of(facts: Facts) -> str:
 
 
 def _methods(facts: Facts, test: Test) -> list[str]:
-    """The table of methods; of a blend with the weights of its parts and their scores out of fold."""
+    """Return the table of methods; for a blend, with the weights of its parts and their out-of-fold scores."""
     unit, metric = UNITS[facts.metric], facts.metric
     if not test.parts:
         rows = [f"| {name} | {with_interval(judged, metric)} |" for name, judged in test.judged.items()]
@@ -207,13 +207,13 @@ def _methods(facts: Facts, test: Test) -> list[str]:
         *lines,
         "",
         f"An answer is the weighted mean of the parts, each of which is the mean of {folds} models, one for each of",
-        f"{folds} folds of the rows to train and validate on. The weights were chosen by the loss out of fold,",
-        "that is on rows that a model did not learn from.",
+        f"{folds} folds of the training and validation rows. The weights were chosen by the out-of-fold loss, that is",
+        "on rows that a model did not learn from.",
     ]
 
 
 def _metrics(facts: Facts, report: TargetReport) -> list[str]:
-    """The metrics of one target by all methods; of several classes also those of each."""
+    """Return the metrics of one target by all methods; for several classes, also those of each class."""
     methods = [f"{name} (95 % interval)" if not place else name for place, name in enumerate(report.methods)]
     lines = [f"### {plain(report.label)}: {report.own.count} test rows", ""]
     lines += _table(["metric", *methods], [[plain(name), *values] for name, *values in metric_rows(report)])
@@ -230,27 +230,27 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _uncertainty(facts: Facts, test: Test) -> list[str]:
-    """How sure answers are, and whether that held on the test split."""
+    """Return the lines about uncertainty, with the coverage on the test split."""
     blend, lines = facts.blend, []
     found = covered(test)
     if found is not None:
         lines += [
-            f"Intervals of {100 * found['wanted']:.0f} % (columns low and high of `maggnn predict`) hold",
+            f"Intervals of {100 * found['wanted']:.0f} % (columns low and high of `maggnn predict`) contain",
             f"{100 * found['share']:.1f} % of the true values of the test split",
             f"(95 % interval of that share: {100 * found['low']:.1f} to {100 * found['high']:.1f} %).",
         ]
     if blend.temperatures or any(target.temperatures for target in blend.targets):
-        lines.append("Probabilities were calibrated out of fold, on rows that a model did not learn from.")
+        lines.append("Probabilities were calibrated on out-of-fold rows, from which a model did not learn.")
     if test.answer.similarity is not None and len(test.answer.similarity):
         near = np.median(test.answer.similarity)
         lines.append(
-            f"The median similarity of a test molecule to the nearest one of training is {near:.2f} (Tanimoto)."
+            f"The median Tanimoto similarity of a test molecule to the most similar training molecule is {near:.2f}."
         )
     return [*lines, ""] if lines else []
 
 
 def _balance(balance: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """How the classes fall into the parts: a row a class, with its count and its share of each part."""
+    """Return a table with a row for each class: its count and its share in each part of the split."""
     if not balance:
         return []
     totals = {part: sum(counts.values()) for part, counts in balance.items()}

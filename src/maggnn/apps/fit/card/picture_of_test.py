@@ -1,10 +1,10 @@
-"""The pictures of a fitted model's test: what it says against the truth, and whether it knows how sure it is.
+"""The plots of a fitted model's test: predictions against the truth, and the calibration of their uncertainty.
 
-    numbers  a parity plot of each target, and how often intervals of each coverage hold the true value
-    classes  the confusion matrix, the ROC and the precision-recall curve, and how often probabilities are right
-    targets  of two classes each: the ROC curve of each, and how often all probabilities together are right
+    numbers  a parity plot of each target, and the empirical coverage of prediction intervals
+    classes  the confusion matrix, the ROC and the precision-recall curve, and the calibration of probabilities
+    targets  for several two-class targets, their ROC curves and the calibration of all probabilities together
 
-Curves and matrices are scikit-learn's; without it, the curves are left out.
+Curves and matrices are computed by scikit-learn; without it, the curves are left out.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.uncertainty import COVERAGES
 
 BINS = 5
-"""Groups of equally many rows whose probabilities are compared with how often they were right."""
+"""The number of bins with equally many rows in calibration plots."""
 
 PANEL, ACROSS = 4.6, 3
-"""The side of a panel in inches, and how many stand beside one another."""
+"""The side of a panel in inches, and the number of panels in a row."""
 
 MOST_TARGETS = 24
-"""Targets that have a parity plot: the card's tables have all of them."""
+"""The largest number of targets with a parity plot; the tables of the card contain all targets."""
 
 MOST_CURVES = len(style.COLOURS)
-"""Classes that have a curve of their own: more could not be told apart."""
+"""The largest number of classes with a curve; more could not be distinguished."""
 
 Plot = Callable[[Any], None]
 """Draws into the axes of one panel."""
@@ -87,7 +87,7 @@ def _of_classes(facts: Facts, test: Test) -> list[Plot]:
 
 
 def _draw_parity(axes: Any, target: str, label: str, place: int, test: Test) -> None:
-    """True against predicted on equal axes, with the number of rows and the errors."""
+    """Draw true against predicted values on equal axes, with the number of rows and the errors."""
     predicted, true = test.answer.values.double().numpy()[:, place], test.true[:, place]
     shown = np.isfinite(predicted) & np.isfinite(true)
     predicted, true = predicted[shown], true[shown]
@@ -110,7 +110,7 @@ def _draw_parity(axes: Any, target: str, label: str, place: int, test: Test) -> 
 
 
 def _draw_coverage(axes: Any, names: Sequence[str], test: Test) -> None:
-    """How often intervals of each coverage hold the true value."""
+    """Draw how often intervals of each nominal coverage contain the true value."""
     wanted = COVERAGES[4::5]
     limits = [test.answer.interval(float(coverage)) for coverage in wanted]
     known = np.maximum(np.isfinite(test.true).sum(axis=0), 1)
@@ -122,31 +122,31 @@ def _draw_coverage(axes: Any, names: Sequence[str], test: Test) -> None:
     if len(names) > 1:
         axes.legend(fontsize=8, frameon=False)
     _unit_square(axes, 100)
-    style.tidy(axes, "coverage asked for, %", f"true values inside, % (n = {len(test.true)})", "intervals")
+    style.tidy(axes, "nominal coverage, %", f"empirical coverage, % (n = {len(test.true)})", "intervals")
 
 
 def _draw_calibration(axes: Any, classes: Sequence[str], test: Test) -> None:
-    """How often a class is right that is said to be so likely: the second of two, the likeliest of several."""
+    """Draw the calibration of probabilities: of the second of two classes, or of the most probable of several."""
     said, y = test.answer.values.numpy(), test.y.numpy()
     if len(classes) == 2:
         likely, right, what = said[:, 1], y == 1, style.literal(classes[1])
     else:
-        likely, right, what = said.max(axis=1), said.argmax(axis=1) == y, "likeliest class"
+        likely, right, what = said.max(axis=1), said.argmax(axis=1) == y, "most probable class"
     _draw_groups(axes, likely, right, what)
 
 
 def _draw_groups(axes: Any, likely: np.ndarray, right: np.ndarray, what: str) -> None:
-    """Groups of equally many rows: how likely they were said to be, and how many of them were right."""
+    """Draw bins of equally many rows: the mean predicted probability against the share of correct predictions."""
     groups = np.array_split(np.argsort(likely, kind="stable"), min(BINS, len(likely)))
     axes.plot((0, 1), (0, 1), color=style.GREYS[1], linewidth=1.2)
     points = [(likely[group].mean(), right[group].mean()) for group in groups]
     axes.plot(*zip(*points, strict=True), "o-", markersize=5, color=style.COLOURS[0])
     _unit_square(axes)
-    style.tidy(axes, f"predicted probability, {what}", "share that is right", "calibration")
+    style.tidy(axes, f"predicted probability, {what}", "observed frequency", "calibration")
 
 
 def _draw_curves(axes: Any, classes: Sequence[str], test: Test, threshold: float | None, roc: bool) -> None:
-    """The ROC or the precision-recall curve: of the second of two classes, else of each class against all others."""
+    """Draw ROC or precision-recall curves: for the second of two classes, else for each class against all others."""
     said, y = test.answer.values.double().numpy(), test.y.numpy()
     places = [1] if len(classes) == 2 else range(len(classes))
     if roc:
@@ -159,7 +159,7 @@ def _draw_curves(axes: Any, classes: Sequence[str], test: Test, threshold: float
         colour = style.COLOURS[number_]
         label = f"{style.literal(classes[place])}: {area:.3f}"
         axes.plot(x, up, color=colour, linewidth=2, label=label, drawstyle="default" if roc else "steps-post")
-        if not roc:  # what guessing would have
+        if not roc:  # the precision of random guessing
             axes.axhline(positive.mean(), color=colour if len(places) > 1 else style.GREYS[1], linewidth=1.0,
                          linestyle=(0, (4, 3)))  # fmt: skip
         if threshold is not None:
@@ -174,7 +174,7 @@ def _draw_curves(axes: Any, classes: Sequence[str], test: Test, threshold: float
 
 
 def _draw_target_curves(axes: Any, targets: Sequence[str], test: Test) -> None:
-    """The ROC curve of each of several targets whose test split has both classes."""
+    """Draw the ROC curve of each of several targets whose test split has both classes."""
     axes.plot((0, 1), (0, 1), color=style.GREYS[1], linewidth=1.2, linestyle=(0, (4, 3)))
     for place, name in enumerate(targets):
         known = np.isfinite(test.true[:, place])
@@ -202,7 +202,7 @@ def _curve(positive: np.ndarray, scores: np.ndarray, roc: bool) -> tuple[np.ndar
 
 
 def _at_threshold(positive: np.ndarray, scores: np.ndarray, threshold: float, roc: bool) -> tuple[float, float]:
-    """Where a threshold lies on the curve."""
+    """Return the point of the curve for a threshold."""
     taken = scores >= threshold
     found = float(taken[positive].mean())
     if roc:
@@ -211,7 +211,7 @@ def _at_threshold(positive: np.ndarray, scores: np.ndarray, threshold: float, ro
 
 
 def _draw_confusion(axes: Any, classes: Sequence[str], test: Test, threshold: float | None) -> None:
-    """Counts, in shades of the share of each true class."""
+    """Draw the confusion matrix with counts, shaded by the share of each true class."""
     counts = np.zeros((len(classes), len(classes)), dtype=int)
     np.add.at(counts, (test.y.numpy(), chosen_classes(test.answer.values.numpy(), threshold)), 1)
     shares = counts / counts.sum(axis=1, keepdims=True).clip(min=1)
@@ -234,7 +234,7 @@ def _draw_confusion(axes: Any, classes: Sequence[str], test: Test, threshold: fl
 
 
 def _unit_square(axes: Any, top: float = 1.0) -> None:
-    """Equal axes from 0 to `top`, with a little room for points on the border."""
+    """Set equal axes from 0 to `top`, with a little room for points on the border."""
     axes.set_xlim(-0.02 * top, 1.02 * top)
     axes.set_ylim(-0.02 * top, 1.02 * top)
     axes.set_aspect("equal", adjustable="box")

@@ -1,4 +1,4 @@
-"""All metrics of every method and target, computed once: tables of the card, `metrics.json`, and what commands print.
+"""All metrics of every method and target, computed once for the card's tables, `metrics.json` and the commands.
 
 Shapes: n rows, O outputs (targets of numbers or of two classes each, classes of a single target).
 """
@@ -32,19 +32,19 @@ from maggnn.data.files import whole_file
 FILE = "metrics.json"
 
 MOST_REPORTS = 3
-"""Targets whose metrics all stand on the card, with intervals. Those of more targets are in the file alone."""
+"""The largest number of targets for which the card has all metrics, with intervals; else only the file has them."""
 
 
 @dataclass(frozen=True)
 class TargetReport:
-    """What every method's answers for one target are worth.
+    """The metrics of every method for one target.
 
     Attributes:
         label: the target's name with its unit.
-        unit: of the target; empty where nobody gave one.
-        positive: the second of two classes, which probabilities and thresholds are about; empty otherwise.
-        share: of rows that have the positive class; NaN otherwise.
-        methods: the model itself first, with intervals.
+        unit: the unit of the target; empty if none was given.
+        positive: the second of two classes, to which probabilities and thresholds refer; empty otherwise.
+        share: the share of rows with the positive class; NaN otherwise.
+        methods: the metrics of each method; the model itself is the first and has intervals.
     """
 
     label: str
@@ -55,12 +55,12 @@ class TargetReport:
 
     @property
     def own(self) -> Metrics:
-        """Of the model itself."""
+        """The metrics of the model itself."""
         return next(iter(self.methods.values()))
 
 
 def label_of(name: str, unit: str = "") -> str:
-    """A target's name as axes and tables show it: with its unit, unless the name says it already.
+    """Return a target's name for axes and tables: with its unit, unless the name contains it already.
 
     Example:
         >>> label_of("logS", "log mol/L"), label_of("logS (mol/L)")
@@ -70,17 +70,17 @@ def label_of(name: str, unit: str = "") -> str:
 
 
 def labels(facts: Facts) -> list[str]:
-    """The label of each target."""
+    """Return the label of each target."""
     units = facts.units or ("",) * len(facts.targets)
     return [label_of(name, unit) for name, unit in zip(facts.targets, units, strict=True)]
 
 
 def reports(facts: Facts, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> dict[str, TargetReport]:
-    """The metrics of all targets; none where scikit-learn is not installed.
+    """Compute the metrics of all targets; none if scikit-learn is not installed.
 
     Args:
-        facts: Of the model: its task, targets, units, classes and thresholds.
-        true: Numbers or second classes [n, targets], NaN where one is missing; or classes [n].
+        facts: The model's task, targets, units, classes and thresholds.
+        true: Numbers or second classes [n, targets], NaN for missing ones; or classes [n].
         answers: Values or probabilities of each method, [n, O]; the model itself first.
 
     Returns:
@@ -102,14 +102,14 @@ def reports(facts: Facts, true: np.ndarray, answers: Mapping[str, np.ndarray]) -
 
 
 def _of_numbers(facts: Facts, place: int, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
-    """Of one target of numbers [n]; NaN where one is missing."""
+    """Report on one target of numbers [n]; NaN for missing ones."""
     name, unit = facts.targets[place], facts.units[place] if facts.units else ""
     metrics = _of_methods(true, answers, number_metrics, ~np.isnan(true), intervals=_has_intervals(facts))
     return TargetReport(label_of(name, unit), unit, "", math.nan, metrics)
 
 
 def _of_two_classes(facts: Facts, place: int, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
-    """Of one of several targets of two classes [n]; NaN where one is missing."""
+    """Report on one of several two-class targets [n]; NaN for missing ones."""
     known, threshold = ~np.isnan(true), threshold_of(facts, place)
     judge = partial(two_class_metrics, threshold=threshold)
     metrics = _of_methods(true, answers, judge, known, threshold, _has_intervals(facts))
@@ -118,12 +118,12 @@ def _of_two_classes(facts: Facts, place: int, true: np.ndarray, answers: Mapping
 
 
 def _has_intervals(facts: Facts) -> bool:
-    """A bootstrap of all metrics takes a second for each target."""
+    """Whether there are few enough targets for intervals: a bootstrap takes a second for each target."""
     return len(facts.targets) <= MOST_REPORTS
 
 
 def _of_classes(facts: Facts, name: str, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
-    """Of the one target of a classifier [n]."""
+    """Report on the single target of a classifier [n]."""
     two = len(facts.classes) == 2
     threshold = threshold_of(facts) if two else None
     judge = partial(two_class_metrics, threshold=threshold_of(facts)) if two else class_metrics
@@ -138,7 +138,7 @@ def _of_classes(facts: Facts, name: str, true: np.ndarray, answers: Mapping[str,
 
 
 def threshold_of(facts: Facts, place: int = 0) -> float:
-    """From which probability of the second of two classes on metrics take a row for it."""
+    """Return the probability from which on metrics predict the second of two classes."""
     return facts.blend.thresholds[place] if facts.blend.thresholds else USUAL_THRESHOLD
 
 
@@ -150,7 +150,7 @@ def _of_methods(
     threshold: float | None = None,
     intervals: bool = True,
 ) -> dict[str, Metrics]:
-    """Of each method; the first has intervals, if asked for."""
+    """Compute the metrics of each method; the first has intervals, if requested."""
     count = len(true) if known is None else int(known.sum())
     found: dict[str, Metrics] = {}
     for method, values in answers.items():
@@ -162,7 +162,7 @@ def _of_methods(
 
 
 def to_json(found: Mapping[str, TargetReport]) -> dict[str, Any]:
-    """Plain values that `json.dumps` takes; a metric that is not defined is None."""
+    """Return plain values for `json.dumps`; a metric that is not defined is None."""
     return {
         name: {
             "rows": report.own.count,
@@ -193,13 +193,13 @@ def _finite(value: float) -> float | None:
 
 
 def write_metrics(folder: Path, found: Mapping[str, TargetReport]) -> None:
-    """Write `metrics.json`, all or nothing."""
+    """Write `metrics.json` atomically."""
     with whole_file(folder / FILE) as waiting:
         waiting.write_text(json.dumps({"part": "test", "targets": to_json(found)}, indent=1) + "\n", encoding="utf-8")
 
 
 def metric_rows(report: TargetReport) -> list[list[str]]:
-    """A row for each metric: its name with the unit, then the value of each method, the first with its interval."""
+    """Return a row for each metric: its name with the unit, then each method's value, the first with an interval."""
     return [
         [metric_name(key, report.unit, report.positive), *(shown(metrics, key) for metrics in report.methods.values())]
         for key in report.own.values
@@ -207,7 +207,7 @@ def metric_rows(report: TargetReport) -> list[list[str]]:
 
 
 def class_rows(report: TargetReport) -> tuple[list[str], list[list[str]]]:
-    """The header, and a row for each class; no rows for numbers."""
+    """Return the header and a row for each class; no rows for numbers."""
     keys = ("precision", "recall", "f1", "roc_auc", "pr_auc")
     rows = [
         [label, f"{values['count']:.0f}", *(number(values[key], key) for key in keys)]
@@ -217,13 +217,13 @@ def class_rows(report: TargetReport) -> tuple[list[str], list[list[str]]]:
 
 
 def metric_name(key: str, unit: str = "", positive: str = "") -> str:
-    """As "RMSE (mg/L)", or "PR-AUC (toxic)", which is another number for the other class."""
+    """Return a metric's name such as "RMSE (mg/L)", or "PR-AUC (toxic)", whose value depends on the class."""
     of = unit if key in WITH_UNIT else positive if key == "pr_auc" else ""
     return f"{WORDS[key]} ({of})" if of else WORDS[key]
 
 
 def shown(metrics: Metrics, key: str) -> str:
-    """A value, and its interval where it has one."""
+    """Format a value, with its interval if it has one."""
     value = number(metrics.values[key], key)
     if key not in metrics.intervals or not math.isfinite(metrics.values[key]):
         return value
@@ -232,19 +232,19 @@ def shown(metrics: Metrics, key: str) -> str:
 
 
 def number(value: float, key: str) -> str:
-    """Errors with four digits, all others with three places; a dash where the rows do not define it."""
+    """Format errors with four digits and all others with three decimals; an undefined value is a dash."""
     if not math.isfinite(value):
         return "–"
     return f"{value:.4g}" if key in WITH_UNIT else f"{value:.3f}"
 
 
 def threshold_words(report: TargetReport, chosen: bool) -> str:
-    """What the threshold is, and how it came about."""
+    """Describe the threshold, and how it was chosen."""
     if report.own.threshold is None:
         return ""
-    how = "chosen out of fold for the best balanced accuracy" if chosen else "the usual one"
+    how = "chosen on out-of-fold rows for the best balanced accuracy" if chosen else "the default"
     return (
-        f"MCC and balanced accuracy take rows with a probability of at least {report.own.threshold:.3f} for "
+        f"For MCC and balanced accuracy, rows with a probability of at least {report.own.threshold:.3f} count as "
         f"{report.positive} ({how}). {100 * report.share:.1f} % of the rows are {report.positive}, which is the PR-AUC "
-        "of guessing."
+        "of random guessing."
     )

@@ -1,4 +1,4 @@
-"""The card's tables of several targets: how many values each has, and what each is worth."""
+"""The card's tables of several targets: the number of known values, and the scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maggnn.data.molecules.several_targets import Known
 
 
 def known_lines(facts: Facts, known: Mapping[str, Mapping[str, Known]]) -> list[str]:
-    """A row a target, with its known values in each part and, of two classes, the share of the second."""
+    """Return a row for each target: its known values in each part and, for two classes, the share of the second."""
     if not known:
         return []
     parts = list(next(iter(known.values())))
@@ -34,7 +34,7 @@ def _count(count: Known, two_class: bool) -> str:
 
 
 def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> list[str]:
-    """A row a target: the model, its weights, and its parts on the test split; nothing for a single target."""
+    """Return a row for each target: test scores of the model and its parts, and weights; empty for a single target."""
     if len(judged) < 2:
         return []
     metric = facts.metric
@@ -52,5 +52,5 @@ def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> li
         lines.append(f"| {plain(name)} | {' | '.join(cells)} |")
     lacking = sum(not np.isfinite(methods[own].value) for methods in judged.values())
     if lacking:
-        lines += ["", f"{lacking} targets have no score, since the test split lacks values or one of the classes."]
+        lines += ["", f"{lacking} targets have no score, because the test split lacks values or one of the classes."]
     return [*lines, ""]

@@ -1,1 +1,1 @@
-"""Members of a blend that are no networks: trees and Gaussian processes on descriptors and fingerprints."""
+"""The classical parts of a blend: trees and Gaussian processes on descriptors and fingerprints."""

@@ -2,10 +2,10 @@
 
     forest     a random forest on Morgan fingerprints
     boosting   gradient boosting on descriptors
-    kernel     a Gaussian process on both (`kernel`), of a blend alone
+    kernel     a Gaussian process on both (`kernel`), only as a part of a blend
 
-scikit-learn fits the trees; what they learned is kept as plain arrays (`trees`). All are bounded: few trees, and a part
-of the rows where there are many.
+scikit-learn fits the trees, which are stored as plain arrays (`trees`). The cost is bounded by few trees, and by a
+subset of the rows if there are many.
 
 Shapes: G graphs, F folds, O outputs.
 """
@@ -33,38 +33,39 @@ COLUMNS = {FOREST: BITS, BOOSTING: NUMBERS, KERNEL: NUMBERS}
 
 TREES, ROUNDS = 100, 100
 TREES_A_FOLD = 40
-"""Of a forest that is one of several."""
+"""The number of trees of a forest that is one of several."""
 
 SLOWLY = {"max_leaf_nodes": 15, "min_samples_leaf": 10, "max_features": 0.3}
 ROUNDS_SLOWLY, RATE_SLOWLY = 200, 0.06
-"""Of a boosting that is one of several: smaller trees of some of the columns, in shorter steps. A baseline alone has
-scikit-learn's defaults."""
+"""Rounds and learning rate of a boosting that is one of several: smaller trees on some of the columns, in shorter
+steps. A single baseline has scikit-learn's defaults."""
 
 ROUNDS_IN_ALL, FEWEST_ROUNDS = 800, 60
-"""Of a boosting with several targets."""
+"""The total number of rounds of a boosting with several targets, and the smallest number for each target."""
 
 FEWEST_TREES = 12
-"""Of a forest for one of several targets that are not known for the same rows, in one of several folds."""
+"""The smallest number of trees of a forest for one of several targets with different known rows, in one of several
+folds."""
 
 MOST_ROWS = 10_000
-"""Training molecules that one of them sees; more would cost minutes and change little."""
+"""The largest number of training molecules for one model; more would cost minutes and change little."""
 
 LARGEST = float(np.finfo(np.float32).max)
 ABSENT = -30.0
-"""The logarithm of how likely a class is that no training row had."""
+"""The log-probability of a class that no training row has."""
 
 
 class TreeTask(NamedTuple):
-    """One baseline of one fold.
+    """The training of one baseline on one fold.
 
     Attributes:
-        x: [rows, columns].
-        y: classes [rows] of a classification; else [rows, targets], NaN where a value is missing.
-        outputs: classes, or targets.
-        trees: of a forest.
+        x: the inputs, [rows, columns].
+        y: classes [rows] for classification; else [rows, targets], NaN for missing values.
+        outputs: the number of classes or targets.
+        trees: the number of trees of a forest.
         alone: whether this is the only fold.
-        weights: how much each target counts, in the shape of y; None for all alike.
-        together: whether one forest serves all targets, which it can where all rows know all of them.
+        weights: the weight of each target, in the shape of y; None if all are equal.
+        together: whether one forest predicts all targets, which requires that all are known in all rows.
     """
 
     kind: str
@@ -79,21 +80,21 @@ class TreeTask(NamedTuple):
     together: bool = True
 
     def of_target(self, place: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Rows, values and weights where one of the targets is known."""
+        """Return the inputs, values and weights of the rows where one of the targets is known."""
         known = ~np.isnan(self.y[:, place])
         return self.x[known], self.y[known, place], None if self.weights is None else self.weights[known, place]
 
 
 def table(kind: str, molecules: Descriptors) -> np.ndarray:
-    """What a baseline reads of molecules, [rows, columns] in float32."""
+    """Return the inputs of a baseline for molecules, [rows, columns] in float32."""
     return molecules.fingerprints if kind == FOREST else molecules.numbers
 
 
 def tree_task(
     kind: str, molecules: Descriptors, dataset: Dataset, train: np.ndarray, seed: int, folds: int
 ) -> TreeTask:
-    """What there is to fit on the rows `train`."""
-    seed %= 2**32  # scikit-learn takes no more
+    """Return the training task for the rows `train`."""
+    seed %= 2**32  # scikit-learn takes no larger seeds
     train = _some(np.random.default_rng(seed).permutation(train), dataset)
     y, weights = dataset.y.numpy()[train], dataset.weights
     x = table(kind, molecules.select(train))
@@ -103,14 +104,14 @@ def tree_task(
 
 
 def _together(dataset: Dataset) -> bool:
-    """The same in all folds, whose trees are kept side by side."""
+    """Whether one forest predicts all targets; the same for all folds, whose trees are stored together."""
     weights = dataset.weights
     alike = weights is None or weights.ndim == 1 or bool((weights == weights[:, :1]).all())
     return alike and not bool(dataset.y.isnan().any())
 
 
 def _some(rows: np.ndarray, dataset: Dataset) -> np.ndarray:
-    """At most `MOST_ROWS` of the rows, the first ones, with one of every class that there is."""
+    """Return at most `MOST_ROWS` rows, the first ones, with at least one row of every class."""
     if len(rows) > MOST_ROWS and dataset.task == "classification":
         firsts = np.unique(dataset.y.numpy()[rows], return_index=True)[1]
         rows = np.concatenate([rows[firsts], np.delete(rows, firsts)])
@@ -118,7 +119,7 @@ def _some(rows: np.ndarray, dataset: Dataset) -> np.ndarray:
 
 
 def fit_trees(task: TreeTask) -> Trees:
-    """The trees of one fold. On one thread, so that no sum depends on how many there are."""
+    """Fit the trees of one fold, on one thread, so that no sum depends on the number of threads."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
@@ -126,7 +127,7 @@ def fit_trees(task: TreeTask) -> Trees:
 
 
 def joined(folds: Sequence[Trees]) -> Trees:
-    """The trees of all folds as one, whose columns are those of the first fold, of the second, and so on."""
+    """Join the trees of all folds; the columns are those of the first fold, of the second, and so on."""
     nodes = np.cumsum([0, *(len(trees.right) for trees in folds)])
     width = len(folds[0].base)
     shifted = {
@@ -142,16 +143,16 @@ def joined(folds: Sequence[Trees]) -> Trees:
 
 
 def part_answers(kind: str, part: Trees | Kernels, molecules: Descriptors, folds: int, task: Task) -> np.ndarray:
-    """What each fold of a part that reads molecules says of them, [F, rows, O]."""
+    """Return the answers of each fold of a classical part for molecules, [F, rows, O]."""
     if isinstance(part, Kernels):
         return part.answers(molecules, task)
     return tree_answers(kind, part, table(kind, molecules), folds, task)
 
 
 def tree_answers(kind: str, trees: Trees, x: np.ndarray, folds: int, task: Task) -> np.ndarray:
-    """Probabilities or values by each fold's trees, [F, rows, O]."""
+    """Return probabilities or values by each fold's trees, [F, rows, O]."""
     sums = trees.sums(x).reshape(len(x), folds, -1).transpose(1, 0, 2)
-    if task == "multilabel":  # float32 adds shares up to 1 but for its rounding
+    if task == "multilabel":  # in float32, shares sum to 1 only up to rounding
         return sums.clip(0.0, 1.0) if kind == FOREST else 1.0 / (1.0 + np.exp(-sums))
     if task == "regression" or kind == FOREST:
         return sums
@@ -193,7 +194,7 @@ def _class_forest(task: TreeTask) -> Trees:
 
 
 def _joint_forest(task: TreeTask) -> Trees:
-    """One forest whose leaves have a value for each target."""
+    """Fit one forest whose leaves have a value for each target."""
     weights = None if task.weights is None else task.weights[:, 0]
     fitted, base, scale = _target_forest(task, task.x, task.y, weights, task.trees)
     assert fitted is not None
@@ -204,9 +205,9 @@ def _joint_forest(task: TreeTask) -> Trees:
 def _target_forest(
     task: TreeTask, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, trees: int
 ) -> tuple[Any, Any, Any]:
-    """A forest for the known values y [rows, targets], what its sums start from, and the unit of its values.
+    """Return a forest for the known values y [rows, targets], the base of its sums, and the unit of its values.
 
-    Without two different values of a single target there is no forest: the value itself is the answer.
+    If a single target has only one value, there is no forest: the value itself is the answer.
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
@@ -226,7 +227,7 @@ def _trees_of(forest: Any) -> list[Any]:
 
 
 def _forest_nodes(tree: Any, forest: Any, targets: int, unit: Any) -> tuple[Any, ...]:
-    """The nodes of a tree, whose values are numbers, or shares of the second class, of each target."""
+    """Return the nodes of a tree, whose values are numbers or shares of the second class, for each target."""
     value = tree.value  # [nodes, targets, 1 or classes]
     if hasattr(forest, "classes_"):
         classes = forest.classes_ if targets > 1 else [forest.classes_]
@@ -264,19 +265,19 @@ def _class_boosting(task: TreeTask) -> Trees:
     known = fitted.classes_.astype(int)
     base = np.full(task.outputs, ABSENT)
     base[known] = 0.0
-    own = known[-fitted._baseline_prediction.shape[1] :]  # of two classes the second has the trees
+    own = known[-fitted._baseline_prediction.shape[1] :]  # with two classes, only the second has trees
     base[own] = fitted._baseline_prediction[0]
     _add_rounds(fitted, own, 1.0, nodes, columns)
     return _trees(nodes, columns, base)
 
 
 def _add_target_boosting(task: TreeTask, place: int, nodes: list[Any], columns: list[int]) -> float:
-    """Append the trees of one target; what its sums start from, which for two classes is a logarithm of odds."""
+    """Append the trees of one target. Returns the base of its sums, which for two classes is in log-odds."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     x, y, weights = task.of_target(place)
     if task.task == "multilabel":
-        if len(np.unique(y)) < 2:  # training has one class of it alone
+        if len(np.unique(y)) < 2:  # training has only one of its classes
             return -ABSENT if len(y) and y[0] else ABSENT
         fitted = HistGradientBoostingClassifier(**_pace(task)).fit(x, y.astype(int), weights)
         _add_rounds(fitted, [place], 1.0, nodes, columns)
@@ -289,20 +290,20 @@ def _add_target_boosting(task: TreeTask, place: int, nodes: list[Any], columns: 
 
 
 def _pace(task: TreeTask) -> dict[str, Any]:
-    """Rounds and learning rate: of many targets fewer rounds each, in larger steps, so that a fit takes minutes."""
+    """Return rounds and learning rate: with many targets, fewer rounds in larger steps, so that a fit takes minutes."""
     most, rate, others = (ROUNDS, 0.1, {}) if task.alone else (ROUNDS_SLOWLY, RATE_SLOWLY, SLOWLY)
     rounds = min(most, max(FEWEST_ROUNDS, ROUNDS_IN_ALL // task.outputs))
     return {"max_iter": rounds, "learning_rate": rate * (most / rounds) ** 0.5, "random_state": task.seed, **others}
 
 
 def _spread(y: np.ndarray) -> np.ndarray:
-    """Of each target [rows, targets]; 1 where all are equal."""
+    """Return the standard deviation of each target [rows, targets]; 1 if all its values are equal."""
     spread = y.std(axis=0, dtype=np.float64)
     return np.where(spread > 0, spread, 1.0)
 
 
 def _add_rounds(fitted: Any, own: Sequence[int], scale: float, nodes: list[Any], columns: list[int]) -> None:
-    """Append the trees of a boosting, those of one column after those of another."""
+    """Append the trees of a boosting, column by column."""
     for place, column in enumerate(own):
         for trees in fitted._predictors:
             found = trees[place].nodes
@@ -314,8 +315,8 @@ def _add_rounds(fitted: Any, own: Sequence[int], scale: float, nodes: list[Any],
 
 
 def _trees(nodes: Sequence[Any], columns: Sequence[int], base: np.ndarray) -> Trees:
-    """Trees of which `nodes` has the right children, features, thresholds, ways of missing values, and values."""
-    if not nodes:  # every answer is the base: a single leaf that adds nothing
+    """Make trees from `nodes`: right children, features, thresholds, directions of missing values, and values."""
+    if not nodes:  # every answer is the base: use a single leaf that adds nothing
         nodes, columns = [(np.zeros(1, int), np.full(1, LEAF), np.zeros(1), None, np.zeros((1, 1)))], [0]
     first = np.cumsum([0, *(len(right) for right, *_ in nodes)])
     feature = np.concatenate([np.maximum(feature, LEAF) for _, feature, *_ in nodes])
@@ -330,10 +331,10 @@ def _trees(nodes: Sequence[Any], columns: Sequence[int], base: np.ndarray) -> Tr
 
 
 MOST_COLUMNS = int(np.iinfo(np.int16).max)
-"""That a tree may read: their numbers are kept in 16 bits."""
+"""The largest number of columns that a tree may read: their numbers are stored in 16 bits."""
 
 
 def _rounded_down(threshold: np.ndarray) -> np.ndarray:
-    """Thresholds as the next float32 below, by which numbers in float32 are compared as by those in float64."""
+    """Round thresholds down to float32, so that comparisons of float32 numbers give the same result as in float64."""
     short = np.clip(threshold, -LARGEST, LARGEST).astype(np.float32)
     return np.where(short > threshold, np.nextafter(short, np.float32(-np.inf)), short)

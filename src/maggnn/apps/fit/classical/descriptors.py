@@ -1,11 +1,11 @@
-"""What descriptors and fingerprints say of molecules, by functions of RDKit that are written in C++.
+"""Descriptors and fingerprints of molecules, by functions of RDKit that are written in C++.
 
     numbers   counts and sums over atoms (MQN, surface areas by logP, refractivity and charge, rings, connectivity,
-              shape), all of which together take less than a millisecond a molecule
-    bits      the Morgan fingerprint of radius 2, packed eight to a byte
+              shape), which together take less than a millisecond for each molecule
+    bits      the Morgan fingerprint of radius 2, packed eight bits to a byte
 
-The 200 descriptors of `rdkit.Chem.Descriptors` are written in Python, take three times as long and give boosting no
-better answers on the practice tables. Torch is not loaded here: worker processes describe molecules.
+The 200 descriptors of `rdkit.Chem.Descriptors` are written in Python, take three times as long and do not improve
+boosting on the practice tables. This module does not import torch, because worker processes use it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ LARGEST = 1e30
 
 @dataclass(frozen=True)
 class Descriptors:
-    """Some molecules.
+    """The descriptors of some molecules.
 
     Attributes:
-        numbers: [rows, NUMBERS], float32; NaN where RDKit cannot work one out. Columns of a table may follow.
-        bits: [rows, BITS / 8], uint8.
+        numbers: [rows, NUMBERS], float32; NaN if RDKit cannot compute one. Columns of a table may follow.
+        bits: packed fingerprints, [rows, BITS / 8], uint8.
     """
 
     numbers: np.ndarray
@@ -55,21 +55,21 @@ class Descriptors:
         return len(self.bits)
 
     def select(self, rows: Any) -> Descriptors:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Descriptors(self.numbers[rows], self.bits[rows])
 
     def with_columns(self, more: np.ndarray | None) -> Descriptors:
-        """With further columns of numbers, [rows, columns]."""
+        """Append columns of numbers, [rows, columns]."""
         return self if more is None else Descriptors(np.concatenate([self.numbers, more], axis=1), self.bits)
 
     @property
     def fingerprints(self) -> np.ndarray:
-        """The bits one by one, [rows, BITS], float32."""
+        """Return the unpacked bits, [rows, BITS], float32."""
         return np.unpackbits(self.bits, axis=1).astype(np.float32)
 
 
 def descriptors_of(smiles: Sequence[str], workers: int = 1) -> Descriptors:
-    """Describe molecules that RDKit can read, over several processes where there are many."""
+    """Compute the descriptors of molecules that RDKit can read, in several processes if there are many molecules."""
     chunks = [smiles[first : first + CHUNK] for first in range(0, len(smiles), CHUNK)]
     if workers == 1 or len(chunks) < 4:
         tables = [describe(chunk) for chunk in chunks]
@@ -83,7 +83,7 @@ def descriptors_of(smiles: Sequence[str], workers: int = 1) -> Descriptors:
 
 
 def describe(smiles: Sequence[str]) -> Descriptors:
-    """Describe molecules in this process; of one that RDKit cannot read nothing is known."""
+    """Compute descriptors in this process; those of molecules that RDKit cannot read are NaN."""
     from rdkit.rdBase import BlockLogs
 
     table = DescriptorTable(len(smiles))
@@ -97,11 +97,11 @@ def describe(smiles: Sequence[str]) -> Descriptors:
 
 
 class DescriptorTable:
-    """A table of molecules that is filled one by one.
+    """A table of descriptors that is filled molecule by molecule.
 
     Args:
-        rows: how many there will be; of those that are never added nothing is known.
-        with_numbers: whether anything but the fingerprint is asked for.
+        rows: the number of rows; the descriptors of molecules that are never added are NaN.
+        with_numbers: whether to compute more than the fingerprint.
     """
 
     def __init__(self, rows: int, with_numbers: bool = True) -> None:
@@ -113,10 +113,10 @@ class DescriptorTable:
         self._bits = np.zeros((rows, BITS // 8), dtype=np.uint8)
 
     def add(self, place: int, mol: Mol) -> None:
-        """Fill a row, as far as RDKit's functions do not fail.
+        """Fill a row, with gaps where functions of RDKit fail.
 
-        A fingerprint does not depend on the order of the atoms; sums over atoms do in their last bits, so that atoms
-        are numbered canonically for these.
+        A fingerprint does not depend on the order of the atoms. Sums over atoms do in their last bits, so atoms are
+        numbered canonically for these.
         """
         from rdkit.DataStructs import BitVectToBinaryText
 
@@ -129,7 +129,7 @@ class DescriptorTable:
 
     @property
     def descriptors(self) -> Descriptors:
-        """All rows."""
+        """Return all rows."""
         numbers = np.where(np.abs(self._numbers) < LARGEST, self._numbers, np.nan)
         one_by_one = np.unpackbits(self._bits, axis=1, bitorder="little")  # as RDKit writes them
         return Descriptors(numbers.astype(np.float32), np.packbits(one_by_one, axis=1))
@@ -145,9 +145,9 @@ def _numbers(mol: Mol) -> list[float]:
 
 
 def _crippen(mol: Mol, functions: Any) -> tuple[float, float]:
-    """Crippen's logP and refractivity, in which hydrogens count by whether they are carbon's.
+    """Return Crippen's logP and refractivity, to which hydrogens contribute by whether they are bound to carbon.
 
-    RDKit's own function adds the hydrogens as atoms first, which takes longer than everything else here together.
+    RDKit's own function adds the hydrogens as atoms first, which takes longer than all other functions here together.
     """
     log_p, refractivity = map(sum, zip(*functions._CalcCrippenContribs(mol), strict=True))
     on_others = functions.CalcNumLipinskiHBD(mol)

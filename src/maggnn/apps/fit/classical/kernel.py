@@ -3,10 +3,10 @@
     k(x, z) = a T(x, z) + (1 - a) exp(-|d(x) - d(z)|^2 / w)
 
 T is the Tanimoto similarity of fingerprints, d the standardised logarithms of descriptors. The share a, the width w and
-the noise of each fold are those with the largest marginal likelihood of some of its training rows. Classes are learned
-as numbers 0 and 1, and the answers become probabilities.
+the noise of each fold maximise the marginal likelihood of some of its training rows. Classes are learned as numbers 0
+and 1, and the answers are converted to probabilities.
 
-Shapes: R rows of training, n rows to answer for, D descriptors, F folds, O outputs.
+Shapes: R training rows, n rows to predict, D descriptors, F folds, O outputs.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from maggnn.graphs.batch import Task
 KERNEL = "kernel"
 NAME = "Gaussian process, descriptors and fingerprints"
 MOST_ROWS = 2_500
-"""Training molecules of all folds: the time to learn grows with the third power."""
+"""The largest number of training molecules of all folds: the time to fit grows with the third power."""
 
 ROWS_TO_CHOOSE_BY = 400
 SHARES, WIDTHS = (0.0, 0.25, 0.5, 0.75), (0.5, 2.0, 8.0)
-"""Of a and, in squared distances that are usual between molecules, of w."""
+"""The values of a that are tried and, in units of the typical squared distance between molecules, those of w."""
 
 NOISES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""In units of the kernel's variance."""
+"""The noise variances that are tried, in units of the kernel's variance."""
 
 FARTHEST = 6.0
-"""Standard deviations beyond which a descriptor says no more."""
+"""The number of standard deviations at which descriptors are clipped."""
 
 EDGE = 0.02
-"""Shares closer than this to 0 or 1 are drawn together, so that none is beyond and the order of molecules stays."""
+"""Probabilities closer than this to 0 or 1 are compressed, so that none is outside and the ranking stays the same."""
 
 BLOCK = 1024
 TYPES = {"descriptors": "float32", "bits": "uint8", "centre": "float32", "unit": "float32", "shape": "float64",
@@ -49,14 +49,14 @@ TYPES = {"descriptors": "float32", "bits": "uint8", "centre": "float32", "unit":
 
 @dataclass(frozen=True)
 class Kernels:
-    """What the Gaussian processes of all folds learned.
+    """The fitted Gaussian processes of all folds.
 
     Attributes:
-        descriptors: standardised, of the molecules of training, [R, D].
+        descriptors: standardised descriptors of the training molecules, [R, D].
         bits: their packed fingerprints, [R, bytes].
-        centre, unit: by which descriptors are standardised, [D].
+        centre, unit: the mean and scale by which descriptors are standardised, [D].
         shape: a and w of each fold, [F, 2].
-        dual: what each molecule of training adds, [F, R, O]; 0 for those that a fold did not learn from.
+        dual: the dual weight of each training molecule, [F, R, O]; 0 for those that a fold did not learn from.
         base: the means of the targets, [F, O].
     """
 
@@ -69,7 +69,7 @@ class Kernels:
     base: np.ndarray
 
     def answers(self, molecules: Descriptors, task: Task) -> np.ndarray:
-        """Values or probabilities by each fold, [F, n, O]."""
+        """Return values or probabilities by each fold, [F, n, O]."""
         blocks = [molecules.select(slice(first, first + BLOCK)) for first in range(0, len(molecules), BLOCK)]
         empty = np.empty((len(self.dual), 0, self.dual.shape[2]))
         said = np.concatenate([empty, *map(self._values, blocks)], axis=1)
@@ -86,12 +86,12 @@ class Kernels:
         return np.stack(folds) + self.base[:, None]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By name, for a file."""
+        """Return the arrays by name, for a file."""
         return {name: np.ascontiguousarray(getattr(self, name), dtype=kind) for name, kind in TYPES.items()}
 
     @classmethod
     def checked(cls, arrays: Mapping[str, np.ndarray], columns: int, folds: int, outputs: int) -> Self:
-        """Kernels from a file, or an `InputError` that says what is wrong."""
+        """Check the arrays of a file and make kernels of them; raises an `InputError` that says what is wrong."""
         missing = [entry.name for entry in fields(cls) if entry.name not in arrays]
         if missing:
             raise InputError(f"the Gaussian process is damaged ({missing[0]} is missing)")
@@ -113,16 +113,16 @@ class Kernels:
 
 
 def fit_kernels(molecules: Descriptors, dataset: Dataset, folds: Sequence[np.ndarray], seed: int) -> Kernels:
-    """Learn from the rows of each fold.
+    """Fit a Gaussian process to the rows of each fold.
 
     Args:
-        molecules: of all rows of the data set.
+        molecules: descriptors of all rows of the data set.
         folds: the rows that each fold learns from.
-        seed: draws the rows that are learned from where there are many.
+        seed: draws a subset of the rows if there are many.
     """
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(1):  # so that no sum depends on how many there are
+    with threadpool_limits(1):  # so that no sum depends on the number of threads
         return _fit(molecules, dataset, folds, np.random.default_rng(seed % 2**32))
 
 
@@ -144,11 +144,11 @@ def _fit(molecules: Descriptors, dataset: Dataset, folds: Sequence[np.ndarray], 
         duals.append(dual)
         bases.append(base)
     made = Kernels(own, bits, centre, unit, np.array(shapes), np.stack(duals), np.stack(bases))
-    return Kernels(**made.arrays())  # as exact as a file keeps it
+    return Kernels(**made.arrays())  # in the precision of a file
 
 
 def _targets(dataset: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers to learn, [R, O], NaN where one is missing, and how much each counts, [R, O]."""
+    """Return the targets, [R, O], NaN for missing ones, and their weights, [R, O]."""
     y = dataset.y.numpy()[rows]
     if dataset.task == "classification":
         y = np.eye(dataset.num_outputs)[y.reshape(-1).astype(int)]
@@ -162,7 +162,7 @@ def _targets(dataset: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
 def _chosen(
     alike: np.ndarray, apart: np.ndarray, targets: np.ndarray, places: np.ndarray, random: np.random.Generator
 ) -> tuple[tuple[float, float], float]:
-    """a and w, and the noise, of the largest marginal likelihood of some rows, in the mean over targets."""
+    """Return a, w and the noise with the largest marginal likelihood of some rows, averaged over targets."""
     some = np.sort(random.permutation(places)[:ROWS_TO_CHOOSE_BY])
     known = ~np.isnan(targets[some])
     y = np.where(known, targets[some], 0.0)
@@ -187,7 +187,7 @@ def _chosen(
 def _solved(
     kernel: np.ndarray, noise: float, targets: np.ndarray, weights: np.ndarray, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The dual weights [R, O] and the means [O]; a target is learned from the rows that know it."""
+    """Return the dual weights [R, O] and the means [O]; a target is learned from the rows where it is known."""
     from scipy.linalg import cho_factor, cho_solve
 
     dual, base = np.zeros(targets.shape), np.zeros(targets.shape[1])
@@ -198,7 +198,7 @@ def _solved(
             continue
         heavy = weights[known, column] / weights[known, column].mean()
         key = known.tobytes() + heavy.tobytes()
-        if key not in alike:  # of many targets that the same rows know one matrix is factorised
+        if key not in alike:  # targets that are known in the same rows share a factorisation
             matrix = kernel[np.ix_(known, known)] + np.diag(noise / heavy)
             alike = {key: (known, cho_factor(matrix, lower=True, overwrite_a=True))}
         base[column] = np.average(targets[known, column], weights=heavy)
@@ -207,7 +207,7 @@ def _solved(
 
 
 def _share(values: np.ndarray) -> np.ndarray:
-    """Numbers around 0 and 1 as probabilities: themselves, but with exponential tails from `EDGE` on."""
+    """Map numbers around 0 and 1 to probabilities: the identity, but with exponential tails beyond `EDGE`."""
 
     def above_zero(share: np.ndarray) -> np.ndarray:
         return np.where(share < EDGE, EDGE * np.exp(np.clip(share / EDGE - 1.0, -25.0, 0.0)), share)
@@ -220,7 +220,7 @@ def _kernel(alike: np.ndarray, apart: np.ndarray, share: float, width: float) ->
 
 
 def _logarithms(numbers: np.ndarray) -> np.ndarray:
-    """Descriptors as logarithms of their sizes, with their signs; what is missing is 0."""
+    """Return the signed logarithms of descriptors, with 0 for missing ones."""
     known = np.nan_to_num(numbers)
     return np.sign(known) * np.log1p(np.abs(known))
 
@@ -230,6 +230,6 @@ def _standardised(numbers: np.ndarray, centre: np.ndarray, unit: np.ndarray) -> 
 
 
 def _squared_distances(x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """In float64, so that what is rounded does not depend on how many rows are asked about at once."""
+    """Compute in float64, so that rounding does not depend on the number of rows in a call."""
     x, z = x.astype(np.float64), z.astype(np.float64)
     return np.maximum((x**2).sum(axis=1)[:, None] + (z**2).sum(axis=1) - 2.0 * (x @ z.T), 0.0)

@@ -1,8 +1,8 @@
-"""Decision trees as plain arrays: what gradient boosting and random forests learned, answered by numpy alone.
+"""Decision trees of gradient boosting and random forests as plain arrays, evaluated by numpy.
 
-A folder from a stranger must not hold a pickle, and predicting should not need scikit-learn. All trees of a part lie
-back to back. A node's left child is the node after it, its right child comes later still, and a leaf has no feature, so
-a walk from a root always ends. Checked before use: every index is in range, and every child belongs to its tree.
+Pickles from untrusted folders are unsafe, and predicting should not need scikit-learn. All trees of a part are stored
+back to back. A node's left child is the next node, its right child comes later, and a leaf has no feature, so every
+walk from a root ends. Before use it is checked that every index is in range and every child belongs to its tree.
 
 Shapes: n nodes, T trees, W values of a leaf, F folds, O outputs.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from maggnn.errors import InputError
 
 WALKS = 500_000
-"""Walks (rows times trees) that are under way at once, times the values that each ends with: bounds the memory."""
+"""The largest number of simultaneous walks (rows times trees) times the values of a leaf; it bounds the memory."""
 
 LEAF = -1
 TYPES = {"start": "int32", "column": "int32", "right": "int32", "feature": "int16", "threshold": "float32",
@@ -30,14 +30,14 @@ class Trees:
     """All trees of one part, of all folds.
 
     Attributes:
-        start: [T] the root of each tree.
-        column: [T] where a tree's values are added; ascending.
-        right: [n] the right child; 0 in a leaf.
-        feature: [n] the column to look at; -1 in a leaf.
-        threshold: [n] a row goes left where its value is not larger.
-        missing_left: [n] whether a row without a value goes left.
-        value: [n, W] what a leaf adds.
-        base: [F * O] what the sums start from.
+        start: the root of each tree, [T].
+        column: the column to which a tree's values are added, ascending, [T].
+        right: the right child, 0 for a leaf, [n].
+        feature: the column that is compared, -1 for a leaf, [n].
+        threshold: a row goes left if its value is not larger, [n].
+        missing_left: whether a row without a value goes left, [n].
+        value: the values that a leaf adds, [n, W].
+        base: the initial values of the sums, [F * O].
     """
 
     start: np.ndarray
@@ -50,7 +50,7 @@ class Trees:
     base: np.ndarray
 
     def sums(self, x: np.ndarray) -> np.ndarray:
-        """The base and what the trees add to it for rows x [rows, columns]: [rows, F * O]."""
+        """Return the base plus the values of all trees for rows x [rows, columns]: [rows, F * O]."""
         block = max(1, WALKS // max(1, len(self.start) * self.value.shape[1]))
         parts = [self._sums(x[first : first + block]) for first in range(0, len(x), block)]
         return np.concatenate(parts) if parts else np.empty((0, len(self.base)))
@@ -65,7 +65,7 @@ class Trees:
         return sums
 
     def _leaves(self, x: np.ndarray) -> np.ndarray:
-        """Where each row ends in each tree, [rows, T]."""
+        """Return the leaf of each row in each tree, [rows, T]."""
         trees = len(self.start)
         node = np.tile(self.start, len(x))  # one walk for each row and tree
         walks = np.arange(len(node))
@@ -79,15 +79,15 @@ class Trees:
         return node.reshape(len(x), trees)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """By name, in the smallest types, for a file."""
+        """Return the arrays by name, in the smallest types, for a file."""
         return {name: np.ascontiguousarray(getattr(self, name), dtype=kind) for name, kind in TYPES.items()}
 
     @classmethod
     def checked(cls, arrays: Mapping[str, np.ndarray], columns: int, width: int) -> Self:
-        """Trees from a file, or an `InputError` that says what is wrong.
+        """Check the arrays of a file and make trees of them; raises an `InputError` that says what is wrong.
 
         Args:
-            columns: of the rows that they will read.
+            columns: the number of columns of the inputs.
             width: F * O.
         """
         missing = [entry.name for entry in fields(cls) if entry.name not in arrays]
@@ -110,14 +110,14 @@ class Trees:
         if any(len(array) != nodes for array in (self.feature, self.threshold, self.missing_left, self.value)):
             return "arrays of nodes have different lengths"
         if not len(self.start) or len(self.start) != len(self.column) or len(self.base) != width or not values:
-            return "arrays of trees have other lengths than they should have"
+            return "arrays of trees have wrong lengths"
         if self.start[0] != 0 or (np.diff(self.start) <= 0).any() or self.start[-1] >= nodes:
             return "trees do not follow one another"
         if (np.diff(self.column) < 0).any() or self.column[0] < 0 or self.column[-1] + values > width:
-            return "a tree adds to a column that there is not"
+            return "a tree adds to a column that does not exist"
         inner = np.flatnonzero(self.feature != LEAF)
         if len(inner) and (self.feature[inner].min() < 0 or self.feature[inner].max() >= columns):
-            return "a node looks at a column that there is not"
+            return "a node reads a column that does not exist"
         last = np.append(self.start[1:], nodes)[np.searchsorted(self.start, inner, side="right") - 1]
         inside = (self.right[inner] > inner + 1) & (self.right[inner] < last)
         return "" if inside.all() else "a child lies outside its tree"

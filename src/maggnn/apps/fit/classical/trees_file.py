@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 TREES = "trees.safetensors"
 KNOWN = "known"
-"""The tensor of fingerprints in the file of trees."""
+"""The name of the tensor of fingerprints in the file of trees."""
 
 MOST_KNOWN = 10_000
-"""Fingerprints of training that a folder keeps."""
+"""The largest number of training fingerprints in a folder."""
 
 
 def save_trees(folder: Path, trees: Mapping[str, Trees | Kernels], known: np.ndarray | None) -> bool:
-    """Write the file where there is something to write; whether there was."""
+    """Write the file if there is something to write. Returns whether there was."""
     tensors = {f"{part}.{name}": array for part, own in trees.items() for name, array in own.arrays().items()}
     tensors |= {} if known is None else {KNOWN: known}
     if tensors:
@@ -39,7 +39,7 @@ def save_trees(folder: Path, trees: Mapping[str, Trees | Kernels], known: np.nda
 
 
 def load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Trees | Kernels], np.ndarray | None]:
-    """The trees and the known fingerprints of a folder, checked."""
+    """Load and check the trees and the known fingerprints of a folder."""
     parts = [name for name in facts.blend.weights if name != NETWORK]
     path = folder / TREES
     if TREES not in facts.blend.files:
@@ -73,6 +73,6 @@ def _are_fingerprints(known: np.ndarray) -> bool:
 
 
 def check_file(path: Path, facts: Facts) -> None:
-    """Complain about a file that is not the one that the facts name."""
+    """Raise an `InputError` if a file does not have the checksum in the facts."""
     if facts.blend.files.get(path.name) != checksum_of(path):
-        raise InputError(f"{path}: does not have the checksum that fitted.json gives it")
+        raise InputError(f"{path}: its checksum differs from that in fitted.json")

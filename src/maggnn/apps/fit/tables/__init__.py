@@ -1,1 +1,1 @@
-"""Tables of molecules of one's own: cross-validation, and readers of further kinds of files."""
+"""Users' tables: cross-validation, numeric columns, fits from an earlier model, and predictions for graphs."""

@@ -1,8 +1,8 @@
-"""Repeated cross-validation of a whole fit: how well the same procedure does on rows that it has not seen.
+"""Repeated cross-validation of a whole fit: the performance of the same procedure on unseen rows.
 
-The rows of a table are dealt into folds, several times. Each fold is tested by a model (an ensemble with its own folds,
-weights and calibration) that was fitted to the other folds alone. The folder's model is not one of them: it is
-fitted to the split that --split asks for, as without cross-validation.
+The rows of a table are split into folds, several times. Each fold is tested by a model (an ensemble with its own folds,
+weights and calibration) that was fitted to the other folds only. The folder's model is not one of these: it is fitted
+to the split given by --split, as without cross-validation.
 
     interval = mean +- t sqrt((1 / n + n_test / n_train) * variance of the n scores)
 
@@ -36,30 +36,30 @@ from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
 
 SEEDS_APART = 1000
-"""Between the seeds of two repeats."""
+"""The difference between the seeds of two repeats."""
 
 SHARE_TO_VALIDATE = 9
-"""Without an ensemble, one row of so many is held out of training to choose weights by."""
+"""Without an ensemble, one of this many rows is held out of training to select the best weights."""
 
 Scores = dict[str, float]
-"""By method; of several targets the mean over them."""
+"""The score of each method; for several targets, the mean over them."""
 
 Judge = Callable[..., Scores]
-"""Scores of the test split from what `fit_blend` returned and the data set."""
+"""A function that computes test scores from the results of `fit_blend` and the data set."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """So many folds, dealt so many times."""
+    """The number of folds, and how many times the rows are split into them."""
 
     folds: int = 0
     repeats: int = 1
 
     def check(self, split: str) -> None:
-        """Refuse what cannot be repeated."""
+        """Raise an `InputError` for a split that cannot be repeated."""
         if self.folds and split.partition(":")[0] not in ("random", "scaffold", "cluster"):
             raise InputError(
-                f"--folds splits the rows anew, so it needs --split random, scaffold or cluster, not {split}"
+                f"--folds splits the rows itself, so it needs --split random, scaffold or cluster, not {split}"
             )
         if self.folds == 1:
             raise InputError("--folds is 1: give at least 2, or 0 for no cross-validation")
@@ -74,14 +74,14 @@ class CrossValidated:
     plan: Plan
     scores: dict[str, list[float]]
     test_share: float
-    """Rows to test for each row to learn from."""
+    """The number of test rows divided by the number of training rows."""
 
     def summary(self) -> dict[str, dict[str, float]]:
-        """Mean, standard deviation and 95 % interval of each method."""
+        """Return the mean, standard deviation and 95 % interval of each method."""
         return {name: _summary(np.array(values), self.test_share) for name, values in self.scores.items()}
 
     def lines(self, metric: str, unit: str) -> list[str]:
-        """For the card."""
+        """Return the lines of the card."""
         rows = []
         for name, found in self.summary().items():
             low, high = number(found["low"], metric), number(found["high"], metric)
@@ -95,8 +95,8 @@ class CrossValidated:
             *rows,
             "",
             f"{self.plan.folds} folds, drawn {self.plan.repeats} times: each fold was tested by models fitted, blended",
-            "and calibrated on the other folds alone. The interval is corrected for overlapping training rows",
-            "(Nadeau and Bengio, 2003). The model of this folder is none of these: it was fitted to the split above.",
+            "and calibrated on the other folds only. The interval is corrected for overlapping training rows",
+            "(Nadeau and Bengio, 2003). The model of this folder is not among them: it was fitted to the split above.",
             "",
         ]
 
@@ -125,13 +125,13 @@ def cross_validated(
     starts: Sequence[Start] | None = None,
     devices: int = 1,
 ) -> CrossValidated:
-    """Fit and test on every fold of every repeat; what was done before, by files in `folder`, is not done again.
+    """Fit and test on every fold of every repeat; folds whose scores are in `folder` already are skipped.
 
     Args:
-        ensemble: folds within the rows that a model is fitted to, as in the fit itself.
-        folder: of checkpoints and scores.
-        starts: weights that networks begin with.
-        devices: that learn each network together.
+        ensemble: the number of folds within the rows that a model is fitted to, as in the fit itself.
+        folder: the folder of checkpoints and scores.
+        starts: initial weights of the networks.
+        devices: the number of devices that train each network together.
     """
     scores: dict[str, list[float]] = {}
     shares = []
@@ -151,7 +151,7 @@ def cross_validated(
 
 
 def _folds(own: OwnTable, plan: Plan, seed: int) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
-    """A name, a seed, the rows to test and the others, for each fold of each repeat."""
+    """Yield a name, a seed, the test rows and the other rows, for each fold of each repeat."""
     rows = np.sort(np.concatenate(list(own.dataset.extra.values())))
     y, task = own.dataset.y.numpy(), own.dataset.task
     for repeat in range(plan.repeats):
@@ -162,7 +162,7 @@ def _folds(own: OwnTable, plan: Plan, seed: int) -> Iterator[tuple[str, int, np.
             raise InputError(f"{own.dataset.name}: the rows allow {most} folds, --folds asks for {plan.folds}")
         for fold in range(plan.folds):
             held_out = dealt.held_out(fold)
-            test = held_out[dealt.counted[held_out]]  # about groups that are new, where groups are split
+            test = held_out[dealt.counted[held_out]]  # only rows of new groups, if the split is by groups
             yield f"repeat-{repeat + 1}-fold-{fold + 1}", own_seed, test, dealt.train(fold)
 
 
@@ -192,7 +192,7 @@ def _fold_scores(
 
 
 def _inner_folds(own: OwnTable, rest: np.ndarray, ensemble: int, seed: int) -> Folds:
-    """The folds of the rows that a model is fitted to; of one network, a single fold to validate on."""
+    """Return the folds of the rows that a model is fitted to; for one network, a single fold for validation."""
     y, task = own.dataset.y.numpy(), own.dataset.task
     count = ensemble if ensemble > 1 else SHARE_TO_VALIDATE
     dealt = deal_folds(rest, y, task, count, seed, own.table.canonical, own.groups)

@@ -1,7 +1,7 @@
-"""`maggnn fit --from MODEL`: the networks begin with the weights of a model that was fitted before.
+"""`maggnn fit --from MODEL`: the networks are initialised with the weights of a model that was fitted before.
 
-The settings of the networks are then those of the earlier model. Its last layer is taken over where the targets are
-the same. Boosting and forests are fitted anew, and so are all weights of the blend.
+The settings of the networks are those of the earlier model. Its last layer is reused if the targets are the same. The
+classical parts and all weights of the blend are fitted from scratch.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from maggnn.errors import InputError
 
 HEAD = "predictor.second."
 LEARNING_RATE = 1e-3
-"""A third of that of a fresh network, whose weights have farther to go."""
+"""A third of the learning rate for random initial weights, which have to change more."""
 
 
 @dataclass(frozen=True)
 class EarlierModel:
-    """A fitted model to begin from."""
+    """A fitted model whose weights initialise others."""
 
     folder: Path
     fitted: FittedModel
 
     @classmethod
     def load(cls, folder: Path, features: str) -> EarlierModel:
-        """The model of a folder, which must read molecules by the same features."""
+        """Load the model of a folder, which must read molecules with the same features."""
         fitted = FittedModel.load(folder)
         if fitted.facts.source != "smiles" or fitted.facts.features != features:
             raise InputError(
-                f"{folder}: was not fitted to molecules of a table, so a table's model cannot begin from it"
+                f"{folder}: was not fitted to a table of molecules with these features, so --from cannot use it"
             )
         return cls(folder, fitted)
 
     def starts(self, facts: Facts, count: int) -> list[Mapping[str, Tensor]]:
-        """The weights that each of `count` networks begins with."""
+        """Return the initial weights of each of `count` networks."""
         known = self.fitted.facts
         same = (known.task, known.targets, known.classes, known.labels) == (
             facts.task, facts.targets, facts.classes, facts.labels
@@ -52,7 +52,7 @@ class EarlierModel:
         return [kept[place % len(kept)] for place in range(count)]
 
     def config(self, own: Config) -> Config:
-        """The settings of a fit: the networks' are the earlier model's, the rest is as without it."""
+        """Return the settings of a fit: those of the networks come from the earlier model, the rest is unchanged."""
         earlier = self.fitted.config
         sections = {name: getattr(earlier, name) for name in ("encoder", "predictor", "agent")}
         return Config(**{**{name: getattr(own, name) for name in vars(own)}, **sections}).replaced(
@@ -60,18 +60,18 @@ class EarlierModel:
         )
 
     def known_in(self, smiles: Sequence[str]) -> int:
-        """How many molecules the earlier model may have learned from, by their fingerprints."""
+        """Count the molecules that the earlier model may have learned from, by their fingerprints."""
         if self.fitted.known is None or not len(smiles):
             return 0
         return int((nearest_similarity(descriptors_of(smiles).bits, self.fitted.known) > 1 - 1e-6).sum())
 
     def words(self, test: Sequence[str]) -> str:
-        """For the card."""
+        """Return the line of the card."""
         known = self.known_in(test)
         warning = f"; warning: it may have learned from {known} of the {len(test)} test molecules" if known else ""
-        return f"Networks began with the weights of {self.folder.name}{warning}"
+        return f"Networks were initialised with the weights of {self.folder.name}{warning}"
 
     def digest(self) -> np.ndarray:
-        """Numbers that change with the weights."""
+        """Return numbers that identify the weights."""
         tensors = self.fitted.model.state_dict().values()
         return np.array([float(value.double().sum()) for value in tensors])

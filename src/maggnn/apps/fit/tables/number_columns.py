@@ -1,8 +1,8 @@
-"""`--feature COLUMN`: columns of numbers in a table that boosting and Gaussian processes read beside descriptors.
+"""`--feature COLUMN`: numeric columns of a table that boosting and Gaussian processes read besides descriptors.
 
-A temperature or a dose says what no molecule does. Networks and forests do not read these columns; how much a part
-says is chosen out of fold, so columns that do not help cost little. A missing value stays missing, which boosting can
-use.
+A temperature or a dose is information that no molecule contains. Networks and forests do not read these columns. The
+weights of the parts are chosen on out-of-fold rows, so columns that do not help cost little. Missing values stay
+missing, which boosting can use.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from maggnn.errors import InputError
 
 
 def number_parsers(columns: Sequence[str]) -> dict[str, Callable[[str], float]]:
-    """What makes a number of a cell, for each column."""
+    """Return the function that converts a cell to a number, for each column."""
     return {name: partial(number_value, name) for name in columns}
 
 
 def number_value(name: str, text: str) -> float:
-    """A cell as a number; NaN where it is missing."""
+    """Convert a cell to a number; NaN if it is missing."""
     if is_missing(text):
         return math.nan
     value = as_number(text)
@@ -37,17 +37,17 @@ def number_value(name: str, text: str) -> float:
 
 
 def stacked(numbers: dict[str, np.ndarray], columns: Sequence[str]) -> np.ndarray | None:
-    """The columns of a table side by side, [rows, columns] in float32; None where there are none."""
+    """Stack the columns of a table, [rows, columns] in float32; None if there are none."""
     return np.stack([numbers[name] for name in columns], axis=1).astype(np.float32) if columns else None
 
 
 def column_places(source: Source, columns: Sequence[str]) -> list[int]:
-    """Where a table to predict for has the columns."""
+    """Return the indices of the columns in a table to predict for."""
     return [column_place(source.path, source.names, name) for name in columns]
 
 
 def with_numbers(chunk: Chunk, columns: Sequence[str], places: Sequence[int]) -> Chunk:
-    """The chunk with the numbers of its rows; a row whose cell is no number cannot be used."""
+    """Return the chunk with the numbers of its rows; a row with a cell that is not a number cannot be used."""
     if not columns:
         return chunk
     numbers = np.full((len(chunk.smiles), len(columns)), np.nan, dtype=np.float32)

@@ -1,7 +1,7 @@
-"""`maggnn predict` for a model that was fitted to graphs: a file of graphs in, a table of answers out.
+"""`maggnn predict` for a model that was fitted to graphs: reads a file of graphs and writes a table of predictions.
 
-Files are those of `maggnn.data.graph_files` (.g6, .npz, .pt, .edges); they are read whole. The column `graph` counts
-them from 0.
+The file formats are those of `maggnn.data.graph_files` (.g6, .npz, .pt, .edges); files are read as a whole. The column
+`graph` numbers the graphs from 0.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from maggnn.errors import InputError
 NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
 Columns = Callable[[Any, FittedModel, float], list[Any]]
-"""The columns of an answer."""
+"""A function that returns the columns for an answer."""
 
 
 def predict_graphs(
     fitted: FittedModel, path: Path, out: Path, overwrite: bool, coverage: float, names: list[str], columns: Columns
 ) -> dict[str, Any]:
-    """Write the answers for all graphs of a file.
+    """Write the predictions for all graphs of a file.
 
     Args:
-        names: of the columns to add, the reason last.
-        columns: gives all of them but the reason.
+        names: the names of the columns to add, with the reason as the last.
+        columns: returns all of these columns except the reason.
     """
     began = time.monotonic()
     if out.exists() and not overwrite:
-        raise InputError(f"{out}: is there already; choose another name, or --overwrite to replace it")
+        raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
     graphs = read_graphs(str(path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenWarning)

@@ -122,8 +122,8 @@ def test_reports_of_classes_use_the_threshold_of_the_model():
     assert report.own.values == two_class_metrics(LABELS, LIKELY, 0.8)
     assert report.own.classes["yes"]["recall"] == pytest.approx((LIKELY[LABELS == 1] >= 0.8).mean())
     words = threshold_words(report, chosen=True)
-    assert "at least 0.800 for yes" in words and "out of fold" in words
-    assert "the usual one" in threshold_words(report, chosen=False)
+    assert "at least 0.800 count as yes" in words and "out-of-fold" in words
+    assert "the default" in threshold_words(report, chosen=False)
 
 
 def test_reports_of_several_targets_of_two_classes():

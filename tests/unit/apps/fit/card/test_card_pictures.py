@@ -49,7 +49,7 @@ def test_a_parity_plot_has_equal_axes_errors_and_units(monkeypatch, tmp_path):
         assert np.array_equal(axes.get_xticks(), axes.get_yticks())
         assert len(axes.collections[0].get_offsets()) == 40
     assert "n = 40\nRMSE = 0.5\nMAE = 0.5" in texts(first) and "true logS (mol/L)" in texts(first)
-    assert "predicted tpsa (nm)" in texts(second) and "asked for" in texts(coverage)
+    assert "predicted tpsa (nm)" in texts(second) and "nominal coverage" in texts(coverage)
 
 
 def test_curves_and_the_matrix_of_two_classes(monkeypatch, tmp_path):

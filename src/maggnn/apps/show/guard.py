@@ -88,9 +88,9 @@ class Guard:
             return 403, "this is not the address of the server: use the one that it printed when it started"
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"http://{headers['host']}".lower():
-            return 403, "asked by another page"
+            return 403, "requests from other pages are not allowed"
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return 403, "asked by another page"
+            return 403, "requests from other pages are not allowed"
         if "transfer-encoding" in headers:
             return 411, "a request needs a content length: chunked bodies are not accepted"
         if method == "POST":

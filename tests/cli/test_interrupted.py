@@ -54,7 +54,7 @@ def test_a_fit_whose_card_could_not_be_written_goes_on(folder):
     assert code == 2 and "half/README.md: cannot be written" in err.strip().splitlines()[-1]
     assert list((folder / "half").glob("training-*")) and (folder / "half" / "fitted.json").exists()
     code, err = ran(*command[:-3], "31", *command[-2:], cwd=folder)
-    assert code == 2 and "holds a model already" in err  # other settings are another model
+    assert code == 2 and "contains a model already" in err  # other settings are another model
     (folder / "half" / "README.md").rmdir()
     code, err = ran(*command, cwd=folder)
     assert code == 0, err

@@ -140,7 +140,7 @@ def test_molecules(client):
     for smiles in ("C(", "", "C" * 1500):
         reply = client.post("/api/molecule", json={"run": "mine", "smiles": smiles})
         assert reply.status_code in (400, 422) and "\n" not in reply.json()["error"]
-    assert "only a model" in client.post("/api/molecule", json={"run": "marks", "smiles": "C"}).json()["error"]
+    assert "only for a model" in client.post("/api/molecule", json={"run": "marks", "smiles": "C"}).json()["error"]
 
 
 def test_the_answer_for_a_molecule_is_the_fitted_model_s(client, runs):

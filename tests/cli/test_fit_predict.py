@@ -263,7 +263,7 @@ MISTAKES = {
         ("fit", "mine.csv", *TO, "--target", "kind", "--task", "classification"), ["classes", "two each"]),
     "several kinds of targets": (
         ("fit", "mine.csv", *TO, "--target", "ring"), ["'ring' looks like classes", "'y' like numbers"]),
-    "a pattern of no column": (("fit", "mine.csv", *TO[:3], "nothing*", *TO[4:]), ["matches the pattern", "'nothing*'"]),
+    "a pattern of no column": (("fit", "mine.csv", *TO[:3], "nothing*", *TO[4:]), ["the pattern", "'nothing*'"]),
     "a target twice": (("fit", "mine.csv", *TO, "--target", "y"), ["'y' is given twice"]),
     "unknown task": (("fit", "mine.csv", *TO, "--task", "guess"), ["--task", "'guess'", "regression"]),
     "no steps": (("fit", "mine.csv", *TO, "--steps", "0"), ["--steps"]),

@@ -73,7 +73,7 @@ def test_a_molecule_of_a_fitted_model_has_its_property_explained(maggnn, folder)
     _, out, err = maggnn("numbers", "CC(=O)OC", "-o", "a.html")
     assert "atoms that contribute most" in out and "masking" in out, err
     text = (folder / "a.html").read_text()
-    assert "contribution to y0" in text and "Where the marks went" in text and "no known_molecules.csv" in text
+    assert "contribution to y0" in text and "Where the marks moved" in text and "no known_molecules.csv" in text
     facts = json.loads(maggnn("numbers", "CC(=O)OC", "-o", "a.svg", "--json").out)
     assert facts["property"]["atoms"] == ["C", "C", "O", "O", "C"]
     assert [len(entry["values"]) for entry in facts["property"]["contributions"]] == [5, 5]

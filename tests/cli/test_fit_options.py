@@ -97,7 +97,7 @@ def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
 MISTAKES = {
     "a feature for one network": (("--feature", "year"), "--feature is for boosting"),
     "a feature that is the target": (("--feature", "y", "--ensemble", "2"), "'y' is a target"),
-    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds splits the rows anew"),
+    "folds by time": (("--split", "time:year", "--folds", "3"), "--folds splits the rows itself"),
     "one fold": (("--folds", "1"), "--folds is 1"),
     "repeats of nothing": (("--repeats", "3"), "give --folds too"),
     "balanced numbers": (("--balance-classes",), "--balance-classes is for classes"),

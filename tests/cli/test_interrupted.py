@@ -58,7 +58,7 @@ def test_a_fit_whose_card_could_not_be_written_goes_on(folder, ensemble):
     assert code == 2 and f"{half}/README.md: cannot be written" in err.strip().splitlines()[-1]
     assert list((folder / half).glob("training-*")) and (folder / half / "fitted.json").exists()
     code, err = ran(*command[:-2], "31", "-o", half, cwd=folder)
-    assert code == 2 and "holds a model already" in err  # other settings are another model
+    assert code == 2 and "contains a model already" in err  # other settings are another model
     (folder / half / "README.md").rmdir()
     code, err = ran(*command, half, cwd=folder)
     assert code == 0, err

@@ -312,8 +312,8 @@ def test_jobs_of_a_reproduction_run_on_ray_and_are_kept(cluster, tmp_path, monke
 
 
 MISTAKES = {
-    "address": (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray answers there"),
-    "no address": (["--ray", "nonsense"], "is no address"),
+    "address": (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: Ray does not respond there"),
+    "no address": (["--ray", "nonsense"], "not an address"),
     "gpus": (["--ray", "--gpus", "99"], "--gpus 99: the cluster has 0"),
     "by": (["--ray", "--top", "5", "--by", "predicted"], "did you mean 'predicted_y'"),
     "top": (["--ray", "--top", "5"], "--top needs --by"),
@@ -335,7 +335,7 @@ TABLES = {
     "one more column": ("t7.csv", "id,smiles,note,more\n1,C,x,y\n", "'more' that t0.csv lacks"),
     "another order": ("t7.csv", "smiles,id,note\nC,1,x\n", "another order than t0.csv"),
     "an open quote": ("t7.csv", 'id,smiles,note\n1,"C,x\n', "t7.csv: line 2: a quote opens"),
-    "another kind": ("t7.smi", "C\n", "of different kinds"),
+    "another kind": ("t7.smi", "C\n", "different formats"),
     "a name that is added": (None, "", "has a column 'predicted_y' already"),
 }
 
@@ -367,7 +367,7 @@ def test_models_and_folders_that_cannot_be_used(folder, cluster, call_command, t
     (tmp_path / "full" / "mine.txt").touch()
     assert "other files" in call("predict", folder / "model", table, "-o", "full", "--ray").mistake()
     other = call("predict", folder / "model", table, "-o", screened, "--coverage", "0.8", "--ray")
-    assert "holds another run" in other.mistake()
+    assert "contains another run" in other.mistake()
     (tmp_path / "file").touch()
     assert "is a file" in call("predict", folder / "model", table, "-o", "file", "--ray").mistake()
 

@@ -160,7 +160,7 @@ def test_a_part_with_one_class_is_refused_with_what_to_do(called, tmp_path, comm
     for split, advice in (
         (SCAFFOLD, "give another --seed, --split random, or --split column:NAME"),
         ((), "add rows of the other classes, which need three each, or give --split column:NAME"),
-        (("--split", "column:set"), "anew in column 'set', or give --split random or --split scaffold"),
+        (("--split", "column:set"), "the split in column 'set', or give --split random or --split scaffold"),
     ):
         line = called(*COMMANDS[command], *split, cwd=tmp_path).mistake()
         assert "has only one class of 'y', '0'" in line and advice in line

@@ -54,7 +54,7 @@ def test_mistakes_are_one_line(called, tmp_path):
     for arguments, words in (
         ((*TUNE, "-o", "x", "--trials", "0"), "'--trials'"),
         ((*TUNE, "-o", "x", "--minutes", "-3"), "'--minutes'"),
-        ((*TUNE, "-o", "damaged"), "damaged, or no study"),
+        ((*TUNE, "-o", "damaged"), "damaged, or not a study"),
         ((*TUNE, "-o", "mine.csv"), "cannot be written"),
         ((*TUNE, "-o", "x", "--set", "agent.num_moves=1"), "--set is for a config"),
         (("tune", "mine.csv", "-o", "x"), "needs --smiles COL and --target COL"),

@@ -1,4 +1,4 @@
-"""What people touch: the command line, models for their own data, explanations, pictures and the local page.
+"""The applications: the command line, models for users' own data, explanations, pictures and the local page.
 
-Only this package may use the terminal and drawing libraries; everything under it works without them.
+Only this package uses the terminal and drawing libraries; everything below it works without them.
 """

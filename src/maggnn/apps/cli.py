@@ -25,7 +25,7 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
-Targets = Annotated[list[str], typer.Option(help="the column of a target, if not as in training", metavar="COL")]
+Targets = Annotated[list[str], typer.Option(help="the column of a target (default: as in training)", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing files")]
@@ -80,7 +80,7 @@ def train(
     nodes: Annotated[int, typer.Option(help="number of machines, each of which runs this command", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model and compare its test score with that of random moves. All files are written to a run folder."""
+    """Train a model and test it. The test compares the agent with random moves; all files are in a run folder."""
     from maggnn import config as configs
     from maggnn.training.run import train_on
 
@@ -203,7 +203,7 @@ def predict(
     ],
     out: Annotated[
         str,
-        typer.Option("-o", "--out", help="file for predictions (.csv, .parquet), with --ray a folder; resumes"),
+        typer.Option("-o", "--out", help="a .csv or .parquet, with --ray a folder; a second call resumes the run"),
     ],
     smiles: SmilesColumn = None,
     coverage: Annotated[float, typer.Option(help="coverage of prediction intervals, from 0.5 to 0.99")] = 0.9,
@@ -295,7 +295,7 @@ def tune(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tune m, k, t, width and other settings on the validation split. The test split is not used."""
+    """Tune m, k, t, width and more on the validation split. The test split is not used."""
     from maggnn.apps.tune import study as tuning
 
     if source.suffix == ".toml":

@@ -87,7 +87,7 @@ def data_map(
     out: Annotated[Path, typer.Option("-o", "--out", help="folder for the set; its name ends in .graphs")],
     as_json: AsJson = False,
 ) -> None:
-    """Join packed files to one memory-mapped data set, for data that do not fit into memory."""
+    """Join packed files to one memory-mapped data set. It is for data that do not fit into memory."""
     from maggnn.data.mapped import write_mapped
 
     found = write_mapped(files, out)

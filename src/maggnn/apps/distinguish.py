@@ -254,7 +254,7 @@ def _proved(found: Proof, order: int) -> list[str]:
     if found.verdict == "isomorphic":
         return [f"they are isomorphic: a correspondence of all nodes was checked edge by edge ({tried})"]
     if found.verdict == "undecided":
-        why = "; the search was stopped, as too many candidates looked alike" if found.exhausted else ""
+        why = "; the search stopped, because too many candidates were not distinguished" if found.exhausted else ""
         return [f"not distinguished by up to {_marks(order)}{why}; a larger --order may ({tried})"]
     if found.order == 0:
         return ["order 0: they differ; message passing distinguishes them without marks"]

@@ -12,7 +12,7 @@ from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table
 
 
 def agents(as_json: AsJson = False) -> None:
-    """List the pretrained agents (agent.pretrained), with what each was trained on and its score there."""
+    """List the pretrained agents (agent.pretrained). The table has their training data and scores."""
     from maggnn.model.pretrained import AGENTS, pretrained_agent
 
     found = [pretrained_agent(name) for name in AGENTS]
@@ -37,7 +37,7 @@ def settings(
         bool, typer.Option("--experimental", help="list the experimental settings, under [experimental.<section>]")
     ] = False,
 ) -> None:
-    """List every setting of a config file, with its default and meaning."""
+    """List every setting of a config file. The table has defaults and meanings."""
     from maggnn.config import describe
 
     print_table(["setting", "default", "meaning"], [list(row) for row in describe(experimental)])
@@ -74,7 +74,7 @@ def distinguish(
 
 
 def show(
-    folder: Annotated[Path, typer.Argument(help="a folder of `maggnn train` or `fit`, or one that holds several")],
+    folder: Annotated[Path, typer.Argument(help="a folder of `maggnn train` or `fit`, or one with several")],
     host: Annotated[str, typer.Option(help="address to listen on; 0.0.0.0 admits other machines")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="0 takes any free port", min=0, max=65535)] = 8000,
     molecules: Annotated[Path | None, typer.Option(help="a .smi, .csv or .parquet to show with a fitted model")] = None,

@@ -26,13 +26,13 @@ LONGEST = 120
 STOPPED = 130
 """The exit code after Ctrl-C, which typer returns instead of raising the interrupt."""
 
-STOPPED_MESSAGE = "stopped; what was written is whole, and what can be resumed the same command resumes"
+STOPPED_MESSAGE = "stopped; all written files are complete, and the same command resumes if it can be resumed"
 
 MOST_SEED = 2**62
 """The largest seed of an option, as of `runtime.seed`: offsets that are added to a seed still fit into 64 bits."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object")]
-SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES, if not as in training", metavar="COL")]
+SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES (default: as in training)", metavar="COL")]
 
 
 def run_app(app: typer.Typer, name: str) -> None:

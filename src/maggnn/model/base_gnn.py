@@ -90,7 +90,7 @@ def _named(name: str, hidden: int) -> nn.Module:
         raise InputError(
             f"encoder.conv {name} needs more than two widths ({error}): give it as base=lambda d: {name}(...)"
         ) from None
-    except Exception as error:  # any convolution fails in a way of its own
+    except Exception as error:  # a convolution can raise any error
         raise InputError(
             f"{name}({hidden}, {hidden}) failed ({_line(error)}): give it as base=lambda d: ..."
         ) from error
@@ -108,7 +108,7 @@ def _made(base: BaseGNN, hidden: int) -> nn.Module:
         raise InputError(f"base is of type {type(base).__name__}: give a convolution or a function of the width")
     try:
         conv = base(hidden)
-    except Exception as error:  # any convolution fails in a way of its own
+    except Exception as error:  # a convolution can raise any error
         raise InputError(f"base({hidden}) failed ({_line(error)}): give a function of the width d") from error
     if not isinstance(conv, nn.Module):
         raise InputError(f"base({hidden}) is of type {type(conv).__name__}, must be a module")
@@ -167,7 +167,7 @@ def _failure(conv: nn.Module, hidden: int, given: dict[str, Any]) -> InputError 
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             out = conv.eval()(torch.ones(3, hidden, device=where), edges, **given)
-    except Exception as error:  # any convolution fails in a way of its own
+    except Exception as error:  # a convolution can raise any error
         return _refused(type(conv).__name__, error)
     finally:
         conv.train(before)

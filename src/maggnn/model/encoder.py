@@ -167,7 +167,7 @@ class Encoder(AnyEncoder):
             self.structure_embedding = nn.Linear(width, config.hidden, bias=False)
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features, base) for _ in range(config.num_layers))
-        self.recordable = all(isinstance(layer, GINLayer) for layer in self.layers)  # PyG's may look at values
+        self.recordable = all(isinstance(layer, GINLayer) for layer in self.layers)  # PyG's layers may synchronise
         self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer combined
         self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
 

@@ -34,7 +34,7 @@ class MeanHistory(nn.Module):
 
 
 class LSTMHistory(nn.Module):
-    """An LSTM over the states seen; W holds its hidden and cell vectors side by side."""
+    """An LSTM over the states seen; W is the concatenation of its hidden and cell vectors."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()

@@ -232,7 +232,7 @@ def check_finite(tensors: Mapping[str, Tensor]) -> None:
     """Raise an `InputError` if a weight is not finite."""
     for name, value in tensors.items():
         if value.is_floating_point() and not bool(value.isfinite().all()):
-            raise InputError(f"weights are damaged ({name} holds NaN or infinity)")
+            raise InputError(f"weights are damaged ({name} contains NaN or infinity)")
 
 
 def checksum(tensors: Mapping[str, Tensor], facts: str) -> str:

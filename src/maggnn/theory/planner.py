@@ -38,7 +38,7 @@ MISS = 0.01
 """The largest accepted probability that all random tuples are uninformative."""
 
 GROUPS, CELLS_A_GROUP = 20, 20_000_000
-"""Informative tuples are counted in this many groups of confused graphs, with so many colours (nodes of copies)."""
+"""The numbers of groups of confused graphs, and of colours (nodes of copies) in each, to count informative tuples."""
 
 MOST_TRIED = 1 << 33
 """The number of colours (nodes of copies) of one graph beyond which trying all tuples takes hours on a core."""

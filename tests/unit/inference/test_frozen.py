@@ -151,7 +151,7 @@ def test_what_does_not_occur_is_refused_by_a_model_frozen_for_given_graphs():
     model = make_model(packed)
     some = PackedGraphs(**{**vars(packed), "edge_attr": torch.zeros_like(packed.edge_attr)})
     graphs = packed[torch.arange(3)]
-    with pytest.raises(InputError, match="occurs in none"):
+    with pytest.raises(InputError, match="does not occur in the graphs"):
         frozen(model, present=some)(graphs)
     tuples = sample_tuples(graphs, 2, 2, torch.Generator().manual_seed(0))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Pictures: numbers first (`scores`, `curves`, `walk`), then drawings of them, as PNG or SVG files without a display.
+"""Drawings of graphs and searches, as PNG or SVG files, without a display.
 
-Importing needs torch and numpy alone; matplotlib and networkx are imported where a picture is drawn.
+Importing needs only torch and numpy; matplotlib and networkx are imported when a picture is drawn.
 """

@@ -1,4 +1,4 @@
-"""An arrow from the rim of one node to that of another, bent so that it keeps clear of the nodes between."""
+"""An arrow from the rim of one node to that of another, bent to avoid the nodes between."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from maggnn.apps.draw.shapes import Area, Line, Point, Shape
 
 Room = tuple[float, float, float]
-"""Where an arrow may go: from the left edge to the right one, and between top and bottom: (top, right, bottom)."""
+"""The area of an arrow, which begins at the left edge: (top, right, bottom)."""
 
 BENDS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6, 0.0)
-"""How far an arrow may be pulled aside, in its lengths, the most welcome first."""
+"""The possible bends of an arrow, in units of its length, in order of preference."""
 
 
 def arrow(
     start: Point, end: Point, others: Sequence[Point], gaps: tuple[float, float], colour: str, room: Room
 ) -> list[Shape]:
-    """An arrow from rim to rim, bent so that it keeps clear of other nodes; rims that touch need none.
+    """Draw an arrow from rim to rim, bent to avoid other nodes; nothing if the rims touch.
 
     Args:
         gaps: the radii of the rims around its start and its end.
@@ -37,14 +37,14 @@ def _pulled(start: Point, end: Point, bend: float) -> Point:
 
 
 def _curve(start: Point, pull: Point, end: Point) -> list[Point]:
-    """Points along a quadratic Bézier curve."""
+    """Return points along a quadratic Bézier curve."""
     shares = [part / 8 for part in range(1, 8)]
     weights = [((1 - t) ** 2, 2 * t * (1 - t), t**2) for t in shares]
     return [(a * start[0] + b * pull[0] + c * end[0], a * start[1] + b * pull[1] + c * end[1]) for a, b, c in weights]
 
 
 def _clear(curve: Sequence[Point], others: Sequence[Point], room: Room, enough: float) -> float:
-    """The distance of a curve from the nearest of `others`, as far as more would matter; below 0 outside the room."""
+    """Return the distance of a curve from the nearest of `others`, at most `enough`; below 0 outside the room."""
     top, right, bottom = room
     if any(not (2 < x < right - 2 and top < y < bottom) for x, y in curve):
         return -1.0
@@ -57,7 +57,7 @@ def _towards(start: Point, end: Point, far: float) -> Point:
 
 
 def _head(tip: Point, behind: Point, colour: str, size: float = 8.0) -> Area:
-    """A triangle at `tip` that comes from `behind`."""
+    """Return an arrow head at `tip` that points away from `behind`."""
     along = math.atan2(tip[1] - behind[1], tip[0] - behind[0])
     wings = [(along + math.pi - 0.42, size), (along + math.pi + 0.42, size)]
     return Area((tip, *((tip[0] + r * math.cos(a), tip[1] + r * math.sin(a)) for a, r in wings)), colour)

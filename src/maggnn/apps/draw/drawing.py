@@ -1,6 +1,6 @@
-"""Pictures of searches: a panel for each state, with shades, marks and arrows as `marked` draws them.
+"""Pictures of searches: a panel for each state, with the shades, marks and arrows of `marked`.
 
-A panel is drawn by a `Layout`, which suits a family of graphs; its units are those of `shapes`.
+A `Layout` for a family of graphs places the nodes of a panel; units are those of `shapes`.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from maggnn.model.runtime import make_generator
 
 WIDTH, WIDEST_PANEL, NARROWEST_PANEL = 600.0, 290.0, 120.0
 MARGIN, HEAD, LINE_HEIGHT = 12.0, 16.0, 16.0
-"""Around a panel's graph (room for rings and numbers), of its heading and of a line below it."""
+"""The margin around a panel's graph (for rings and numbers), and the heights of its heading and of a line below it."""
 
 GREENS = {style.LIGHT_GREEN: ("to common neighbours", 2.4), style.EDGE_GREEN: ("between them", 2.8)}
-"""What is said of green edges, and how wide they are; the strong ones lie on top."""
+"""The labels and widths of green edges; the strong ones are on top."""
 
 Row = tuple[str, GraphBatch, Trajectory]
-"""A name, a batch of one graph, a search on it."""
+"""A name, a batch of one graph, and a search on it."""
 
 
 def draw_walks_of(
     model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
 ) -> None:
-    """Where the marks of a trained model go on graphs of its data set, a row of panels for each."""
+    """Draw the searches of a trained model on graphs of its data set, a row of panels for each."""
     rows = []
     for number in graph_ids:
         graph = dataset.graphs[torch.tensor([number])]
@@ -55,14 +55,14 @@ def draw_trajectories(
     layout: LayoutFunction = components_apart,
     shown: Sequence[int] | None = None,
 ) -> None:
-    """Searches below one another, as in the paper's figure of the Shrikhande and the rook's graph.
+    """Draw searches in rows, as in the paper's figure of the Shrikhande and the rook's graph.
 
     A panel shows a state, the score p(y) it earns, the gain that the agent expects at each node (the darker, the
     higher the Q-value of the best move into it) and where the marks came from. In the last panel edges to common
     neighbours of the marked nodes are green, those between such neighbours strong green.
 
     Args:
-        shown: numbers of the states to show, `[0, t]` for the first and the last; all unless told.
+        shown: the states to show, `[0, t]` for the first and the last; by default all.
     """
     save_png(trajectories(rows, layout, shown), path)
 
@@ -70,7 +70,7 @@ def draw_trajectories(
 def trajectories(
     rows: Sequence[Row], layout: LayoutFunction = components_apart, shown: Sequence[int] | None = None
 ) -> Drawing:
-    """The picture that `draw_trajectories` writes."""
+    """Return the picture that `draw_trajectories` writes."""
     if not rows:
         raise InputError("no trajectory to draw")
     longest = max(len(row.tuples) for _, _, row in rows)
@@ -96,7 +96,7 @@ def trajectories(
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of panels: what is shown, where it lies, and the edges that are green in the last panel."""
+    """A row of panels: its search, its layout, and the edges that are green in the last panel."""
 
     name: str
     trajectory: Trajectory
@@ -105,7 +105,7 @@ class Strip:
     green: dict[Edge, str]
 
     def tuples(self, place: int) -> list[list[int]]:
-        """The marks in the panel at a place of the row, [m][k]."""
+        """Return the marks in panel number `place` of the row, [m][k]."""
         return self.trajectory.tuples[self.steps[place]].tolist()
 
 
@@ -119,7 +119,7 @@ def _strip(row: Row, steps: Sequence[int], layout: LayoutFunction) -> Strip:
 
 
 def _state(strip: Strip, place: int, q_range: marked.Range, size: float) -> Drawing:
-    """One panel: the state's name, the graph with its marks, and p(y)."""
+    """Draw one panel: the state's name, the graph with its marks, and p(y)."""
     step, last = strip.steps[place], place == len(strip.steps) - 1
     panel = Panel.of(strip.layout, size, strip.layout.reach)
     gains = node_values(strip.trajectory.q_tables[step]).tolist()
@@ -140,8 +140,8 @@ class Panel:
     """A layout on a panel, below its heading.
 
     Attributes:
-        scale: units of the drawing for one of the layout.
-        centre: where the middle of the layout lies.
+        scale: the number of drawing units for one unit of the layout.
+        centre: the position of the layout's centre.
     """
 
     layout: Layout
@@ -150,27 +150,27 @@ class Panel:
 
     @classmethod
     def of(cls, layout: Layout, size: float, reach: np.ndarray) -> Panel:
-        """A panel of width `size` that shows the layout as far as `reach` [2]; equal reaches have one scale."""
+        """Make a panel of width `size` that shows the layout up to `reach` [2]; equal reaches have equal scales."""
         scale = (size / 2 - MARGIN) / float(reach[0])
         return cls(layout, scale, (size / 2, HEAD + MARGIN + float(reach[1]) * scale))
 
     @property
     def bottom(self) -> float:
-        """How far down the graph may reach."""
+        """The lower limit of the graph."""
         return 2 * self.centre[1] - HEAD
 
     @property
     def radius(self) -> float:
-        """Of a node."""
+        """The radius of a node."""
         return self.layout.node_radius * self.scale
 
     @property
     def points(self) -> list[Point]:
-        """Of the nodes."""
+        """The positions of the nodes."""
         return [self._at(place) for place in self.layout.positions]
 
     def edges(self, highlighted: dict[Edge, str]) -> list[Shape]:
-        """Bands, plain edges, then those that are `highlighted` in a colour of `GREENS`."""
+        """Draw bands, plain edges, then those that are `highlighted` in a colour of `GREENS`."""
         shapes: list[Shape] = [self._line(band, style.GRID, 7.3) for band in self.layout.bands]
         for edge, lines in self.layout.lines.items():
             shapes += [self._line(line, style.PALE, 0.95) for line in lines if edge not in highlighted]
@@ -187,14 +187,14 @@ class Panel:
 
 
 def laid_out(graph: GraphBatch, tuples: marked.Tuples, layout: LayoutFunction) -> tuple[dict[Edge, str], Layout]:
-    """The green edges of a marked graph, and its layout with these close together where it has a choice."""
+    """Return the green edges of a marked graph, and a layout that keeps them close together if it has a choice."""
     green = green_edges(graph, tuples)
     focus = {node for edge in green for node in edge} | {node for row in tuples for node in row}
     return green, layout(graph, sorted(focus))
 
 
 def green_edges(graph: GraphBatch, tuples: marked.Tuples) -> dict[Edge, str]:
-    """Edges from the marked nodes of a tuple to their common neighbours (light) and among these (strong)."""
+    """Return edges from the marked nodes of a tuple to their common neighbours (light) and among these (strong)."""
     edges = undirected_edges(graph)
     neighbours: dict[int, set[int]] = {}
     for u, v in edges:
@@ -219,7 +219,7 @@ def _q_range(trajectories: Sequence[Trajectory]) -> marked.Range:
 
 
 def _legend(strips: Sequence[Strip], q_range: marked.Range) -> Drawing:
-    """What shades, marks and lines mean; green edges only if there are any."""
+    """Draw the legend of shades, marks and lines; green edges only if there are any."""
     key = marked.legend(q_range, len(strips[0].tuples(0)))
     shapes, height = list(key.shapes), key.height
     colours = {colour for strip in strips for colour in strip.green.values()}
@@ -234,7 +234,7 @@ def _legend(strips: Sequence[Strip], q_range: marked.Range) -> Drawing:
 
 
 def green_key(colours: set[str]) -> list[Shape]:
-    """Side by side, what the green edges of these colours are."""
+    """Draw the legend of green edges of these colours."""
     shapes: list[Shape] = []
     x = 0.0
     for colour, (text, width) in GREENS.items():

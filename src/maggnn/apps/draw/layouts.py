@@ -1,8 +1,8 @@
-"""Where the nodes and edges of one graph lie on paper.
+"""Layouts: positions of the nodes and edges of one graph in a drawing.
 
-`positions` places the nodes of any graph or molecule in the unit square, for `maggnn explain` and `maggnn show`. The
-figures also say how edges run: a layout function takes a graph and the nodes that matter most, and places nodes and
-edges in a box from -1 to 1; `layout_of` chooses one for a data set.
+`positions` places the nodes of any graph or molecule in the unit square, for `maggnn explain` and `maggnn show`. For
+figures, the paths of edges are needed too: a layout function takes a graph and its most important nodes, and places
+nodes and edges in a box from -1 to 1; `layout_of` chooses one for a data set.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ Edge = tuple[int, int]
 """An undirected edge, the smaller node first."""
 
 MARGIN = 0.06
-"""Free on all four sides, so that marks around the outermost nodes are whole."""
+"""The margin on all four sides, so that marks around the outermost nodes are not cut."""
 
 MOST_BY_DISTANCES = 80
-"""Nodes up to which all pairs of distances are fitted; beyond it springs are much quicker."""
+"""The largest number of nodes for which all pairs of distances are fitted; for more, springs are much faster."""
 
 ROUNDS = 60
-"""Of springs: more change nothing that can be seen."""
+"""The number of iterations of springs; more have no visible effect."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Coordinates of one graph.
+    """The layout of one graph.
 
     Attributes:
-        positions: [n, 2].
-        lines: the polylines [points, 2] that draw each edge.
-        bands: pairs of points [2, 2]: a broad pale band between groups of nodes that are joined all with all.
-        node_radius: of a node.
-        note: what a reader must know, for the foot of the picture.
+        positions: the positions of nodes, [n, 2].
+        lines: the polylines [points, 2] of each edge.
+        bands: pairs of points [2, 2]: a wide pale band between groups of nodes that are completely joined.
+        node_radius: the radius of a node.
+        note: a remark for the bottom of the picture.
     """
 
     positions: np.ndarray
@@ -58,31 +58,31 @@ class Layout:
 
     @property
     def reach(self) -> np.ndarray:
-        """How far nodes and edges extend from the middle in x and y, [2]."""
+        """The extent of nodes and edges from the centre in x and y, [2]."""
         lines = [line for parts in self.lines.values() for line in parts]
         nodes = np.abs(self.positions) + self.node_radius
         return np.concatenate([nodes, *map(np.abs, lines)]).max(axis=0)
 
     def in_one_piece(self, edge: Edge) -> list[np.ndarray]:
-        """The lines of an edge that is to stand out: two ends become one arc between its nodes."""
+        """Return the lines of a highlighted edge: two separate ends become one arc between its nodes."""
         lines = self.lines.get(edge, [])
         start, end = self.positions[list(edge)]
         return lines if len(lines) < 2 else [_bent(start, end, 0.22)]
 
 
 LayoutFunction = Callable[[GraphBatch, Sequence[int]], Layout]
-"""(one graph, the nodes to keep in the middle if there is a choice) -> layout."""
+"""A function of one graph, and the nodes to keep in the centre if there is a choice, that returns a layout."""
 
 
 def layout_of(dataset_name: str) -> LayoutFunction:
-    """The layout that suits the graphs of a data set."""
+    """Return the layout function for the graphs of a data set."""
     if dataset_name == "shrikhande_rook":
         return torus_grid
     return block_circle if dataset_name.startswith("supergraph") else components_apart
 
 
 def undirected_edges(graph: GraphBatch) -> list[Edge]:
-    """Each edge once, the smaller node first; loops are left out."""
+    """Return each edge once, the smaller node first, without loops."""
     return sorted({(u, v) for u, v in graph.edge_index.T.tolist() if u < v})
 
 
@@ -90,10 +90,10 @@ def undirected_edges(graph: GraphBatch) -> list[Edge]:
 
 
 def positions(packed: PackedGraphs, graph: int, smiles: str | None = None) -> list[tuple[float, float]]:
-    """A point in [0, 1]^2 for each node, x to the right and y downwards; equal graphs get equal points.
+    """Return a point in [0, 1]^2 for each node, with y downwards; equal graphs get equal points.
 
     Args:
-        smiles: the molecule that the graph was made from, if any; atoms are in the order of its nodes.
+        smiles: the SMILES of the graph, if any; atoms are in the order of its nodes.
     """
     single = packed.select(torch.tensor([graph]))[torch.tensor([0])]
     if smiles is not None:
@@ -106,7 +106,7 @@ def positions(packed: PackedGraphs, graph: int, smiles: str | None = None) -> li
 
 
 def _drawn(smiles: str, num_nodes: int) -> np.ndarray:
-    """RDKit's two-dimensional coordinates, [n, 2]; with hydrogens where the graph has them as nodes."""
+    """Return RDKit's two-dimensional coordinates, [n, 2]; with hydrogens if the graph has them as nodes."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
     from rdkit.rdBase import BlockLogs
@@ -123,7 +123,7 @@ def _drawn(smiles: str, num_nodes: int) -> np.ndarray:
 
 
 def _by_springs(single: GraphBatch) -> np.ndarray:
-    """Fruchterman and Reingold from nodes on a circle, in order, so that nothing is drawn: [n, 2]."""
+    """Place nodes by Fruchterman and Reingold, deterministically from a circle: [n, 2]."""
     import networkx as nx
 
     plain = nx.Graph()
@@ -137,10 +137,10 @@ def _by_springs(single: GraphBatch) -> np.ndarray:
 
 
 def torus_grid(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
-    """Node r * s + c at row r and column c of an s by s grid whose opposite sides are glued.
+    """Place node r * s + c at row r and column c of an s by s grid whose opposite sides are identified.
 
-    An edge across a side is drawn as two ends that leave the grid, one longer than a step is bent around the
-    nodes between. The grid is turned on the torus so that the nodes of `focus` lie close together.
+    An edge across a side is drawn as two ends that leave the grid; one longer than a step is bent around the nodes
+    between. The grid is shifted on the torus so that the nodes of `focus` are close together.
     """
     side = math.isqrt(graph.total_nodes)
     if side * side != graph.total_nodes:
@@ -154,12 +154,12 @@ def torus_grid(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
 
 
 def _turned_cells(side: int, focus: Sequence[int]) -> np.ndarray:
-    """Row and column of each node, turned so that `focus` spans the fewest rows and columns, [n, 2]."""
+    """Return row and column of each node, shifted so that `focus` spans the fewest rows and columns, [n, 2]."""
     cells = np.stack(np.divmod(np.arange(side * side), side), axis=1)
     nodes = list(focus)
     for axis in (0, 1) if nodes else ():
         turns = [(cells[nodes, axis] + turn) % side for turn in range(side)]
-        # Narrow first, then in the middle.
+        # The smallest span is preferred, then a centred one.
         costs = [(np.ptp(turned), abs(turned.mean() - (side - 1) / 2)) for turned in turns]
         cells[:, axis] = (cells[:, axis] + costs.index(min(costs))) % side
     return cells.astype(float)
@@ -178,14 +178,14 @@ def _torus_lines(start: np.ndarray, end: np.ndarray, side: int) -> list[np.ndarr
 
 
 def _bent(start: np.ndarray, end: np.ndarray, bend: float) -> np.ndarray:
-    """A parabola from start to end that leaves the straight line by `bend` of its length, [17, 2]."""
+    """Return a parabola from start to end that deviates from the straight line by `bend` of its length, [17, 2]."""
     t = np.linspace(0, 1, 17)[:, None]
     across = np.array([-(end - start)[1], (end - start)[0]])
     return start + t * (end - start) + 4 * t * (1 - t) * bend * across
 
 
 def _to_box(cells: np.ndarray, side: int) -> np.ndarray:
-    """(row, column) to (x, y), row 0 on top."""
+    """Convert (row, column) to (x, y), with row 0 at the top."""
     centred = (cells - (side - 1) / 2) * 2 / (side - 1)
     return np.stack([centred[..., 1], -centred[..., 0]], axis=-1)
 
@@ -194,7 +194,7 @@ def _to_box(cells: np.ndarray, side: int) -> np.ndarray:
 
 
 def components_apart(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
-    """Each connected component by its distances (Kamada and Kawai), components side by side, large first."""
+    """Place each connected component by its distances (Kamada and Kawai), and components in a row, largest first."""
     import networkx as nx
 
     whole = to_networkx(_as_packed(graph))[0].to_undirected()
@@ -215,7 +215,7 @@ def components_apart(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
 
 
 def _component_positions(component: nx.Graph) -> np.ndarray:
-    """Nodes in ascending order, [n, 2]."""
+    """Return the positions of nodes in ascending order, [n, 2]."""
     import networkx as nx
 
     if len(component) == 1:
@@ -225,7 +225,7 @@ def _component_positions(component: nx.Graph) -> np.ndarray:
 
 
 def _parted(points: np.ndarray, gap: float, rounds: int = 60) -> np.ndarray:
-    """Push nodes that distances put in almost one place apart, until none are closer than about `gap`."""
+    """Separate nodes that are almost at the same position, until none are closer than about `gap`."""
     spiral = 1e-3 * gap * _circle(np.arange(len(points)), len(points))  # so that equal points have a direction
     points = points + spiral
     for _ in range(rounds):
@@ -240,7 +240,7 @@ def _component_size(part: Sequence[int]) -> float:
 
 
 def _fit(points: np.ndarray, half: float) -> np.ndarray:
-    """Points centred and scaled to a square of side 2 * half, shape kept."""
+    """Centre and scale points to a square of side 2 * half, with the same aspect ratio."""
     centred = points - points.mean(axis=0)
     low, high = centred.min(axis=0), centred.max(axis=0)
     span = float((high - low).max())
@@ -248,7 +248,7 @@ def _fit(points: np.ndarray, half: float) -> np.ndarray:
 
 
 def _nearest_distance(positions: np.ndarray) -> float:
-    """A small but not the smallest distance to a nearest node: one close pair should not shrink all nodes."""
+    """Return a low quantile of distances to the nearest node: one close pair should not shrink all nodes."""
     if len(positions) < 2:
         return 1.0
     apart = np.linalg.norm(positions[:, None] - positions[None], axis=-1) + np.eye(len(positions)) * 9
@@ -256,7 +256,7 @@ def _nearest_distance(positions: np.ndarray) -> float:
 
 
 def _as_packed(graph: GraphBatch) -> PackedGraphs:
-    """One graph without its features, which a layout has no use for."""
+    """Return one graph without features, which a layout does not need."""
     edges = graph.edge_index.cpu()
     return PackedGraphs.build(graph.num_nodes.cpu(), torch.tensor([edges.shape[1]]), edges)
 
@@ -265,7 +265,7 @@ def _as_packed(graph: GraphBatch) -> PackedGraphs:
 
 
 def block_circle(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
-    """Super graphs of Theorem 2: blocks of eight nodes on a circle, a band between joined blocks."""
+    """Place super graphs of Theorem 2: blocks of eight nodes on a circle, with a band between joined blocks."""
     num_blocks, rest = divmod(graph.total_nodes, BLOCK_NODES)
     if rest:
         raise InputError(f"a super graph has a multiple of {BLOCK_NODES} nodes, not {graph.total_nodes}")
@@ -283,6 +283,6 @@ def block_circle(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
 
 
 def _circle(number: np.ndarray, total: int) -> np.ndarray:
-    """Points on the unit circle, number 0 on top, clockwise, [..., 2]."""
+    """Return points on the unit circle, clockwise from the top, [..., 2]."""
     angle = 2 * np.pi * number / total
     return np.stack([np.sin(angle), np.cos(angle)], axis=-1)

@@ -1,7 +1,7 @@
-"""A marked graph as shapes: nodes in shades of what Q expects, marks as numbered rings, arrows where they came from.
+"""Shapes of a marked graph: nodes shaded by expected gains, marks as numbered rings, and arrows for moves.
 
-Everything that draws marks draws them with these: `drawing` and `pair` here, and the pictures of `maggnn explain`.
-Points are those of a panel, in the units of `shapes`.
+All drawings of marks use these: `drawing` and `pair` here, and the pictures of `maggnn explain`. Points are those of a
+panel, in the units of `shapes`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from maggnn.apps.draw.shapes import Area, Disc, Drawing, Point, Shape, Words
 from maggnn.apps.draw.style import GREYS, INK
 
 HUES = ("#c25200", "#00805c", "#b5478f", "#8a6d00", "#000000")
-"""Of the tuples: apart for colour-blind readers, and from the blue of the nodes; white on them can be read.
+"""The hues of tuples, which colour-blind readers can distinguish from each other and from blue nodes, with white text.
 
 `--tuple-0` to `--tuple-4` of `show/page/page.css` are these, in this order.
 """
 
 SHADES = ((243, 246, 250), (190, 212, 233), (107, 164, 209), (40, 105, 170), (11, 47, 102))
-"""Light to dark blue, even in lightness: the darker, the more Q expects."""
+"""Light to dark blue, in even steps of lightness: darker means a larger expected gain."""
 
 CORNERS = ((-1, -1), (1, -1), (1, 1), (-1, 1))
 
@@ -29,7 +29,7 @@ Tuples = Sequence[Sequence[int]]
 """The marked nodes by their local ids, [m][k]."""
 
 Range = tuple[float, float]
-"""The least and the greatest gain of a whole picture, so that the shades of all panels can be compared."""
+"""The smallest and the largest gain of a whole picture, so that the shades of all panels can be compared."""
 
 
 # ---- nodes ----------------------------------------------------------------------------------------------
@@ -43,12 +43,12 @@ def nodes(
     labels: Sequence[str] = (),
     roots: Collection[int] = (),
 ) -> list[Shape]:
-    """A disc for each node.
+    """Draw a disc for each node.
 
     Args:
-        gains: what Q expects of moving a mark to each node.
-        labels: what is written at each atom; none for graphs that are no molecules.
-        roots: nodes on a square, which a rooted graph is about.
+        gains: the gain that Q expects from moving a mark to each node.
+        labels: the labels of atoms; none for graphs that are not molecules.
+        roots: the roots of a rooted graph, drawn on a square.
     """
     shapes: list[Shape] = []
     for node, (point, gain) in enumerate(zip(points, gains, strict=True)):
@@ -69,7 +69,7 @@ def _depth(gain: float, q_range: Range) -> float:
 
 
 def shade(depth: float) -> str:
-    """The colour of a node from 0, the least promising, to 1."""
+    """Return the colour of a node for a depth from 0, the smallest gain, to 1."""
     place = min(max(depth, 0.0), 1.0) * (len(SHADES) - 1)
     below = min(int(place), len(SHADES) - 2)
     share = place - below
@@ -81,7 +81,7 @@ def shade(depth: float) -> str:
 
 
 def marks(tuples: Tuples, points: Sequence[Point], radius: float) -> list[Shape]:
-    """A ring around the node for each mark, further out where a node has several, with the number of its slot."""
+    """Draw a numbered ring around the node of each mark, with larger rings if a node has several marks."""
     shapes: list[Shape] = []
     badges: list[Shape] = []
     count: dict[int, int] = {}
@@ -98,7 +98,7 @@ def marks(tuples: Tuples, points: Sequence[Point], radius: float) -> list[Shape]
 
 
 def came_from(before: Tuples | None, tuples: Tuples, points: Sequence[Point], radius: float, room: Room) -> list[Shape]:
-    """A dashed ring where a mark was and an arrow to where it is; nothing at the start, which has no `before`."""
+    """Draw a dashed ring at a mark's previous node and an arrow to the new one; nothing at the start."""
     shapes: list[Shape] = []
     count = Counter(node for row in tuples for node in row)
     ring = _ring_radius(radius)
@@ -119,7 +119,7 @@ def _badge(place: Point, number: int, hue: str) -> list[Shape]:
 
 
 def _ring_radius(radius: float, place: int = 0) -> float:
-    """Of mark number `place` on a node."""
+    """Return the radius of the ring of mark number `place` on a node."""
     return radius + 3.2 + 4.0 * place
 
 
@@ -127,18 +127,18 @@ def _ring_radius(radius: float, place: int = 0) -> float:
 
 
 def step_name(number: int) -> str:
-    """As "after 2 moves"."""
+    """Return a name such as "after 2 moves"."""
     return "start" if number == 0 else f"after {number} move{'s' if number > 1 else ''}"
 
 
 def legend(q_range: Range, num_tuples: int) -> Drawing:
-    """What shades, rings and numbers mean."""
+    """Draw the legend of shades, rings and numbers."""
     row, x = 46.0, 26.0
     shapes = _shade_key(q_range)
     for hue in HUES[:num_tuples]:
         shapes += [Disc((x, row), 7.2, rim=hue, width=2.6), *_badge((x + 6.5, row - 6.5), 1, hue)]
         x += 26
-    text = "marks with the numbers of their slots" + (", one hue a tuple" if num_tuples > 1 else "")
+    text = "marks with the numbers of their slots" + (", one hue for each tuple" if num_tuples > 1 else "")
     shapes.append(Words((x - 6, row), text, 11, INK, "start"))
     x += 14 + 5.7 * len(text)
     shapes.append(Disc((x, row), 7.2, rim=HUES[0], width=1.6, dashed=True))
@@ -147,7 +147,7 @@ def legend(q_range: Range, num_tuples: int) -> Drawing:
 
 
 def _shade_key(q_range: Range) -> list[Shape]:
-    """A bar of all shades with the gains at its ends."""
+    """Draw a bar of all shades with the gains at its ends."""
     top, left, bar, parts = 18.0, 14.0, 130.0, 26
     shapes: list[Shape] = []
     for part in range(parts):
@@ -155,5 +155,5 @@ def _shade_key(q_range: Range) -> list[Shape]:
         corners = ((x, top - 6), (x + width, top - 6), (x + width, top + 6), (x, top + 6))
         shapes.append(Area(corners, shade(part / (parts - 1))))
     low, high = (f"{value:.3g}" for value in q_range)
-    text = f"from {low} to {high}: the gain that Q expects of moving a mark here"
+    text = f"from {low} to {high}: the gain that Q expects from moving a mark here"
     return [*shapes, Words((left + bar + 10, top), text, 11, INK, "start")]

@@ -1,4 +1,4 @@
-"""A picture of two graphs side by side, each with the marks that tell it from the other."""
+"""A picture of two graphs next to each other, with the marks that distinguish them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from maggnn.graphs.packed import PackedGraphs
 
 @dataclass(frozen=True)
 class MarkedGraph:
-    """One graph of the picture, the nodes its marks are on (none, if it has no marks), and what is said of it."""
+    """One graph of the picture, its marked nodes (possibly none), and its title and note."""
 
     graph: PackedGraphs
     marks: tuple[int, ...]
@@ -26,17 +26,17 @@ class MarkedGraph:
 
 
 def draw_pair(first: MarkedGraph, second: MarkedGraph, path: Path, layout: LayoutFunction = components_apart) -> None:
-    """Both graphs with their marks; edges to common neighbours of the marks and between these are green."""
+    """Draw both graphs with their marks; edges to common neighbours of the marks and between these are green."""
     save_png(pair(first, second, layout), path)
 
 
 def pair(first: MarkedGraph, second: MarkedGraph, layout: LayoutFunction = components_apart) -> Drawing:
-    """The picture that `draw_pair` writes."""
+    """Return the picture that `draw_pair` writes."""
     sides, size = (first, second), WIDTH / 2
     greens, layouts = zip(
         *(laid_out(side.graph[torch.tensor([0])], [side.marks], layout) for side in sides), strict=True
     )
-    reach = np.max([placed.reach for placed in layouts], axis=0)  # one scale, so that the two can be compared
+    reach = np.max([placed.reach for placed in layouts], axis=0)  # the same scale, so that the two can be compared
     shapes: list[Shape] = []
     for place, side in enumerate(sides):
         panel = Panel.of(layouts[place], size, reach)

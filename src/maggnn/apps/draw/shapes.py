@@ -1,4 +1,4 @@
-"""A drawing as a list of shapes, and two ways to put it on paper: SVG text, and a PNG by matplotlib.
+"""A drawing as a list of shapes, and two output formats: SVG text, and PNG by matplotlib.
 
 Units are pixels of the SVG, x to the right and y downwards, from the upper left corner.
 """
@@ -27,7 +27,7 @@ FONT = "Helvetica, Arial, 'DejaVu Sans', sans-serif"
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points; with `curve`, the second of three pulls it aside (a quadratic Bézier curve)."""
+    """A line through points; with `curve`, a quadratic Bézier curve, whose control point is the second of three."""
 
     points: tuple[Point, ...]
     colour: str
@@ -74,7 +74,7 @@ Shape = Line | Area | Disc | Words
 
 @dataclass(frozen=True)
 class Drawing:
-    """Shapes on a sheet, the first at the bottom."""
+    """Shapes on a canvas, the first at the bottom."""
 
     width: float
     height: float
@@ -82,7 +82,7 @@ class Drawing:
 
 
 def moved_by(shapes: Sequence[Shape], dx: float, dy: float) -> list[Shape]:
-    """The same shapes elsewhere."""
+    """Return the same shapes, shifted."""
 
     def moved(point: Point) -> Point:
         return point[0] + dx, point[1] + dy
@@ -100,7 +100,7 @@ def moved_by(shapes: Sequence[Shape], dx: float, dy: float) -> list[Shape]:
 
 
 def on_white(drawing: Drawing) -> Drawing:
-    """The same drawing on a white sheet."""
+    """Return the same drawing on a white background."""
     corners = ((0.0, 0.0), (drawing.width, 0.0), (drawing.width, drawing.height), (0.0, drawing.height))
     return Drawing(drawing.width, drawing.height, [Area(corners, "#ffffff"), *drawing.shapes])
 
@@ -109,7 +109,7 @@ def on_white(drawing: Drawing) -> Drawing:
 
 
 def to_svg(drawing: Drawing, label: str = "") -> str:
-    """One <svg> element that needs nothing else; `label` is what a screen reader says of it."""
+    """Return one self-contained <svg> element; `label` is for screen readers."""
     size = f'viewBox="0 0 {drawing.width:g} {drawing.height:g}" width="{drawing.width:g}" height="{drawing.height:g}"'
     body = "\n".join(_svg(shape) for shape in drawing.shapes)
     name = f' role="img" aria-label="{escape(label)}"' if label else ""
@@ -144,7 +144,7 @@ def _path(line: Line) -> str:
 
 
 def save_png(drawing: Drawing, path: Path) -> None:
-    """The same picture by matplotlib, as all PNGs of this package."""
+    """Write the drawing as a PNG by matplotlib, as all PNGs of this package."""
     from matplotlib.figure import Figure
 
     size = (drawing.width / UNITS_AN_INCH, drawing.height / UNITS_AN_INCH)

@@ -1,4 +1,4 @@
-"""One look for all figures: palette, sizes, axes without clutter, and the way a PNG is written."""
+"""The style of all figures: palette, sizes, axes, and how a PNG is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DPI = 150
 WIDTH = 8.0
-"""Inches: 1,200 pixels at `DPI`."""
+"""The width of figures in inches: 1,200 pixels at `DPI`."""
 
 INK = "#212529"
 SOFT_INK = "#6c757d"
@@ -19,18 +19,18 @@ GRID = "#e9ecef"
 PALE = "#ced4da"
 GREYS = ("#868e96", "#adb5bd", "#495057")
 COLOURS = ("#1c6fb8", "#e8890c", "#2a9d8f", "#8e5bb5", "#c2577a", "#7a8b2f")
-"""Blue, orange, teal, violet, rose, olive: apart for most colour-blind readers too."""
+"""Blue, orange, teal, violet, rose, olive: most colour-blind readers can distinguish them too."""
 
 EDGE_GREEN = "#2b9a3e"
 LIGHT_GREEN = "#a3d9a5"
 
 
 LONGEST_NAME = 60
-"""Of a column or a class, in a figure."""
+"""The largest number of characters of a column's or class's name in a figure."""
 
 
 def new_figure(height: float, width: float = WIDTH) -> Figure:
-    """A figure that no global state knows of."""
+    """Return a figure that is independent of matplotlib's global state."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -39,7 +39,7 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 
 
 def tidy(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
-    """Labels, a faint horizontal grid, and no frame but the two axes."""
+    """Set labels, a faint horizontal grid, and no frame except the two axes."""
     axes.set_xlabel(x_label, color=INK, fontsize=11)
     axes.set_ylabel(y_label, color=INK, fontsize=11)
     if title:
@@ -54,12 +54,12 @@ def tidy(axes: Axes, x_label: str, y_label: str, title: str = "") -> None:
 
 
 def literal(name: str) -> str:
-    """A name of the user's as it is: without formulas of matplotlib, line ends, or more letters than fit."""
+    """Escape a user's name for matplotlib: no formulas, no line ends, and a limited length."""
     line = " ".join(name.split())
     return (line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "...").replace("$", r"\$")
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a PNG, making its folder if need be."""
+    """Write a PNG, and create its folder if necessary."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="png", dpi=DPI)

@@ -1,4 +1,4 @@
-"""One search on one graph, kept whole: where the marks were, what it earned, what the agent expected."""
+"""One search on one graph: the marks, the probabilities of the true class, and the Q-tables of all states."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def trajectory(
     num_moves: int,
     generator: torch.Generator | None = None,
 ) -> Trajectory:
-    """Follow the agent on a batch of one graph from `tuples` [1, m, k]; from random ones if None."""
+    """Follow the agent on a batch of one graph from `tuples` [1, m, k]; by default from random ones."""
     if graphs.num_graphs != 1:
-        raise InputError(f"a trajectory is of one graph, not of {graphs.num_graphs}")
+        raise InputError(f"a trajectory needs one graph, not {graphs.num_graphs}")
     if model.task != "classification" or model.predictor.level != "graph" or graphs.y is None:
         raise InputError("a trajectory needs a classifier of whole graphs and the graph's true class")
     model.eval()
@@ -54,5 +54,5 @@ def trajectory(
 
 
 def node_values(q_table: Tensor) -> Tensor:
-    """The Q-value of the best move into each node, over slots and tuples: [n, m, k] -> [n]."""
+    """Return the Q-value of the best move to each node, over slots and tuples: [n, m, k] -> [n]."""
     return q_table.flatten(1).amax(dim=1)

@@ -1,1 +1,1 @@
-"""`maggnn explain`: what a search did on one graph, as a page and a picture, beside random moves."""
+"""`maggnn explain`: explains predictions for molecules, and shows a search on one graph next to random moves."""

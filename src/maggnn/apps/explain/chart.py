@@ -1,4 +1,4 @@
-"""Small charts against the number of moves: the agent's line, beside the mean and the band of random walks."""
+"""Small charts against the number of moves: the agent's line, with the mean and the band of random walks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from maggnn.apps.explain.trace import Step, Trace
 WIDTH, HEIGHT = 400.0, 235.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 34.0, 40.0
 TAIL = 0.1
-"""Of random walks above the band, and below it."""
+"""The share of random walks above the band, and below it."""
 
 RANDOM = GREYS[0]
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What one chart shows, [t + 1] values a walk.
+    """The data of one chart, with [t + 1] values for each walk.
 
     Attributes:
-        target: the true value, a dashed line; None where there is none.
+        target: the true value, drawn as a dashed line; None if it is unknown.
     """
 
     title: str
@@ -35,7 +35,7 @@ class Curves:
 
 
 def charts(explanation: Explanation) -> list[Drawing]:
-    """A chart for the answer (for each of the first targets) and, where it is known, for the score."""
+    """Return a chart for the answer (for each of the first targets) and, if it is known, for the score."""
     return [chart(curves) for curves in _curves(explanation)]
 
 
@@ -60,7 +60,7 @@ def _curves(explanation: Explanation) -> list[Curves]:
 
 
 def _shown_outputs(explanation: Explanation) -> list[int]:
-    """The first targets; of classes the true one, else the one that the agent ends with."""
+    """Return the first targets; for classes, the true one, else the one that the agent ends with."""
     if explanation.task != "classification":
         return list(range(len(explanation.outputs)))[:SHOWN_OUTPUTS]
     last = explanation.agent.steps[explanation.answer_step].answer
@@ -76,7 +76,7 @@ def _score(step: Step) -> float:
 
 
 def chart(curves: Curves) -> Drawing:
-    """One chart of its own."""
+    """Draw one chart."""
     num_moves = len(curves.agent) - 1
     columns = [sorted(values) for values in zip(*curves.random, strict=True)]
     low = [_quantile(values, TAIL) for values in columns]
@@ -120,7 +120,7 @@ def _frame(title: str, ticks: Sequence[float], num_moves: int, floor: float) -> 
 
 
 def _key(walks: int, has_target: bool) -> list[Shape]:
-    """To the right of the title."""
+    """Draw the legend to the right of the title."""
     entries = [(HUES[0], "agent", 2.6), (RANDOM, f"{walks} random walks", 2.0)]
     entries += [(INK, "true", 1.2)] if has_target else []
     shapes: list[Shape] = []
@@ -134,7 +134,7 @@ def _key(walks: int, has_target: bool) -> list[Shape]:
 
 
 def nice_ticks(low: float, high: float) -> list[float]:
-    """Three to six round numbers that enclose both."""
+    """Return three to six round numbers whose range contains both."""
     if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
         reach = max(abs(low) * 1e-3, 1e-6)
         low, high = low - reach, high + reach

@@ -1,4 +1,4 @@
-"""`maggnn explain`: why a model says what it says of a molecule, and where the marks went, as a page or a picture."""
+"""`maggnn explain`: explains a model's prediction for a molecule, and where its marks moved, as a page or a picture."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from maggnn.errors import InputError
 
 PAGE = ".html"
 PICTURES: dict[str, Callable[[Explanation, Path], None]] = {".svg": write_svg, ".png": write_png}
-"""What writes a picture, by its ending."""
+"""The functions that write pictures, by suffix."""
 
 HEADER = ["moves", "marks", "answer", "expected gain", "random moves", "answer"]
 MOST_MOLECULES = 100
-"""On one page."""
+"""The largest number of molecules on one page."""
 
 SHOWN_ATOMS = 5
 
 
 @dataclass(frozen=True)
 class Explained:
-    """What was explained.
+    """The explanations of some graphs.
 
     Attributes:
-        searches: of each graph the agent's search.
-        properties: of each molecule of a fitted model why it has its answer; empty for other models.
+        searches: the agent's search on each graph.
+        properties: for a fitted model, the explanation of each molecule's prediction; empty for other models.
         left_out: rows of a table that could not be explained, with the reason.
     """
 
@@ -56,7 +56,7 @@ def explain(
     seed: int = 0,
     target: Sequence[str] = (),
 ) -> tuple[Explanation, dict[str, Any]]:
-    """Explain one graph, write the files `outs`, and return its search, and all there is to say as plain values."""
+    """Explain one graph and write the files `outs`. Returns its search, and all results as plain values."""
     found, facts = explain_all(model, [graph], outs, num_moves, seed, target)
     return found.searches[0], facts
 
@@ -70,20 +70,20 @@ def explain_all(
     target: Sequence[str] = (),
     smiles_column: str | None = None,
 ) -> tuple[Explained, dict[str, Any]]:
-    """Explain graphs, write the files `outs`, and return what there is to say, also as plain values.
+    """Explain graphs and write the files `outs`. Returns the explanations, also as plain values.
 
     Args:
         model: A folder of `maggnn fit` or of `maggnn train`.
-        graphs: Of a model fitted to SMILES several SMILES, or one table of them; of others one graph.
+        graphs: For a model fitted to SMILES, several SMILES or one table of them; for others, one graph.
         outs: A page or pictures; several molecules need a page.
-        num_moves: t, if not the model's own.
+        num_moves: t; by default the model's own.
         target: The true targets of a single graph.
-        smiles_column: Of a table, if not the model's own.
+        smiles_column: The column of SMILES of a table; by default the model's own.
     """
     endings = (PAGE, *PICTURES)
     for path in outs:
         if path.suffix not in endings:
-            raise InputError(f"{path}: the ending of the name decides what is written; it may be {', '.join(endings)}")
+            raise InputError(f"{path}: the suffix of the name determines the format; it may be {', '.join(endings)}")
     fitted = _fitted(model)
     single = len(graphs) == 1 and (fitted is None or not _is_table(graphs[0]))
     if not single:
@@ -102,7 +102,7 @@ def explain_all(
 
 
 def _fitted(model: Path) -> FittedModel | None:
-    """The model of a folder that was fitted to SMILES; None for all others."""
+    """Return the model of a folder if it was fitted to SMILES; None for all others."""
     if not model.is_dir() or not is_fitted(model):
         return None
     fitted = FittedModel.load(model)
@@ -127,17 +127,17 @@ def _one(
     model: Path, graph: str, fitted: FittedModel | None, num_moves: int | None, seed: int, target: Sequence[str]
 ) -> Explained:
     if fitted is not None:
-        (graph,) = chosen_fragments([graph], fitted.facts.salts)  # atoms are numbered in what the model reads
+        (graph,) = chosen_fragments([graph], fitted.facts.salts)  # atom numbers refer to what the model reads
     search = explain_subject(read_subject(model, graph, target, fitted), num_moves, seed)
     properties = [] if fitted is None else [PropertyExplainer.of(model, fitted).explain(graph, seed)]
     if fitted is not None:
-        _tell_of_blend(model, fitted)
+        _note_blend(model, fitted)
     return Explained([search], properties, [])
 
 
-def _tell_of_blend(model: Path, fitted: FittedModel) -> None:
+def _note_blend(model: Path, fitted: FittedModel) -> None:
     if fitted.facts.blend.folds > 1:
-        tell(f"{model}: a blend of several models; the search of the marks is that of its first network alone")
+        tell(f"{model} is a blend of several models; the search is that of its first network")
 
 
 def _several(
@@ -148,19 +148,19 @@ def _several(
     listed = [(smiles, from_table) for smiles, (_, from_table) in zip(read, listed, strict=True)]
     if len(listed) > MOST_MOLECULES:
         raise InputError(f"{len(listed)} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
-    _tell_of_blend(model, fitted)
+    _note_blend(model, fitted)
     explainer, searches, properties = PropertyExplainer.of(model, fitted), [], []
     for smiles, from_table in listed:
         try:
             search = explain_subject(read_subject(model, smiles, (), fitted), num_moves, seed)
-            told = explainer.explain(smiles, seed)
+            explained = explainer.explain(smiles, seed)
         except InputError as error:
             if not from_table:
                 raise
             left_out.append((smiles, str(error)))
             continue
         searches.append(search)
-        properties.append(told)
+        properties.append(explained)
     if not properties:
         raise InputError(f"{graphs[0]}: no molecule can be explained ({left_out[0][1] if left_out else 'no rows'})")
     return Explained(searches, properties, left_out)
@@ -169,7 +169,7 @@ def _several(
 def _molecules(
     graphs: Sequence[str], fitted: FittedModel, column: str | None
 ) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
-    """SMILES with whether they are from a table, and the rows of tables that hold none."""
+    """Return SMILES, with whether they are from a table, and the rows of tables without SMILES."""
     listed: list[tuple[str, bool]] = []
     left_out: list[tuple[str, str]] = []
     for graph in graphs:
@@ -196,14 +196,14 @@ def _page(model: Path, found: Explained, single: bool) -> str:
 
 def _facts(model: Path, outs: Sequence[Path], found: Explained, single: bool) -> dict[str, Any]:
     files = {"model": str(model), "out": [str(path) for path in outs]}
-    told = [asdict(one) for one in found.properties]
+    explained = [asdict(one) for one in found.properties]
     if single:
-        return {**files, **found.searches[0].to_json(), **({"property": told[0]} if told else {})}
-    return {**files, "molecules": told, "left_out": [list(pair) for pair in found.left_out]}
+        return {**files, **found.searches[0].to_json(), **({"property": explained[0]} if explained else {})}
+    return {**files, "molecules": explained, "left_out": [list(pair) for pair in found.left_out]}
 
 
 def table_rows(explanation: Explanation) -> list[list[str]]:
-    """A row a step under `HEADER`: the agent's marks, answer and the gain that led there, beside random moves."""
+    """Return a row for each step, for `HEADER`: the agent's marks, answer and expected gain, next to random moves."""
     agent, random = explanation.agent.steps, explanation.random[0].steps
     rows = []
     for number, (step, other) in enumerate(zip(agent, random, strict=True)):
@@ -214,13 +214,13 @@ def table_rows(explanation: Explanation) -> list[list[str]]:
 
 
 def property_rows(properties: Sequence[PropertyExplanation]) -> list[list[str]]:
-    """A row a molecule: its SMILES, answer, the atoms that contribute most, and the nearest molecule of training."""
+    """Return a row for each molecule: SMILES, answer, largest contributions, and most similar training molecule."""
     rows = []
-    for told in properties:
-        values = told.contributions[0].values
-        atoms = " ".join(f"{told.atoms[atom]}{atom} {values[atom]:+.2g}" for atom in told.ranked()[:SHOWN_ATOMS])
-        near = f"{told.similar[0].similarity:.2f} {told.similar[0].smiles}" if told.similar else ""
-        rows.append([told.smiles, told.answers[0], atoms, near])
+    for one in properties:
+        values = one.contributions[0].values
+        atoms = " ".join(f"{one.atoms[atom]}{atom} {values[atom]:+.2g}" for atom in one.ranked()[:SHOWN_ATOMS])
+        near = f"{one.similar[0].similarity:.2f} {one.similar[0].smiles}" if one.similar else ""
+        rows.append([one.smiles, one.answers[0], atoms, near])
     return rows
 
 
@@ -228,7 +228,7 @@ PROPERTY_HEADER = ["molecule", "answer", "atoms that contribute most", "nearest 
 
 
 def _marks(explanation: Explanation, step: Step) -> str:
-    """As (C3 N7) (O1 C2), a bracket a tuple."""
+    """Format marks as (C3 N7) (O1 C2), with brackets around each tuple."""
     return " ".join(f"({' '.join(map(explanation.graph.node_name, row))})" for row in step.tuples)
 
 

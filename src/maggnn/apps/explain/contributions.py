@@ -1,14 +1,14 @@
-"""How much each atom contributes to the answer of a network, by masking.
+"""The contribution of each atom to the answer of a network, by masking.
 
-An atom is masked by giving it, in place of its own initial state h⁽⁰⁾ (Eq. 1: what it is, how it lies, whether it is
-marked), the mean of the initial states of the graph's atoms. Its bonds and the marks stay where they are, so nothing
-but the atom itself is forgotten. What the answer loses by that is the atom's contribution:
+An atom is masked by replacing its initial state h⁽⁰⁾ (Eq. 1: features, structure and marks) by the mean of the initial
+states of the graph's atoms. Its bonds and the marks stay the same, so that only the information about the atom itself
+is removed. The decrease of the answer is the atom's contribution:
 
     c(v) = f(G) - f(G with h⁽⁰⁾ of v replaced by the mean of h⁽⁰⁾ over G)
 
-Numbers are in the target's own unit. Of a class, f is the logarithm of its odds, log p / (1 - p), which is not bounded
-as probabilities are. Contributions do not add up to the answer: several atoms may carry the same information, and each
-of them alone is then missed little. `maggnn-paper bench motifs` measures how well atoms of planted groups are found.
+Numbers are in the target's own unit. For a class, f is the logarithm of its odds, log p / (1 - p), which is unbounded
+unlike probabilities. Contributions do not add up to the answer: several atoms may carry the same information, and then
+masking each of them alone changes little. `maggnn-paper bench motifs` measures how well known motifs are found.
 
 Shapes: n atoms, O outputs, B copies of the graph in a pass.
 """
@@ -26,33 +26,33 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import make_generator
 
 METHOD = (
-    "Contributions are found by masking: an atom's contribution is what the answer loses when the atom is given the "
-    "mean state of the molecule's atoms in place of its own."
+    "Contributions are computed by masking: an atom's contribution is the decrease of the answer when the atom's state "
+    "is replaced by the mean state of the molecule's atoms."
 )
-"""What a reader is told."""
+"""The explanation of contributions for readers."""
 
 MOST_ATOMS = 20_000
-"""Of all copies in a pass: bounds the memory."""
+"""The largest number of atoms of all copies in a pass; it bounds the memory."""
 
 
 @torch.no_grad()
 def atom_contributions(model: MagGNN, packed: PackedGraphs, seed: int = 0) -> Tensor:
-    """The contribution of each atom to each output of a network.
+    """Compute the contribution of each atom to each output of a network.
 
     Args:
-        model: A network with one answer a graph.
-        packed: One graph, as the model reads it.
-        seed: Of random starts of the marks, where the model has such.
+        model: A network with one answer for each graph.
+        packed: One graph, in the form that the model reads.
+        seed: The seed of random starts of the marks, if the model has them.
 
     Returns:
-        In the targets' units; of classes in units of the logarithm of the odds.
+        The contributions in the targets' units; for classes, in units of the logarithm of the odds.
 
     Shapes:
         returns: [O, n]
     """
     encoder = model.predictor.encoder
     if not isinstance(encoder, Encoder) or model.predictor.level != "graph":
-        raise InputError("atom contributions are for networks of this package that answer for whole graphs")
+        raise InputError("atom contributions are only for networks of this package with one answer for each graph")
     model.eval()
     prepared = model.precomputed(packed)
     alone = prepared[torch.tensor([0])]
@@ -73,7 +73,7 @@ def atom_contributions(model: MagGNN, packed: PackedGraphs, seed: int = 0) -> Te
 
 
 def _final_marks(model: MagGNN, alone: GraphBatch, seed: int) -> Tensor:
-    """The marks with which the model answers, [1, m, k]."""
+    """Return the final marks of the model's search, [1, m, k]."""
     states = model.walk(alone, generator=make_generator(seed, alone.device))
     if model.agent.keep == "last":
         return states[-1].tuples
@@ -82,7 +82,7 @@ def _final_marks(model: MagGNN, alone: GraphBatch, seed: int) -> Tensor:
 
 
 def _answers(model: MagGNN, graphs: GraphBatch, tuples: Tensor, h: Tensor) -> Tensor:
-    """What the predictor says of graphs whose nodes start with h, [B, O]: values, or logarithms of classes' odds."""
+    """Return the answers for graphs with initial states h, [B, O]: values, or logarithms of classes' odds."""
     predictor, encoder = model.predictor, model.predictor.encoder
     assert isinstance(encoder, Encoder)
     pooled = predictor.pool(encoder.onward(h, graphs, 0, tuples), graphs, tuples)

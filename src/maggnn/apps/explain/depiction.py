@@ -1,6 +1,6 @@
-"""One graph as it is drawn, by `maggnn explain` and by `maggnn show`: places, and for molecules atoms and bonds.
+"""The drawing data of one graph, for `maggnn explain` and `maggnn show`: positions, and atoms and bonds of molecules.
 
-Atoms and bonds are read off the first columns of the features.
+Atoms and bonds are read from the first columns of the features.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 AROMATIC = 1.5
 OGB_ORDERS = (1.0, 2.0, 3.0, AROMATIC)
 ORDERS = {"mol": OGB_ORDERS, "ogb": OGB_ORDERS, "zinc": (1.0, 1.0, 2.0, 3.0), "qm9": (1.0, 2.0, 3.0)}
-"""The order of a bond by its first column; ZINC's numbers begin with 1, and what is not here is drawn as single."""
+"""The order of a bond by its first column; ZINC's numbers begin with 1, and unknown bonds are drawn as single."""
 
 UNKNOWN = "?"
 ELEMENT = re.compile(r"[A-Z][a-z]?|\?")
-"""How a label begins."""
+"""The element at the beginning of a label."""
 
 
 @dataclass(frozen=True)
 class Depicted:
-    """The graph as it is drawn.
+    """The drawing data of a graph.
 
     Attributes:
-        positions: of each node in [0, 1]^2, y downwards.
-        edges: each once, with the order of its bond (1 where there are no bonds).
-        labels: of the atoms; empty for graphs that are no molecules.
-        roots: the nodes that a rooted graph is about.
-        signs: what is written at each atom: nothing at carbons, hydrogens at others, as OH; empty: the labels.
-        numbers: what people call each node: an atom's number in the SMILES as it was written; empty: the node's own.
+        positions: the position of each node in [0, 1]^2, with y downwards.
+        edges: each edge once, with the order of its bond (1 if there are no bonds).
+        labels: the labels of the atoms; empty for graphs that are not molecules.
+        roots: the roots of a rooted graph.
+        signs: the text at each atom: empty for carbon, with hydrogens for others, as OH; if empty, the labels are used.
+        numbers: the displayed number of each node: an atom's position in the SMILES; if empty, the node's id.
     """
 
     positions: list[tuple[float, float]]
@@ -51,7 +51,7 @@ class Depicted:
     signs: list[str] = field(default_factory=list)
 
     def node_name(self, node: int) -> str:
-        """As C7, or 7 where nodes have no elements; without hydrogens, whose number would run into the node's."""
+        """Return a name such as C7, or 7 without elements; without hydrogens, whose number would be ambiguous."""
         number = self.numbers[node] if self.numbers else node
         if not self.labels:
             return str(number)
@@ -67,14 +67,13 @@ def depicted(
     smiles: str | None = None,
     rows: Sequence[int] = (),
 ) -> Depicted:
-    """Where everything lies in the one graph of `single`, with atoms and bonds for molecules.
+    """Return the drawing data of the single graph of `single`, with atoms and bonds for molecules.
 
     Args:
         features: the feature set of a molecule's columns; empty for other graphs.
-        x, edge_attr: features [n, F] and [E, F] as they were made: the model may read others in their place, where
-            training never saw a category.
-        smiles: what the graph was made from, if anything.
-        rows: the number that each node had when the graph was made; empty: its own.
+        x, edge_attr: the original features [n, F] and [E, F]; the model may read replaced categories instead.
+        smiles: the SMILES of the graph, if any.
+        rows: the original number of each node, if they were reordered; else empty.
     """
     pairs = single.edge_index.T.tolist()
     if not features or x is None or x.is_floating_point():
@@ -87,7 +86,7 @@ def depicted(
     if smiles is not None:
         written = _numbers(smiles, len(points))
         numbers = [written[row] for row in rows] if rows else written
-        points = [points[row] for row in rows] if rows else points  # they lie in the order in which it was made
+        points = [points[row] for row in rows] if rows else points  # they are in the original order
     return Depicted(
         positions=points,
         edges=[(u, v, order) for (u, v), order in sorted(edges.items()) if u != v],
@@ -99,16 +98,16 @@ def depicted(
 
 
 def _signs(labels: Sequence[str], smiles: str | None, rows: Sequence[int]) -> list[str]:
-    """What a chemist writes at each atom; the labels alone do not know of hydrogens."""
+    """Return the text at each atom as in chemical drawings, with hydrogens, which labels do not have."""
     mol = None if smiles is None or not labels else parsed(smiles.strip())
-    if mol is None or mol.GetNumAtoms() != len(labels):  # hydrogens are atoms of their own there
+    if mol is None or mol.GetNumAtoms() != len(labels):  # the graph has hydrogens as nodes
         return ["" if label == "C" else label for label in labels]
     signs = [_sign(atom) for atom in mol.GetAtoms()]
     return [signs[row] for row in rows] if rows else signs
 
 
 def _sign(atom: Atom) -> str:
-    """As OH, NH3+ or nothing for a carbon among others."""
+    """Return a text such as OH or NH3+, which is empty for a carbon with neighbours."""
     charge, hydrogens = atom.GetFormalCharge(), atom.GetTotalNumHs()
     if atom.GetSymbol() == "C" and not charge and atom.GetDegree():
         return ""
@@ -118,13 +117,13 @@ def _sign(atom: Atom) -> str:
 
 
 def _numbers(smiles: str, num_nodes: int) -> list[int]:
-    """The number of each atom in the SMILES; hydrogens that the graph has and the SMILES has not come after."""
+    """Return the position of each atom in the SMILES; hydrogens that are only in the graph come last."""
     written = written_numbers(smiles)
     return [*written, *range(len(written), num_nodes)]
 
 
 def atom_labels(features: str, x: Tensor) -> list[str]:
-    """What is written at each atom of x [n, F]: its element, in ZINC also hydrogens and charge, as NH3+."""
+    """Return the label of each atom of x [n, F]: its element, in ZINC also hydrogens and charge, as NH3+."""
     return [_label(features, int(kind)) for kind in x[:, 0]]
 
 
@@ -139,7 +138,7 @@ def _label(features: str, kind: int) -> str:
 
 
 def bond_orders(features: str, edge_attr: Tensor) -> list[float]:
-    """The order of each bond of edge_attr [E, F]; 1.5 is aromatic."""
+    """Return the order of each bond of edge_attr [E, F]; 1.5 is aromatic."""
     if edge_attr.is_floating_point():
         return [1.0] * len(edge_attr)
     orders = ORDERS[features]

@@ -1,6 +1,6 @@
-"""What there is to say of a search on one graph: the agent's trace, random walks from the same start, the best moves.
+"""The explanation of a search on one graph: the agent's trace, random walks from the same start, and the best moves.
 
-Everything is plain values, so that a picture, a page and JSON are made of the same numbers.
+Everything is plain values, so that a picture, a page and JSON have the same numbers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from maggnn.errors import InputError
 from maggnn.model.agent import TIE
 
 RANDOM_WALKS = 20
-"""Random walks beside the agent: enough for a mean and a band."""
+"""The number of random walks for comparison: enough for a mean and a band."""
 
 BEST_MOVES = 5
 SHOWN_OUTPUTS = 3
-"""Numbers of an answer that a line of text shows."""
+"""The largest number of an answer's values in a line of text."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class BestMove:
     """A move that has a large Q-value: mark `slot` of tuple `number` goes from node `old` to node `new`.
 
     Attributes:
-        expected: the gain by Q.
-        true: the gain by the environment, Eq. 8; None where the target is not known.
+        expected: the gain that Q predicts.
+        true: the gain in the environment (Eq. 8); None if the target is unknown.
         made: whether the agent made it.
     """
 
@@ -46,15 +46,15 @@ class BestMove:
 
 @dataclass(frozen=True)
 class Explanation:
-    """A search explained.
+    """An explained search.
 
     Attributes:
-        name: of the graph.
-        outputs: names of the numbers of an answer.
-        target: the true class (its place among `outputs`) or the true numbers, one an output; empty if not known.
+        name: the name of the graph.
+        outputs: the names of an answer's values.
+        target: the true class (its index in `outputs`) or the true number of each output; empty if unknown.
         agent, random: the agent's walk, and random ones from the same start.
         best_moves: the most promising moves from each step of the agent.
-        answer_step: the step whose answer the model gives: the last, or the surest (`agent.keep`).
+        answer_step: the step whose answer the model gives: the last, or the most confident (`agent.keep`).
     """
 
     name: str
@@ -70,12 +70,12 @@ class Explanation:
 
     @property
     def q_range(self) -> tuple[float, float]:
-        """The lowest and the highest colour of a node, over all steps that are drawn."""
+        """The lowest and the highest gain of a node, over all steps that are drawn."""
         values = [value for step in [*self.agent.steps, *self.random[0].steps] for value in node_gains(step)]
         return min(values), max(values)
 
     def answer_text(self, step: Step) -> list[str]:
-        """The answer in a few lines: the likeliest classes, or the values of the first targets."""
+        """Return the answer in a few lines: the most probable classes, or the values of the first targets."""
         named = list(zip(self.outputs, step.answer, strict=True))
         if self.task == "classification":
             likeliest = sorted(named, key=lambda pair: -pair[1])[:1]
@@ -85,7 +85,7 @@ class Explanation:
         return [f"{name} = {value:.4g}" for name, value in named[:SHOWN_OUTPUTS]]
 
     def target_text(self) -> str:
-        """The true target in words; empty if not known."""
+        """Return the true target as text; empty if unknown."""
         if not self.target:
             return ""
         if self.task == "classification":
@@ -93,7 +93,7 @@ class Explanation:
         return ", ".join(f"{name} = {value:.4g}" for name, value in zip(self.outputs, self.target, strict=True))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values that `json.dumps` takes."""
+        """Return plain values for `json.dumps`."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class Explanation:
         return f"Explanation({self.name!r}, {len(self.agent.steps) - 1} moves: {first} -> {last})"
 
     def _repr_svg_(self) -> str:
-        """The picture, where a notebook shows the value of a cell."""
+        """Return the picture, for notebooks."""
         from maggnn.apps.draw.shapes import to_svg
         from maggnn.apps.explain.picture import picture
 
@@ -114,10 +114,10 @@ def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 
     num_moves = model.agent.num_moves if num_moves is None else num_moves
     if num_moves > MOST_MOVES:
         raise InputError(f"{num_moves} moves: at most {MOST_MOVES} can be shown; give fewer with --moves")
-    subject = replace(subject, packed=packed)  # its structure is worked out once, not for every walk
+    subject = replace(subject, packed=packed)  # structural features are computed once for all walks
     agent = trace(model, packed, 0, num_moves, "agent", seed, reward=reward)
     start = torch.tensor(agent.steps[0].tuples)
-    # Not from the agent's seed: the numbers that drew the start would draw the first move again.
+    # Other seeds than the agent's, whose random numbers drew the start and would also draw the first move.
     seeds = range(seed + 1, seed + 1 + RANDOM_WALKS)
     random = [trace(model, packed, 0, num_moves, "random moves", other, start, reward) for other in seeds]
     return Explanation(
@@ -135,12 +135,12 @@ def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 
 
 
 def node_gains(step: Step) -> list[float]:
-    """The best gain that Q expects of moving any mark to each node, [|V|]."""
+    """Return the largest gain that Q expects from moving any mark to each node, [|V|]."""
     return [max(gain for row in node for gain in row) for node in step.q_table or []]
 
 
 def expected_gains(before: Step, after: Step) -> list[float]:
-    """What Q expected of each of the moves between two steps."""
+    """Return the gain that Q expected from each of the moves between two steps."""
     table = before.q_table or []
     return [table[node][number][slot] for number, slot, node in after.moved]
 
@@ -153,7 +153,7 @@ def _answer_step(agent: Trace, keep: str) -> int:
 
 
 def _indifference(agent: Trace) -> list[str]:
-    """Said where an agent has learned nothing that it could use here."""
+    """Return a note if Q does not distinguish the moves of this graph."""
     for step in agent.steps:
         gains = [gain for node in step.q_table or [] for row in node for gain in row]
         if max(gains) - min(gains) > TIE:
@@ -162,7 +162,7 @@ def _indifference(agent: Trace) -> list[str]:
 
 
 def _units(subject: Subject) -> list[str]:
-    """Of scores, where there are any."""
+    """Return a note about the unit of scores, if there are any."""
     unit = "" if subject.packed.y is None else score_unit(subject.model)
     return [f"Scores are {unit}."] if unit else []
 
@@ -173,7 +173,7 @@ def _best_moves(subject: Subject, agent: Trace) -> list[list[BestMove]]:
 
 
 def _best_of(subject: Subject, step: Step, made: list[tuple[int, int, int]]) -> list[BestMove]:
-    """The most promising moves from one step; a move that puts a mark where it is changes nothing and is left out."""
+    """Return the moves with the largest Q-values from one step, without moves that change nothing."""
     true = true_gains(subject.model, subject.packed, 0, step.tuples, subject.reward)
     moves = [
         BestMove(
@@ -185,5 +185,5 @@ def _best_of(subject: Subject, step: Step, made: list[tuple[int, int, int]]) -> 
         for slot, gain in enumerate(row)
         if (number, slot, node) in made or step.tuples[number][slot] != node
     ]  # fmt: skip
-    # Among ties the one that was made comes first: it is what happened.
+    # Among ties, the move that was made comes first.
     return sorted(moves, key=lambda move: (-round(move.expected / TIE), not move.made))[:BEST_MOVES]

@@ -1,4 +1,4 @@
-"""What `maggnn explain` is asked about: a model, one graph, and its true target where it is known.
+"""The inputs of `maggnn explain`: a model, one graph, and its true target if it is known.
 
 | the model | what GRAPH may be |
 |---|---|
@@ -8,7 +8,7 @@
 | any other run, or fitted to graphs | also a graph6 string |
 | all of these but the first | also a file that `graph_files` reads; FILE:3 is its graph number 3, from 0 |
 
-Digits are neither SMILES nor graph6, and endings such as .g6 tell files, so nothing is guessed.
+Digits are neither SMILES nor graph6, and suffixes such as .g6 identify files, so the input is unambiguous.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.saving import load_model
 
 MOST_NODES = 1000
-"""Beyond that a picture shows nothing."""
+"""The largest number of nodes of a graph that can be drawn usefully."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model and a graph that it can answer for.
+    """A model and a graph for which it can predict.
 
     Attributes:
-        packed: the one graph as the model reads it; its y is the true target, in its own units, or None.
-        x, edge_attr: features of nodes and edges as they are drawn, before unseen categories were taken for seen ones.
-        name: of the graph, for people.
-        smiles: what it was made from, if anything.
+        packed: the single graph in the form that the model reads; its y is the true target, in its own units, or None.
+        x, edge_attr: the original features of nodes and edges, before unseen categories were replaced, for drawing.
+        name: the displayed name of the graph.
+        smiles: the SMILES of the graph, if any.
         features: the feature set of a molecule's columns; empty for other graphs.
-        classes: what the outputs of a classifier stand for; empty for numbers.
-        targets: the names of the numbers; of a classifier the one thing that it tells.
-        reward: what gains are made of, `training.reward`.
-        notes: what a reader must know.
-        rows: the number that each node had when the graph was made; empty: its own.
+        classes: the classes of a classifier's outputs; empty for numbers.
+        targets: the names of the numbers, or of a classifier's target.
+        reward: the kind of gains, `training.reward`.
+        notes: remarks for the reader.
+        rows: the original number of each node, if they were reordered; else empty.
     """
 
     model: MagGNN
@@ -73,16 +73,16 @@ class Subject:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the answer's numbers."""
+        """The names of the answer's values."""
         return self.classes or self.targets
 
 
 def read_subject(model: Path, graph: str, target: Sequence[str] = (), fitted: FittedModel | None = None) -> Subject:
-    """The model of folder `model` and the graph that `graph` names.
+    """Read the model of folder `model` and the graph that `graph` names.
 
     Args:
-        target: the graph's true one, if not known already.
-        fitted: the folder's model, where it was read before.
+        target: the graph's true target, if it is not known already.
+        fitted: the folder's model, if it was loaded before.
     """
     if not model.exists():
         raise InputError(f"{model}: no such model folder; `maggnn fit` and `maggnn train` make one")
@@ -103,7 +103,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
         made, name = _from_smiles(graph, facts.features), graph.strip()
     else:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UnseenWarning)
         packed = fitted.with_seen_categories(made)
         _check_features(fitted.model, packed)
@@ -120,7 +120,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
         classes=facts.classes,
         targets=facts.targets,
         reward=fitted.config.training.reward,
-        notes=(*(str(warning.message) for warning in told), *gain_notes(fitted.model, fitted.config)),
+        notes=(*(str(warning.message) for warning in caught), *gain_notes(fitted.model, fitted.config)),
         rows=tuple(rows.tolist()),
     )
 
@@ -162,7 +162,7 @@ def _of_run(path: Path, graph: str) -> Subject:
 
 
 def _known(y: Tensor | None) -> Tensor | None:
-    """A target that is missing is not known."""
+    """Return None for a missing target."""
     return y if y is not None and bool(y.isfinite().all()) else None
 
 
@@ -171,7 +171,7 @@ def _from_smiles(smiles: str, features: str) -> PackedGraphs:
 
 
 def _from_text(graph: str, no_numbers: str) -> tuple[PackedGraphs, str]:
-    """The graph of a file or of a graph6 string, and its name."""
+    """Return the graph of a file or of a graph6 string, and its name."""
     if graph.strip().isdigit():
         raise InputError(f"graph {graph}: {no_numbers}: give a graph6 string or a file")
     if not _ending(graph):
@@ -182,7 +182,7 @@ def _from_text(graph: str, no_numbers: str) -> tuple[PackedGraphs, str]:
     path, _, number = graph.rpartition(":") if Path(graph).suffix not in READERS else (graph, "", "")
     packed = read_graphs(path)
     if not number and len(packed) > 1:
-        raise InputError(f"{path}: holds {len(packed)} graphs: say which by its number from 0, as {path}:0")
+        raise InputError(f"{path}: has {len(packed)} graphs: give the number of one, from 0, as in {path}:0")
     if int(number or 0) >= len(packed):
         raise InputError(f"{graph}: {path} has graphs 0 to {len(packed) - 1}")
     return packed.select(torch.tensor([int(number or 0)])), graph
@@ -195,12 +195,12 @@ def _ending(graph: str) -> bool:
 
 
 def _check(subject: Subject, path: Path) -> None:
-    """Whether there is something to explain."""
+    """Check that the model and the graph can be explained."""
     model, nodes = subject.model, int(subject.packed.num_nodes[0])
     if model.q_network is None:
         raise InputError(f"{path}: a plain GNN (k = 0) has no marks to explain")
     if model.predictor.level != "graph":
-        raise InputError(f"{path}: answers for nodes; only models with one answer a graph can be explained")
+        raise InputError(f"{path}: predicts for nodes, but only models that predict for graphs can be explained")
     if nodes < max(2, model.agent.tuple_order):
         count = "one node" if nodes == 1 else f"{nodes} nodes"
         raise InputError(
@@ -209,7 +209,7 @@ def _check(subject: Subject, path: Path) -> None:
     if nodes > MOST_NODES:
         raise InputError(f"{subject.name}: has {nodes} nodes, a picture can show up to {MOST_NODES}")
     if model.agent.start == "neighbours" and subject.packed.roots is None:
-        raise InputError(f"{subject.name}: has no root, which this model's marks start from: give a number of its set")
+        raise InputError(f"{subject.name}: has no root, where this model's marks start: give a number of its data set")
 
 
 def _check_features(model: MagGNN, packed: PackedGraphs) -> None:
@@ -219,7 +219,7 @@ def _check_features(model: MagGNN, packed: PackedGraphs) -> None:
     ):
         found = FeatureSpec.of(values)
         if name == "edge" and not len(packed.by_source):
-            continue  # no edges, no features of edges
+            continue  # graphs without edges may have no features of edges
         if (len(found.categories), found.width) != (len(spec.categories), spec.width):
             raise InputError(
                 f"the model reads {name} features of {_columns(spec)}, this graph has {_columns(found)}: "
@@ -236,13 +236,13 @@ def _columns(spec: FeatureSpec) -> str:
 
 
 def _target(values: Sequence[str], subject: Subject) -> Tensor:
-    """The target as the graph's y, [1] or [1, outputs]."""
+    """Convert the target to the graph's y, [1] or [1, outputs]."""
     if subject.classes:
         if len(values) > 1:
             raise InputError(f"--target is given {len(values)} times: a graph has one class")
         if values[0] not in subject.classes:
             known = ", ".join(subject.classes[:10]) + (", ..." if len(subject.classes) > 10 else "")
-            raise InputError(f"--target {values[0]!r}: no class of this model, which has {known}")
+            raise InputError(f"--target {values[0]!r}: not a class of this model, which has {known}")
         return torch.tensor([subject.classes.index(values[0])])
     if len(values) != len(subject.targets):
         raise InputError(

@@ -1,4 +1,4 @@
-"""The molecules of training that are most like a new one, with their values."""
+"""The training molecules that are most similar to a new one, with their targets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Similar:
-    """A molecule of training.
+    """A training molecule.
 
     Attributes:
-        similarity: Tanimoto, of Morgan fingerprints, 0 to 1.
-        values: its targets as they are shown, one a target.
+        similarity: the Tanimoto similarity of Morgan fingerprints, 0 to 1.
+        values: the text of each of its targets.
     """
 
     smiles: str
@@ -27,7 +27,7 @@ class Similar:
 
 
 class Neighbours:
-    """Fingerprints of the molecules of training, made once for all molecules that are asked about.
+    """Fingerprints of the training molecules, computed once for all queries.
 
     Example:
         >>> known = TrainingRows(["CCO", "CCN", "c1ccccc1"], ["y"], [["1"], ["2"], ["3"]])
@@ -44,11 +44,11 @@ class Neighbours:
             try:
                 self.prints.append(self.generator.GetFingerprint(parsed(smiles.strip())))
                 self.rows.append(row)
-            except InputError:  # of a file that somebody changed
+            except InputError:  # in a file that was changed
                 continue
 
     def of(self, smiles: str, count: int = SHOWN) -> list[Similar]:
-        """The nearest first; of equally near ones the first of the table."""
+        """Return the most similar molecules, the most similar first; ties keep the order of the table."""
         from rdkit.DataStructs import BulkTanimotoSimilarity
 
         own = self.generator.GetFingerprint(parsed(smiles.strip()))

@@ -1,4 +1,4 @@
-"""An explanation as one HTML page that needs no network: both walks to step through, charts, the best moves.
+"""An explanation as one HTML page that needs no network: both walks step by step, charts, and the best moves.
 
 Without JavaScript all steps are shown one below the other; the script only hides all but the chosen one.
 """
@@ -57,25 +57,25 @@ show(0);
 """
 
 PANEL = 360.0
-"""Width of a panel before the page stretches it."""
+"""The width of a panel before the page scales it."""
 
 
-def page(explanation: Explanation, told: str = "") -> str:
-    """The whole page.
+def page(explanation: Explanation, above: str = "") -> str:
+    """Return the whole page.
 
     Args:
-        told: what stands above the search: the explanation of the property, as HTML.
+        above: HTML above the search: the explanation of the property.
     """
     body = f"""<h1>{escape(explanation.name)}</h1>
-{told}
-{'<h2 class="part">Where the marks went</h2>' if told else ""}
+{above}
+{'<h2 class="part">Where the marks moved</h2>' if above else ""}
 {search(explanation)}
 <script>{SCRIPT}</script>"""
-    return document(f"{explanation.name}: where the marks went", body)
+    return document(f"{explanation.name}: where the marks moved", body)
 
 
 def document(title: str, body: str) -> str:
-    """An HTML document that needs no network."""
+    """Return an HTML document that needs no network."""
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{STYLE}</style></head><body>
@@ -84,7 +84,7 @@ def document(title: str, body: str) -> str:
 
 
 def search(explanation: Explanation) -> str:
-    """Both walks, the most promising moves and the charts."""
+    """Return both walks, the moves with the largest expected gains and the charts, as HTML."""
     last = len(explanation.agent.steps) - 1
     best = "".join(_best(explanation, number) for number in range(last + 1))
     drawn = "".join(to_svg(drawing) for drawing in charts(explanation))
@@ -95,15 +95,15 @@ def search(explanation: Explanation) -> str:
 <div class="walks">{_walk(explanation, "Agent", explanation.agent)}
 {_walk(explanation, "Random moves, from the same start", explanation.random[0])}</div>
 {to_svg(legend(explanation), "what shades and rings mean")}
-<h2>The most promising moves from here</h2>
+<h2>The moves with the largest expected gains from here</h2>
 {best}
-<h2>Along the way</h2>
-<p class="soft">The band holds the middle 80 % of the random walks, its line is their mean.</p>
+<h2>After each move</h2>
+<p class="soft">The band contains the middle 80 % of the random walks, and its line is their mean.</p>
 <div class="charts">{drawn}</div>"""
 
 
 def walk_only(explanation: Explanation) -> str:
-    """The agent's walk, its panels side by side."""
+    """Return the agent's walk as a row of panels."""
     panels = "".join(
         to_svg(panel(explanation, explanation.agent, number, PANEL), step_name(number))
         for number in range(len(explanation.agent.steps))
@@ -116,7 +116,7 @@ def _facts(explanation: Explanation) -> str:
     lines = [f"The model answers {answer} ({step_name(explanation.answer_step)})."]
     true = explanation.target_text()
     if true:
-        lines.append(f"True: {true}. The score is minus the loss of Eq. 5, gains are differences of scores (Eq. 8).")
+        lines.append(f"True: {true}. The score is minus the loss of Eq. 5; gains are differences of scores (Eq. 8).")
     return "\n".join(f"<p>{escape(line)}</p>" for line in lines) + "".join(
         f'\n<p class="soft">{escape(note)}</p>' for note in explanation.notes
     )
@@ -132,7 +132,7 @@ def _walk(explanation: Explanation, title: str, walk: Trace) -> str:
 
 
 def _best(explanation: Explanation, number: int) -> str:
-    """The table of one step."""
+    """Return the table of one step."""
     moves = explanation.best_moves[number]
     true = "<th>true gain</th>" if any(move.true is not None for move in moves) else ""
     rows = "".join(_row(explanation, move) for move in moves)
@@ -154,5 +154,5 @@ def _row(explanation: Explanation, move: BestMove) -> str:
 
 
 def _gain(value: float) -> str:
-    """Below what single precision can tell apart it is none."""
+    """Format a gain; values below the resolution of single precision become 0."""
     return f"{value:+.4g}" if abs(value) > 1e-6 else "0"

@@ -1,7 +1,7 @@
-"""The picture of an explanation: one row for the agent and one for random moves from the same start, a panel a step.
+"""The picture of an explanation: a row for the agent and one for random moves from the same start, a panel per step.
 
-In a panel the shade of a node is the best gain that Q expects of moving a mark there. Marks are rings, one hue a
-tuple, with the number of their slot; a dashed ring and an arrow show where a mark came from.
+In a panel the shade of a node is the largest gain that Q expects from moving a mark there. Marks are rings, with one
+hue for each tuple and the number of their slot; a dashed ring and an arrow show where a mark came from.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from maggnn.apps.explain.explanation import Explanation, node_gains
 from maggnn.apps.explain.trace import Trace
 
 NARROWEST, WIDEST, NEIGHBOURS = 220.0, 340.0, 44.0
-"""Widths of a panel, between which neighbouring nodes are that far apart."""
+"""The smallest and largest width of a panel, and the wanted distance of neighbouring nodes between these limits."""
 
 MARGIN = 16.0
 
 HEAD, LINE_HEIGHT = 26.0, 15.0
 MOST_PANELS = 7
-"""Panels in a row; longer searches show their start, their end and even spaces between."""
+"""The largest number of panels in a row; longer searches show their start, their end and evenly spaced steps."""
 
 BOND, AROMATIC_GAP = "#9aa3ab", 3.0
 
 
 def write_svg(explanation: Explanation, path: Path) -> None:
-    """The picture as an SVG file."""
+    """Write the picture as an SVG file."""
     path.write_text(to_svg(picture(explanation), explanation.name) + "\n", encoding="utf-8")
 
 
 def write_png(explanation: Explanation, path: Path) -> None:
-    """The picture as a PNG file."""
+    """Write the picture as a PNG file."""
     save_png(picture(explanation), path)
 
 
 def picture(explanation: Explanation) -> Drawing:
-    """Both rows, with a title and a legend."""
+    """Draw both rows, with a title and a legend."""
     rows = [("agent", explanation.agent), ("random moves, from the same start", explanation.random[0])]
     shown, size = shown_steps(len(explanation.agent.steps)), panel_width(explanation.graph)
     key = legend(explanation)
@@ -68,14 +68,14 @@ def picture(explanation: Explanation) -> Drawing:
 
 
 def shown_steps(count: int) -> list[int]:
-    """Which of `count` steps have a panel."""
+    """Return which of `count` steps have a panel."""
     if count <= MOST_PANELS:
         return list(range(count))
     return [round(place * (count - 1) / (MOST_PANELS - 1)) for place in range(MOST_PANELS)]
 
 
 def panel(explanation: Explanation, walk: Trace, number: int, size: float) -> Drawing:
-    """Step `number` of a walk: the graph with its marks, and below it the answer and the score."""
+    """Draw step `number` of a walk: the graph with its marks, and below it the answer and the score."""
     step, graph = walk.steps[number], explanation.graph
     before = walk.steps[number - 1] if number else None
     points, height = _on_panel(graph, size)
@@ -98,12 +98,12 @@ def panel(explanation: Explanation, walk: Trace, number: int, size: float) -> Dr
 
 
 def panel_width(graph: Depicted) -> float:
-    """Wide enough that neighbours do not crowd, within bounds."""
+    """Return a width at which neighbours are far enough apart, within bounds."""
     return min(WIDEST, max(NARROWEST, NEIGHBOURS / _nearest(graph.positions) + 2 * MARGIN))
 
 
 def _on_panel(graph: Depicted, size: float) -> tuple[list[Point], float]:
-    """Nodes on a panel of width `size`, and how far down they reach: a flat graph has a flat panel."""
+    """Return the nodes on a panel of width `size`, and its height, which depends on the graph."""
     inner = size - 2 * MARGIN
     low = min(y for _, y in graph.positions)
     span = max(max(y for _, y in graph.positions) - low, 0.25)
@@ -114,12 +114,12 @@ def _on_panel(graph: Depicted, size: float) -> tuple[list[Point], float]:
 
 
 def _node_radius(points: Sequence[Point]) -> float:
-    """So that neighbours do not touch."""
+    """Return a radius at which neighbours do not touch."""
     return min(13.0, max(3.0, 0.34 * _nearest(points)))
 
 
 def _nearest(points: Sequence[Point]) -> float:
-    """How far a node is from the next; one close pair does not decide for all."""
+    """Return a typical distance to the nearest node, which a single close pair does not determine."""
     nearest = sorted(min(math.dist(p, q) for q in points if q is not p) for p in points)
     return max(nearest[len(nearest) // 5], 1e-3)
 
@@ -138,14 +138,14 @@ def _edges(graph: Depicted, points: Sequence[Point], radius: float) -> list[Shap
 
 
 def _beside(start: Point, end: Point, offset: float) -> tuple[Point, Point]:
-    """The line from start to end, shifted across by `offset`."""
+    """Return the line from start to end, shifted sideways by `offset`."""
     length = math.dist(start, end) or 1.0
     dx, dy = -(end[1] - start[1]) / length * offset, (end[0] - start[0]) / length * offset
     return (start[0] + dx, start[1] + dy), (end[0] + dx, end[1] + dy)
 
 
 def legend(explanation: Explanation) -> Drawing:
-    """What shades, rings and numbers mean."""
+    """Draw the legend of shades, rings and numbers."""
     return marked.legend(explanation.q_range, len(explanation.agent.steps[0].tuples))
 
 

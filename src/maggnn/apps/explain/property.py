@@ -1,7 +1,7 @@
-"""Why a fitted model says what it says of a molecule: contributions of atoms, and similar molecules of training.
+"""Explains a fitted model's prediction for a molecule: contributions of atoms, and similar training molecules.
 
-The answer is the whole model's. Contributions are those of its networks, in the mean: boosting and forests, where a
-blend has such parts, read descriptors and fingerprints of the whole molecule and know no atoms, which is said.
+The answer is that of the whole model. Contributions are the mean over its networks: the classical parts of a blend read
+descriptors and fingerprints of the whole molecule and have no contributions of atoms, which a note says.
 
 Shapes: n atoms.
 """
@@ -29,16 +29,16 @@ from maggnn.data.packing import pack
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
 
-NO_TRAINING = "The folder has no known_molecules.csv, so molecules of training cannot be shown."
+NO_TRAINING = "The folder has no known_molecules.csv, so training molecules cannot be shown."
 
 
 @dataclass(frozen=True)
 class Contributions:
-    """To one output.
+    """The contributions of atoms to one output.
 
     Attributes:
-        output: what the contributions are to: a target with its unit, or the logarithm of the odds of a class.
-        values: of each atom, in the order of the SMILES as it was written, [n].
+        output: the name of the output: a target with its unit, or the logarithm of the odds of a class.
+        values: the contribution of each atom, in the order of the SMILES, [n].
     """
 
     output: str
@@ -47,17 +47,17 @@ class Contributions:
 
 @dataclass(frozen=True)
 class PropertyExplanation:
-    """Why a model says what it says of a molecule.
+    """The explanation of a model's prediction for a molecule.
 
     Attributes:
-        smiles: as the user wrote it.
-        answers: what the model says, a line for each target.
-        atoms: the element of each atom, in the order of the SMILES as it was written, [n].
-        contributions: one for each target of numbers, one of classes.
-        targets: names of the values of similar molecules.
-        similar: the most similar molecules of training.
-        similarity: of the nearest one, over all of training; None where nothing is known of that.
-        notes: what a reader must know.
+        smiles: the SMILES as the user wrote it.
+        answers: the predictions, one line for each target.
+        atoms: the element of each atom, in the order of the SMILES, [n].
+        contributions: one for each target of numbers, a single one for classes.
+        targets: the names of the values of similar molecules.
+        similar: the most similar training molecules.
+        similarity: the largest similarity to all training molecules; None if it is unknown.
+        notes: remarks for the reader.
     """
 
     smiles: str
@@ -70,13 +70,13 @@ class PropertyExplanation:
     notes: list[str]
 
     def ranked(self, place: int = 0) -> list[int]:
-        """Numbers of the atoms, the largest absolute contribution to output `place` first."""
+        """Return the atoms sorted by their absolute contribution to output `place`, the largest first."""
         values = self.contributions[place].values
         return sorted(range(len(values)), key=lambda atom: -abs(values[atom]))
 
 
 class PropertyExplainer:
-    """Explains molecules with one fitted model, which is read once.
+    """Explains molecules with one fitted model, which is loaded once.
 
     Example:
         ``PropertyExplainer.of(Path("model")).explain("CCO").contributions[0].values`` is a number for each atom.
@@ -89,28 +89,28 @@ class PropertyExplainer:
 
     @classmethod
     def of(cls, folder: Path, fitted: FittedModel | None = None) -> PropertyExplainer:
-        """For the model of a folder that `maggnn fit` wrote; `fitted` is that model, where it was read before."""
+        """Make an explainer for a folder that `maggnn fit` wrote; `fitted` is its model, if it was loaded before."""
         known = read_training_rows(folder)
         return cls(FittedModel.load(folder) if fitted is None else fitted, None if known is None else Neighbours(known))
 
     def explain(self, smiles: str, seed: int = 0) -> PropertyExplanation:
-        """Why the model says what it says of a molecule.
+        """Explain the model's prediction for a molecule.
 
         Args:
             smiles: A SMILES string.
-            seed: Of random starts of the marks, where a model has such.
+            seed: The seed of random starts of the marks, if a model has them.
         """
         made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
         molecules = descriptors_of([smiles]) if self.fitted.trees or self.fitted.known is not None else None
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the search of the marks says so
+            warnings.simplefilter("ignore", UnseenWarning)  # the explanation of the search mentions it
             answer = self.fitted.answer(made, molecules, seed)
             if not bool(answer.values.isfinite().all()):
                 raise InputError("no prediction for this graph: the model's answer is not a finite number")
             contributions = self._contributions(made, seed)
         numbers = written_numbers(smiles)
         by_number = torch.empty_like(contributions)
-        by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms as the SMILES has them
+        by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms in the order of the SMILES
         mol = parsed(smiles.strip())
         elements = {number: atom.GetSymbol() for number, atom in zip(numbers, mol.GetAtoms(), strict=True)}
         near = [] if self.neighbours is None else self.neighbours.of(smiles)
@@ -126,7 +126,7 @@ class PropertyExplainer:
         )
 
     def _contributions(self, made: Any, seed: int) -> torch.Tensor:
-        """The mean over networks, [O, n], atoms in the order in which the graph was made."""
+        """Return the mean over networks, [O, n], with atoms in their original order."""
         found = []
         for network in self.fitted.networks:
             packed = network.with_seen_categories(made)
@@ -151,12 +151,12 @@ class PropertyExplainer:
         return [line + more for line, more in zip(lines, between, strict=True)]
 
     def _second_classes(self) -> list[str]:
-        """Of several targets of two classes, what the probability of each is about."""
+        """Return the name of the second class of each of several two-class targets."""
         facts = self.fitted.facts
         return [f"{name} = {pair[1]}" for name, pair in zip(facts.targets, facts.labels, strict=True)]
 
     def _named(self, contributions: torch.Tensor, answer: Answer) -> list[Contributions]:
-        """Of every target; of two classes those to the second, of several those to the likeliest."""
+        """Return contributions to every target; for two classes to the second, for several to the most probable one."""
         facts = self.fitted.facts
         if not facts.classes:
             names = [f"log-odds of {name}" for name in self._second_classes()] if facts.labels else labels(facts)
@@ -175,7 +175,7 @@ class PropertyExplainer:
             said = (
                 f"which have {100 * share:.0f} % of the weight"
                 if share
-                else "which the answer does not use: they say what a network learned from the same molecules"
+                else "which the answer does not use: they show what a network learned from the same molecules"
             )
             notes.append(
                 f"The answer is a blend. Contributions are of {what}, {said}; {' and '.join(others)} read the whole "

@@ -1,8 +1,8 @@
-"""What a search did on one graph, as plain values: marks, Q-table, answer and score of every state on its way.
+"""The trace of a search on one graph as plain values: marks, Q-table, answer and score of every state.
 
-The walk is `MagGNN`'s own: from equal starts and generators, the last answer of the agent's trace is the model's
-answer (with `agent.keep = confident`, the answer of its surest step). The score is minus the loss L of Eq. 5, as the
-environment judges it, so that the gain of a move, the reward of Eq. 8, is the difference of two scores.
+The walk is that of `MagGNN`: with equal starts and generators, the last answer of the agent's trace is the model's
+answer (with `agent.keep = confident`, the answer of its most confident step). The score is minus the loss L of Eq. 5 in
+the environment, so that the gain of a move, the reward of Eq. 8, is the difference of two scores.
 
 Shapes: m tuples of k marks.
 """
@@ -26,7 +26,7 @@ from maggnn.model.state import Move, State
 from maggnn.training.environment import Environment, individual_loss
 
 MOST_MOVES = 64
-"""Of one search that is shown to people."""
+"""The largest number of moves of a search that is shown."""
 
 Policy = Literal["agent", "random moves"]
 
@@ -37,11 +37,11 @@ class Step:
 
     Attributes:
         tuples: the marked nodes by their local ids, [m, k].
-        q_table: the gain that Q expects of every move from here, [V, m, k]; None without an agent (k = 0).
-        answer: what the model predicts with these marks: probabilities of classes, or values in the targets' units.
-        score: minus the loss of Eq. 5, of a regression in units of the targets' spread; None where the target is not
-            known.
-        moved: the (tuple, slot, node) moves that led here; none led to the start.
+        q_table: the gain that Q expects from every move, [V, m, k]; None without an agent (k = 0).
+        answer: the prediction with these marks: probabilities of classes, or values in the targets' units.
+        score: minus the loss of Eq. 5, for a regression in units of the targets' spread; None if the target is
+            unknown.
+        moved: the (tuple, slot, node) moves that led to this state; empty for the start.
     """
 
     tuples: list[list[int]]
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """The t + 1 steps of a search, the start first.
+    """The t + 1 steps of a search, beginning with the start.
 
     Attributes:
         policy: "agent" or "random moves".
@@ -64,10 +64,10 @@ class Trace:
     steps: list[Step]
 
     def to_json(self) -> dict[str, Any]:
-        """The search as plain values.
+        """Return the search as plain values.
 
         Returns:
-            A dictionary that `json.dumps` takes.
+            A dictionary for `json.dumps`.
         """
         return asdict(self)
 
@@ -87,13 +87,13 @@ def trace(
 
     Args:
         model: a trained model.
-        packed: prepared graphs (`MagGNN.precomputed`).
-        graph: which of them.
-        num_moves: the model's own t if None; a model without an agent makes none.
+        packed: graphs with precomputed features (`MagGNN.precomputed`).
+        graph: the index of the graph.
+        num_moves: by default the model's own t; a model without an agent makes no moves.
         policy: "agent" makes the best move, "random moves" a random one.
-        seed: of a random start, random moves and ties.
-        tuples: start from these, [m, k] or [1, m, k], instead of the model's own start.
-        reward: what the score is made of, `training.reward` of the agent's config: "loss", or "error" for 1 - p(y).
+        seed: the seed of a random start, random moves and ties.
+        tuples: the start, [m, k] or [1, m, k], instead of the model's own start.
+        reward: the kind of score, `training.reward` of the agent's config: "loss", or "error" for 1 - p(y).
 
     Returns:
         The states of the search with their marks, Q-values, answers and scores.
@@ -112,7 +112,7 @@ def trace(
 
 @torch.no_grad()
 def step_at(model: MagGNN, packed: PackedGraphs, graph: int, tuples: list[list[int]], reward: str = "loss") -> Step:
-    """The state of graph number `graph` with exactly these marks [m][k], before any move (W = 0)."""
+    """Return the state of graph number `graph` with these marks [m][k], before any move (W = 0)."""
     single = _single(model, packed, graph)
     return _step(model, _start(model, single, _as_tensor(tuples), None), [], reward)
 
@@ -121,7 +121,7 @@ def step_at(model: MagGNN, packed: PackedGraphs, graph: int, tuples: list[list[i
 def true_gains(
     model: MagGNN, packed: PackedGraphs, graph: int, tuples: list[list[int]], reward: str = "loss"
 ) -> list[list[list[float]]] | None:
-    """Eq. 8 for every single move from these marks, [|V|][m][k]; None where the target is not known."""
+    """Return the rewards (Eq. 8) of every single move from these marks, [|V|][m][k]; None if the target is unknown."""
     state = _start(model, _single(model, packed, graph), _as_tensor(tuples), None)
     if state.graphs.y is None:
         return None
@@ -132,11 +132,11 @@ def true_gains(
 
 
 def _single(model: MagGNN, packed: PackedGraphs, graph: int) -> GraphBatch:
-    """A batch of one graph with what the model reads of it; a number to predict in the networks' own units."""
+    """Return a batch of one graph with what the model reads of it, and with standardised regression targets."""
     if not 0 <= graph < len(packed):
         raise InputError(f"graph {graph}: there are graphs 0 to {len(packed) - 1}")
     if model.predictor.level != "graph":
-        raise InputError("the model answers for nodes; a trace needs one answer a graph")
+        raise InputError("the model predicts for nodes, but a trace needs one answer for each graph")
     model.eval()
     alone = model.precomputed(packed.select(torch.tensor([graph])))
     if alone.y is not None and model.targets is not None:
@@ -145,7 +145,7 @@ def _single(model: MagGNN, packed: PackedGraphs, graph: int) -> GraphBatch:
 
 
 def _start(model: MagGNN, single: GraphBatch, tuples: Tensor | None, generator: torch.Generator | None) -> State:
-    """The first state of a walk: `walk` draws and checks the tuples as it does for the model's own answer."""
+    """Return the first state of a walk, with tuples that `walk` draws and checks as for the model's own answer."""
     given = None if tuples is None else tuples.reshape(1, *tuples.shape[-2:]).to(single.device)
     return model.walk(single, given, num_moves=0, generator=generator)[0]
 
@@ -174,7 +174,7 @@ def _step(model: MagGNN, state: State, moved: list[tuple[int, int, int]], reward
 def _score(model: MagGNN, outputs: Tensor, state: State, reward: str) -> float | None:
     if state.graphs.y is None:
         return None
-    if bool(state.graphs.y.isnan().any()):  # a loss of the known targets alone would not be that of the others
+    if bool(state.graphs.y.isnan().any()):  # the loss of only the known targets would be misleading
         return None
     score = -float(individual_loss(outputs, state.graphs.y, model.task, reward)[0])
     return score if math.isfinite(score) else None

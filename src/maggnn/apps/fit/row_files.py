@@ -199,7 +199,7 @@ def _open_parquet(path: Path, smiles: str) -> Source:
     check_names(path, schema.names)
     place = column_place(path, schema.names, smiles)
     if not _is_text(arrow, schema.types[place]):
-        raise InputError(f"{path}: column {smiles!r} holds {schema.types[place]}, not text")
+        raise InputError(f"{path}: column {smiles!r} has type {schema.types[place]}, not text")
     return Source(path, list(schema.names), list(schema.types), place, num_rows)
 
 

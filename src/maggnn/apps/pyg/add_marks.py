@@ -51,12 +51,12 @@ class AddMarks(BaseTransform):
     def pretrained(
         cls, name: str, num_tuples: int = 1, num_moves: int = 2, attr_name: str | None = "marks", seed: int = 0
     ) -> AddMarks:
-        """With an agent that comes with the package (`maggnn agents`), which reads the edges alone.
+        """Make the transform with an agent that comes with the package (`maggnn agents`), which reads only the edges.
 
         Args:
             name: the agent, such as cycles6, or the path of its file.
-            num_tuples: m.
-            num_moves: t.
+            num_tuples: m, the number of tuples.
+            num_moves: t, the number of moves of a search.
             attr_name, seed: as for `AddMarks`.
         """
         order = pretrained_agent(name).tuple_order
@@ -65,7 +65,7 @@ class AddMarks(BaseTransform):
 
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
-        """The same graph, or batch, with the marks."""
+        """Add the marks to a graph or a batch."""
         graphs = batch_from_pyg(data)
         if self.reads_features:
             self.model.check_features(graphs)

@@ -1,4 +1,4 @@
-"""A connection to Ray: to a cluster that is there, or to one that is started on this machine and ended afterwards."""
+"""A connection to Ray: to an existing cluster, or to one that is started on this machine and ended afterwards."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from typing import Any, NamedTuple
 from maggnn.errors import InputError
 
 LOCAL = "local"
-"""The address that stands for a Ray of one's own on this machine."""
+"""The address for a new Ray instance on this machine."""
 
 STORE_BYTES = 2**30
-"""Object store of a Ray that is started here. Work waits for room in it, so it bounds the memory that a run takes."""
+"""The object store of a Ray instance started here. Tasks wait for room in it, so it bounds the memory of a run."""
 
 REACHED_S = 5.0
-"""How long to wait for a host to answer; Ray itself would try for minutes."""
+"""The seconds to wait for a host to respond; Ray itself would try for minutes."""
 
 LOST_S = 60.0
-"""How long actors for which the cluster has become too small wait for a node; after that the command ends."""
+"""The seconds that actors wait for a node if the cluster has become too small; after that the command ends."""
 
 LOOK_EVERY_S = 2.0
-"""How often the size of the cluster is looked at while no row arrives."""
+"""The seconds between checks of the size of the cluster while no row arrives."""
 
 THREADS = {"OMP_WAIT_POLICY": "PASSIVE", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16", "LRU_CACHE_CAPACITY": "16"}
-"""What the command line sets for its own process (`apps/terminal.py`), for the processes of a cluster."""
+"""Environment variables for the processes of a cluster, as the command line sets them for its own (`terminal`)."""
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_AUTO_CONNECT": "0"}
-"""Nothing is sent anywhere, and a thread that is left behind (`while_it_fits`) does not connect again by itself."""
+"""No usage statistics are sent, and a thread that is left behind (`while_it_fits`) does not reconnect by itself."""
 
 
 class Resources(NamedTuple):
-    """What a cluster has, or what actors claim of it."""
+    """The resources of a cluster, or those that actors claim."""
 
     cpus: float
     gpus: float
@@ -45,12 +45,12 @@ class Resources(NamedTuple):
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Resources]:
-    """Connect to the Ray at `address`; what was started for this block ends with it.
+    """Connect to Ray at `address`; an instance that is started for this block ends with it.
 
     Args:
         address: "local" starts Ray on this machine, "auto" finds the cluster that this machine belongs to, HOST:PORT
-            is that of a head node, and ray://HOST:PORT that of a Ray client server. A process that is connected
-            already stays so.
+            is a head node, and ray://HOST:PORT a Ray client server. A process that is already connected stays
+            connected.
     """
     os.environ.update({name: value for name, value in QUIET.items() if name not in os.environ})
     import ray
@@ -86,16 +86,16 @@ def while_it_fits(
     patience_s: float = LOST_S,
     look_every_s: float = LOOK_EVERY_S,
 ) -> Iterator[Any]:
-    """The rows that actors make, as long as the cluster has room for these actors.
+    """Yield the rows that actors make, as long as the cluster has room for these actors.
 
-    Ray waits without end for a place for the actors of a node that is gone. Here the wait has an end.
+    Ray itself waits forever for room for the actors of a lost node; here the wait has a time limit.
 
     Args:
-        rows: are taken by a thread, which is left behind where they stop to come.
-        claimed: by all actors together.
-        cluster: what the nodes that are alive have; None asks Ray.
-        patience_s: how long the cluster may be too small.
-        look_every_s: how often that is looked at while no row comes.
+        rows: the rows, which are read in a thread; it is left behind if they stop arriving.
+        claimed: the resources that all actors claim together.
+        cluster: returns the resources of live nodes; None asks Ray.
+        patience_s: the seconds that the cluster may be too small.
+        look_every_s: the seconds between checks while no row arrives.
     """
     found: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     threading.Thread(target=_put_each, args=(rows, found), daemon=True).start()
@@ -109,15 +109,15 @@ def while_it_fits(
                 fits_until = time.monotonic()
             elif time.monotonic() - fits_until > patience_s:
                 raise InputError(
-                    f"the cluster has lost nodes: {alive.cpus:g} CPUs and {alive.gpus:g} GPUs are left, and "
-                    f"{claimed.cpus:g} and {claimed.gpus:g} are needed; what is finished is kept, and the same "
-                    "command goes on with the nodes that it finds"
+                    f"the cluster has lost nodes: {alive.cpus:g} CPUs and {alive.gpus:g} GPUs are left, but "
+                    f"{claimed.cpus:g} and {claimed.gpus:g} are needed; finished shards are kept, and the same "
+                    "command resumes on the available nodes"
                 ) from None
             continue
         if what == "row":
             yield value
         elif what == "error":
-            raise _told(value)
+            raise _translated(value)
         else:
             return
 
@@ -131,27 +131,27 @@ def _put_each(rows: Iterable[Any], found: queue.Queue[tuple[str, Any]]) -> None:
         found.put(("error", error))
 
 
-def _told(error: Exception) -> Exception:
-    """What Ray lost for good (an object, an actor that was killed) in one line; mistakes of our own as they are."""
+def _translated(error: Exception) -> Exception:
+    """Convert errors about lost objects or killed actors of Ray to one line; other errors are unchanged."""
     from ray.exceptions import RayError, RayTaskError
 
     if not isinstance(error, RayError) or isinstance(error, RayTaskError):
         return error
     return InputError(
-        f"Ray lost what it cannot make again ({_first_line(error)}); what is finished is kept, and the same command "
-        "goes on"
+        f"Ray lost data that it cannot recompute ({_first_line(error)}); finished shards are kept, and the same "
+        "command resumes"
     )
 
 
 def _check_reached(address: str) -> None:
-    """Refuse an address at which nobody listens, within seconds."""
+    """Raise an `InputError` within seconds if nothing listens at an address."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InputError(f"--ray {address}: is no address: give HOST:PORT, ray://HOST:PORT, auto, or nothing at all")
+        raise InputError(f"--ray {address}: not an address: give HOST:PORT, ray://HOST:PORT, auto, or no value")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=REACHED_S).close()
     except OSError as error:
-        raise InputError(f"--ray {address}: no Ray answers there ({error.strerror or error})") from error
+        raise InputError(f"--ray {address}: Ray does not respond there ({error.strerror or error})") from error
 
 
 def _resources() -> Resources:
@@ -162,7 +162,7 @@ def _resources() -> Resources:
 
 
 def _silence() -> None:
-    """Progress and mistakes are told in lines of our own."""
+    """Silence Ray, because maggnn prints its own progress and errors."""
     import ray.data
 
     logging.getLogger("ray").setLevel(logging.CRITICAL)

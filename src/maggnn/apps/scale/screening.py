@@ -1,12 +1,12 @@
-"""`maggnn predict --ray`: a table or a folder of tables, answered by actors of Ray Data, as Parquet shards.
+"""`maggnn predict --ray`: predictions for a table or a folder of tables by actors of Ray Data, as Parquet shards.
 
-    out/run.json        what the answers depend on, but for the tables: another run does not mix its shards in
-    out/shards/         one Parquet file a shard, in which its rows have their predictions or the reason why not
+    out/run.json        everything but the tables that predictions depend on; shards of other runs are not mixed in
+    out/shards/         one Parquet file for each shard, whose rows have predictions or the reason for none
     out/top.parquet     with --top: the best rows of all shards, the best first
-    out/summary.json    counts that add up, written last
+    out/summary.json    consistent counts, written last
 
-A shard's file appears as a whole and says what it was made of, so the same command, started again after any kill,
-makes the shards that are missing and ends with the same bytes. The actors repeat what was lost with a worker or a node.
+A shard's file is written atomically and identifies its inputs, so the same command, started again after any kill, makes
+the missing shards and ends with the same bytes. Actors repeat work that was lost with a worker or a node.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from maggnn.errors import InputError, did_you_mean, require
 RUN, SHARDS, TOP, SUMMARY = "run.json", "shards", "top.parquet", "summary.json"
 
 MERGED = 16
-"""Shards whose best rows one task merges."""
+"""The number of shards whose best rows one task merges."""
 
 
 def screen(
@@ -61,23 +61,23 @@ def screen(
     selection: Selection | None = None,
     chunks: int = CHUNKS,
 ) -> dict[str, Any]:
-    """Answer a table or a folder of tables on Ray.
+    """Predict for a table or a folder of tables on Ray.
 
     Args:
         model: a folder of `maggnn fit`.
         table: a path or URI of a .csv, .smi or .parquet, or of a folder of them.
-        out: a path or URI of the folder that is written.
-        address: of Ray, as `connected` reads it.
-        smiles: the column of SMILES, if not the model's own.
-        workers: actors of each stage; None is as many as the cluster has CPUs (and GPUs, for answers).
-        gpus: that answer; None is all of the cluster.
-        overwrite: replace what another run has written to `out`.
-        coverage: of the intervals of numbers.
+        out: a path or URI of the output folder.
+        address: the address of Ray, as for `connected`.
+        smiles: the column of SMILES; by default that of the model.
+        workers: the number of actors of each stage; None is the number of CPUs (and GPUs, for predictions).
+        gpus: the number of GPUs; None uses all of the cluster.
+        overwrite: whether to replace the results of another run in `out`.
+        coverage: the coverage of prediction intervals.
         selection: which rows are kept; None keeps all.
-        chunks: of `maggnn predict`, in a shard.
+        chunks: the number of chunks of `maggnn predict` in a shard.
 
     Returns:
-        The summary, as it is also written.
+        The summary, which is also written to `out`.
     """
     began, selection = time.monotonic(), selection or Selection()
     require("ray", "pyarrow")
@@ -108,10 +108,10 @@ def screen(
 
 
 def _check_folder(folder: Place, run: dict[str, Any], overwrite: bool) -> bool:
-    """Whether the folder holds shards of the same run; it is refused where it holds anything else."""
+    """Return whether the folder contains shards of the same run; anything else in it is an error."""
     kind = folder.kind()
     if kind == "file":
-        raise InputError(f"{folder.shown}: is a file, and shards need a folder")
+        raise InputError(f"{folder.shown} is a file: give the path of a folder")
     if kind == "nothing":
         return False
     try:
@@ -121,14 +121,14 @@ def _check_folder(folder: Place, run: dict[str, Any], overwrite: bool) -> bool:
     if known == run:
         return True
     if known is None and folder.listed():
-        raise InputError(f"{folder.shown}: is a folder of other files: choose another name")
+        raise InputError(f"{folder.shown}: contains other files: choose another folder")
     if known is not None and not overwrite:
-        raise InputError(f"{folder.shown}: holds another run; choose another name, or --overwrite to replace it")
+        raise InputError(f"{folder.shown}: contains another run; choose another name, or --overwrite to replace it")
     return False
 
 
 class Actors(NamedTuple):
-    """How many actors the two stages have and what each takes of the cluster, as Ray Data's arguments; all claims."""
+    """The numbers of actors of the two stages and their resources, as arguments of Ray Data, and all claims."""
 
     readers: dict[str, Any]
     answerers: dict[str, Any]
@@ -150,14 +150,14 @@ def _actors(resources: Resources, workers: int | None, gpus: int | None) -> Acto
     if gpus:
         answerers = {"num_cpus": 0, "num_gpus": 1, "compute": ActorPoolStrategy(size=gpus)}
         return Actors({"num_cpus": 1, **pool}, answerers, Resources(readers, gpus))
-    # On CPUs alone both stages share them: whichever falls behind gets the time of the other, which waits. They claim
-    # half of the CPUs in all: where half of the nodes are lost, their actors still find a place on the others.
+    # Without GPUs both stages share the CPUs: the slower one uses the time of the other, which waits. They claim half
+    # of the CPUs in total: if half of the nodes are lost, their actors still fit on the others.
     share = {"num_cpus": 0.25, **pool}
     return Actors(share, dict(share), Resources(0.5 * readers, 0))
 
 
 def _plans(tables: Sequence[Place], smiles: str, chunks: int, added: Sequence[str]) -> list[Plan]:
-    """All tables, read once by tasks side by side; the first mistake in their order is told."""
+    """Read all tables once, in parallel tasks; raises the first error in their order."""
     import ray
 
     tasks = [ray.remote(_planned).remote(table, smiles, chunks) for table in tables]
@@ -182,14 +182,14 @@ def _planned(table: Place, smiles: str, chunks: int) -> Plan | str:
 
 
 def _check_same(first: Plan, other: Plan) -> None:
-    """Refuse a folder whose tables have different columns."""
+    """Raise an `InputError` if the tables of a folder have different columns."""
     for name, kind in zip(first.columns.names, first.columns.types, strict=True):
         if name not in other.columns.names:
             near = did_you_mean(name, other.columns.names)
             raise InputError(f"{other.table.shown}: no column {name!r}, which {first.table.name} has{near}")
         found = other.columns.types[other.columns.names.index(name)]
         if found != kind:
-            raise InputError(f"{other.table.shown}: column {name!r} holds {found}, in {first.table.name} {kind}")
+            raise InputError(f"{other.table.shown}: column {name!r} has type {found}, in {first.table.name} {kind}")
     if other.columns.names != first.columns.names:
         extra = [name for name in other.columns.names if name not in first.columns.names]
         what = f"a column {extra[0]!r} that" if extra else "its columns in another order than"
@@ -207,7 +207,7 @@ def _jobs(plans: Sequence[Plan], folder: Place, run: dict[str, Any]) -> list[Job
 
 
 def _prepare(folder: Place, run: dict[str, Any], jobs: Sequence[Job], known: bool) -> None:
-    """Make the folder ready: no summary before the end, and no shard that is not of this run."""
+    """Prepare the folder: remove the summary, and shards that are not of this run."""
     for name in (SUMMARY, TOP) if known else (SUMMARY, TOP, RUN):
         if folder.within(name).kind() == "file":
             folder.within(name).remove()
@@ -227,7 +227,7 @@ def _answered(
     selection: Selection,
     actors: Actors,
 ) -> tuple[Counts, bytes | None]:
-    """Run the stages; the counts of all shards, and the best rows where they are asked for."""
+    """Run the stages. Returns the counts of all shards, and the best rows if they are requested."""
     import ray.data
 
     each: dict[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
@@ -249,7 +249,7 @@ def _answered(
     with shown(sum(job.shard.rows for job in jobs)) as on_row:
         for row in while_it_fits(rows.iter_rows(), actors.claimed):
             if row["error"]:
-                raise InputError(f"{row['error'].decode()}; what is finished is kept, and the same command goes on")
+                raise InputError(f"{row['error'].decode()}; finished shards are kept, and the same command resumes")
             counts += Counts(**json.loads(row["counts"]))
             if selection.top is not None:
                 best = row["best"] if best is None else selection.merged([best, row["best"]])
@@ -262,7 +262,7 @@ def _answered(
 def _finished(
     folder: Place, selection: Selection, counts: Counts, best: bytes | None, seconds: float
 ) -> dict[str, Any]:
-    """Write what comes after the last shard; the summary."""
+    """Write the files that follow the last shard. Returns the summary."""
     if best is not None:
         from pyarrow import BufferOutputStream, parquet
 

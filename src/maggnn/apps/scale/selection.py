@@ -1,6 +1,6 @@
-"""Which of the answered rows are kept: all of them, those beyond a threshold, or the N best of all shards.
+"""The selection of predicted rows: all of them, those beyond a threshold, or the N best of all shards.
 
-The best of many shards are the best of the best of each, so no process ever holds more than a few times N rows.
+The best rows of many shards are among the best of each, so no process ever has more than a few times N rows.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import Any
 from maggnn.errors import InputError, did_you_mean
 
 SHARD, PLACE = "\0shard", "\0place"
-"""Columns by which ties are decided while tables are merged; no column of a user's has such a name."""
+"""Columns that break ties while tables are merged; no column of a user has such a name."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What to keep.
+    """The rows to keep.
 
     Attributes:
-        by: the column of answers to judge by; None keeps every row.
-        top: how many of the rows with the largest values; None keeps all that the thresholds let pass.
-        lowest: the smallest values are the best.
-        above, below: values have to lie beyond these; None is no threshold.
+        by: the predicted column to select by; None keeps every row.
+        top: the number of rows with the largest values; None keeps all rows that pass the thresholds.
+        lowest: whether the smallest values are the best.
+        above, below: thresholds for the values; None is no threshold.
     """
 
     by: str | None = None
@@ -34,17 +34,17 @@ class Selection:
     below: float | None = None
 
     def check(self, numbers: Sequence[str]) -> None:
-        """Refuse what cannot be meant.
+        """Raise an `InputError` for inconsistent options.
 
         Args:
-            numbers: the columns of numbers that are added to a table.
+            numbers: the predicted columns of numbers.
         """
         given = {"--top": self.top, "--above": self.above, "--below": self.below, "--lowest": self.lowest or None}
         used = [name for name, value in given.items() if value is not None]
         if self.by is None and used:
             raise InputError(f"{used[0]} needs --by COLUMN, such as --by {numbers[0]}")
         if self.by is not None and self.by not in numbers:
-            raise InputError(f"--by {self.by}: is no column of numbers that is predicted"
+            raise InputError(f"--by {self.by}: is not a predicted column of numbers"
                              f"{did_you_mean(self.by, numbers)}")  # fmt: skip
         if self.by is not None and self.top is None and self.above is None and self.below is None:
             raise InputError(f"--by {self.by} needs --top N, --above X or --below X")
@@ -52,11 +52,11 @@ class Selection:
             raise InputError("--lowest needs --top N")
 
     def words(self) -> dict[str, Any]:
-        """As plain values."""
+        """Return the selection as plain values."""
         return asdict(self)
 
     def kept(self, rows: Any) -> Any:
-        """The rows of one shard that are kept, in their order."""
+        """Return the rows of one shard that are kept, in their order."""
         if self.by is None:
             return rows
         from pyarrow.compute import field
@@ -74,14 +74,14 @@ class Selection:
         return best.sort_by(PLACE).drop_columns([PLACE])
 
     def candidates(self, rows: Any, shard: int) -> bytes:
-        """The kept rows of a shard, on their way to be merged with those of others."""
+        """Return the kept rows of a shard in a form that can be merged with those of others."""
         import pyarrow
 
         number = pyarrow.array([shard] * rows.num_rows, pyarrow.int64())
         return packed(_numbered(rows.append_column(SHARD, number)))
 
     def merged(self, tables: Iterable[bytes]) -> bytes:
-        """The best rows of several tables of candidates, the best first; equal ones in the order of their tables."""
+        """Return the best rows of several tables of candidates, the best first; ties keep the order of the tables."""
         import pyarrow
 
         rows = pyarrow.concat_tables([unpacked(table) for table in tables])
@@ -93,7 +93,7 @@ class Selection:
 
 
 def packed(rows: Any) -> bytes:
-    """An Arrow table as bytes."""
+    """Serialise an Arrow table."""
     import pyarrow
 
     stream = io.BytesIO()
@@ -103,7 +103,7 @@ def packed(rows: Any) -> bytes:
 
 
 def unpacked(table: bytes) -> Any:
-    """An Arrow table from bytes."""
+    """Deserialise an Arrow table."""
     import pyarrow
 
     with pyarrow.ipc.open_stream(table) as reader:
@@ -111,7 +111,7 @@ def unpacked(table: bytes) -> Any:
 
 
 def _numbered(rows: Any) -> Any:
-    """With the place of each row in a last column."""
+    """Append a column with the index of each row."""
     import pyarrow
 
     return rows.append_column(PLACE, pyarrow.array(range(rows.num_rows), pyarrow.int64()))

@@ -1,8 +1,8 @@
-"""Shards: runs of rows of a table that are read, answered and written as one, on any machine and in any order.
+"""Shards: consecutive rows of a table that are read, predicted and written together, on any machine and in any order.
 
-A table is divided at every `CHUNKS`-th chunk of `maggnn predict`, so a row is answered together with the same other
-rows as there and has the same answer to the last bit. Planning reads a table once: it finds mistakes before anything is
-written, where each shard begins, and the digest of the bytes by which a shard of an earlier run is recognised.
+A table is divided after every `CHUNKS` chunks of `maggnn predict`, so a row is predicted together with the same other
+rows as there, and its prediction is identical to the last bit. Planning reads a table once: it finds errors before
+anything is written, the start of each shard, and the digest by which shards of an earlier run are recognised.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from maggnn.data.molecules.rows import check_names, column_place, csv_rows, reco
 from maggnn.errors import InputError
 
 ENDINGS = (".csv", ".smi", ".parquet")
-"""Of tables that can be divided: a compressed file has to be read from its beginning."""
+"""The suffixes of tables that can be divided; a compressed file can only be read from its beginning."""
 
 CHUNKS = 16
-"""Chunks a shard: few enough that losing one costs seconds, enough that a billion rows are no million files."""
+"""The number of chunks in a shard: few enough that losing one costs seconds, enough for a moderate number of files."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Shard:
 
     Attributes:
         table: the file.
-        number: among the shards of that file.
+        number: its number among the shards of that file.
         first: the number of its first chunk in the file.
-        rows: how many there are.
-        offset: where its text begins, in bytes; 0 for Parquet.
+        rows: the number of rows.
+        offset: the position of its text in bytes; 0 for Parquet.
         line: the number of its first line; 0 for Parquet.
     """
 
@@ -50,7 +50,7 @@ class Shard:
 
     @property
     def name(self) -> str:
-        """The name of its answers: the tables' order is that of the names."""
+        """The name of its output file; names are in the order of the tables."""
         return f"{self.table.name}-{self.number:06d}.parquet"
 
 
@@ -59,8 +59,8 @@ class Columns:
     """The columns of a table.
 
     Attributes:
-        types: of Arrow; None for text.
-        place: the column of SMILES.
+        types: their Arrow types; None for text.
+        place: the index of the column of SMILES.
     """
 
     names: list[str]
@@ -70,7 +70,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a table before its rows are answered; its digest is that of its bytes."""
+    """The columns, shards and digest (of the bytes) of a table, which are known before its rows are predicted."""
 
     table: Place
     digest: str
@@ -83,10 +83,10 @@ class Plan:
 
 
 class _Lines:
-    """Lines of a text in UTF-8, with their line ends, that know how many bytes have been read."""
+    """Lines of a text in UTF-8, with their line ends, that count the bytes read so far."""
 
     def __init__(self, stream: Any, offset: int, begins: int) -> None:
-        # A byte order mark is one at the beginning of a file only.
+        # A byte order mark can only be at the beginning of a file.
         self._text = io.TextIOWrapper(stream, "utf-8" if offset else "utf-8-sig", newline="")
         self.offset, self.line = offset, begins
 
@@ -102,7 +102,7 @@ def plan_table(table: Place, smiles: str, chunks: int = CHUNKS) -> Plan:
 
     Args:
         smiles: the column of SMILES.
-        chunks: of `maggnn predict`, in a shard.
+        chunks: the number of chunks of `maggnn predict` in a shard.
     """
     with table.open() as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -112,13 +112,13 @@ def plan_table(table: Place, smiles: str, chunks: int = CHUNKS) -> Plan:
 
 
 def chunks_of(columns: Columns, shard: Shard) -> list[Chunk]:
-    """The rows of a shard, in the chunks of `maggnn predict`."""
+    """Return the rows of a shard, in the chunks of `maggnn predict`."""
     readers: dict[str, Callable[[Columns, Shard], Iterator[Chunk]]] = {
         ".csv": _csv_chunks, ".smi": _smi_chunks, ".parquet": _parquet_chunks,
     }  # fmt: skip
     found = list(readers[shard.table.suffix](columns, shard))
     if sum(len(chunk.smiles) for chunk in found) != shard.rows:
-        raise InputError(f"{shard.table.shown}: has changed while it was read: start again")
+        raise InputError(f"{shard.table.shown}: changed while it was read: start again")
     return found
 
 
@@ -144,7 +144,7 @@ def _plan_smi(table: Place, digest: str, smiles: str, size: int) -> Plan:
 
 
 def _divided(table: Place, lines: _Lines, rows: Iterable[Any], size: int, mark: int) -> list[Shard]:
-    """Shards of `size` rows each: a row has been read when the lines behind it have not."""
+    """Divide rows into shards of `size` rows each; lines are read lazily, so offsets are those after a row."""
     shards: list[Shard] = []
     stream = iter(rows)
     while True:
@@ -152,7 +152,7 @@ def _divided(table: Place, lines: _Lines, rows: Iterable[Any], size: int, mark: 
         found = sum(1 for _ in islice(stream, size))
         if not found:
             return shards
-        # What was decoded before the first line does not count the byte order mark.
+        # The number of decoded bytes does not include the byte order mark.
         at = offset + mark if offset else 0
         shards.append(Shard(table, len(shards), len(shards) * size // ROWS, found, at, line))
 
@@ -166,7 +166,7 @@ def _plan_parquet(table: Place, digest: str, smiles: str, size: int) -> Plan:
     place = column_place(table.shown, schema.names, smiles)
     kind = schema.types[place]
     if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-        raise InputError(f"{table.shown}: column {smiles!r} holds {kind}, not text")
+        raise InputError(f"{table.shown}: column {smiles!r} has type {kind}, not text")
     shards = [
         Shard(table, number, begin // ROWS, min(size, rows - begin))
         for number, begin in enumerate(range(0, rows, size))
@@ -229,7 +229,7 @@ def _decoding(table: Place, what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _parquet(table: Place) -> Iterator[Any]:
-    """The open Parquet file of a table."""
+    """Open the Parquet file of a table."""
     import pyarrow
     from pyarrow import parquet
 

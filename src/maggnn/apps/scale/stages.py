@@ -1,10 +1,10 @@
-"""The two stages of screening, each an actor of Ray Data that is given one shard at a time.
+"""The two stages of screening, each an actor of Ray Data that processes one shard at a time.
 
-    Reader      on a CPU: rows of the shard, and their molecules as packed arrays
-    Answerer    on a GPU or a CPU: answers, the shard's file, and a line about it
+    Reader      on a CPU: reads the rows of the shard, and featurises their molecules as packed arrays
+    Answerer    on a GPU or a CPU: predicts, and writes the shard's file and its counts
 
-What flows between them is one row a shard: its rows in a pickle, which both ends make themselves. A mistake becomes
-the text of a row instead of an exception, which Ray would wrap in traces of its own.
+Each shard is passed between them as one row, which contains a pickle that only the two stages write and read. An error
+becomes the text of a row instead of an exception, which Ray would wrap in its own traces.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from maggnn.apps.scale.storage import Place
 from maggnn.errors import InputError
 
 MARK = b"maggnn"
-"""Under this key the metadata of a shard's Parquet file says what it was made of."""
+"""The key in the metadata of a shard's Parquet file that identifies its inputs."""
 
 MOST_REASONS = 20
 OTHERS = "other reasons"
@@ -36,12 +36,12 @@ OTHERS = "other reasons"
 
 @dataclass(frozen=True)
 class Job:
-    """A shard to be answered.
+    """A shard to be predicted.
 
     Attributes:
-        number: among all shards of all tables.
-        out: the file of its answers.
-        identity: what that file depends on; a file with another identity is replaced.
+        number: its number among all shards of all tables.
+        out: its output file.
+        identity: a digest of everything that the file depends on; a file with another identity is replaced.
     """
 
     shard: Shard
@@ -52,12 +52,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Counts:
-    """What became of rows: `rows` is the sum of `predicted` and of all reasons.
+    """Counts of rows: `rows` is the sum of `predicted` and of all reasons.
 
     Attributes:
-        kept: rows that were written.
-        reasons: why rows have no prediction, and how many of them each.
-        found: shards that an earlier run had made.
+        kept: the number of rows that were written.
+        reasons: the reasons for missing predictions, and the number of rows of each.
+        found: the number of shards that an earlier run had made.
     """
 
     rows: int = 0
@@ -74,7 +74,7 @@ class Counts:
 
 
 def few(reasons: Counter[str]) -> dict[str, int]:
-    """The commonest reasons, and all others together."""
+    """Return the most frequent reasons, and all others together."""
     ranked = sorted(reasons.items(), key=lambda entry: (entry[0] == OTHERS, -entry[1], entry[0]))
     rest = sum(count for _, count in ranked[MOST_REASONS:])
     return dict(ranked[:MOST_REASONS]) | ({OTHERS: rest + dict(ranked[:MOST_REASONS]).get(OTHERS, 0)} if rest else {})
@@ -84,7 +84,7 @@ class Reader:
     """Reads shards and featurises their molecules.
 
     Args:
-        read_by: how the model reads SMILES (`maggnn.apps.fit.predicting.read_by`).
+        read_by: the arguments for featurising SMILES (`maggnn.apps.fit.predicting.read_by`).
     """
 
     def __init__(self, columns: Columns, read_by: tuple[str, bool, bool, str]) -> None:
@@ -94,7 +94,7 @@ class Reader:
         return _row(lambda: self._read(pickle.loads(_cell(batch, "job"))))
 
     def _read(self, job: Job) -> dict[str, bytes]:
-        if _written(job) is not None:  # the next stage says what there is
+        if _written(job) is not None:  # the next stage reports the counts of the existing file
             return {"job": pickle.dumps(job), "rows": b""}
         work: list[tuple[Chunk, Featurised]] = []
         for chunk in chunks_of(self.columns, job.shard):
@@ -104,12 +104,12 @@ class Reader:
 
 
 class Answerer:
-    """Answers shards with a model and writes them.
+    """Predicts for shards with a model and writes them.
 
     Args:
-        fitted: the model; it comes with the actor, so that machines need no copy of its folder.
-        coverage: of the intervals of numbers.
-        threads: of torch, on a CPU.
+        fitted: the model, which is sent with the actor, so that machines need no copy of its folder.
+        coverage: the coverage of prediction intervals.
+        threads: the number of torch threads on a CPU.
     """
 
     def __init__(self, fitted: Any, columns: Columns, coverage: float, selection: Selection, threads: int) -> None:
@@ -128,7 +128,7 @@ class Answerer:
         )
 
     def _answer(self, job: Job, rows: Any) -> dict[str, bytes]:
-        written = _written(job)  # also where a task is repeated whose process died after writing
+        written = _written(job)  # also if a task is repeated because its process died after writing
         if written is None:
             counts, table = self._made(job, pickle.loads(rows))
         else:
@@ -145,11 +145,11 @@ class Answerer:
 
         tables, reasons, rows = [], Counter[str](), 0
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the row says so
+            warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
             for number, (chunk, molecules) in enumerate(work, start=job.shard.first):
                 columns, _ = answered(self.fitted, chunk, molecules, number, self.coverage)
                 rows += len(chunk.smiles)
-                # Where there is no prediction the last number is missing; a reason beside a prediction is a remark.
+                # Without a prediction, the last number is missing; a reason next to a prediction is a remark.
                 reasons.update(
                     _kind(reason) for value, reason in zip(columns[-2], columns[-1], strict=True) if value is None
                 )
@@ -161,7 +161,7 @@ class Answerer:
 
 
 def merged_shards(batch: Any, selection: Selection) -> Any:
-    """The best rows of several shards, and the sum of their counts."""
+    """Merge the best rows of several shards, and add their counts."""
 
     def merge() -> dict[str, bytes]:
         counts = sum((Counts(**json.loads(value)) for value in batch.column("counts").to_pylist()), Counts())
@@ -176,7 +176,7 @@ FIELDS = ("job", "rows", "counts", "best", "error")
 
 
 def _row(made: Callable[[], dict[str, bytes]], earlier: Any = b"") -> Any:
-    """A row of what a stage made, or of the mistake that it or an earlier stage met."""
+    """Return a row with the result of a stage, or with the error that it or an earlier stage raised."""
     import pyarrow
 
     values: dict[str, Any] = {"error": bytes(earlier)}
@@ -193,17 +193,17 @@ def _row(made: Callable[[], dict[str, bytes]], earlier: Any = b"") -> Any:
 
 
 def _cell(batch: Any, name: str) -> Any:
-    """The bytes of a batch's only row, without a copy."""
+    """Return the bytes of a batch's only row, without a copy."""
     return batch.column(name)[0].as_buffer() if name in batch.column_names else b""
 
 
 def _kind(reason: str) -> str:
-    """A reason without its numbers, so that equal mistakes are counted together."""
+    """Return a reason without its numbers, so that equal errors are counted together."""
     return re.sub(r"\d+", "N", reason)
 
 
 def _file_of(table: Any, identity: str, counts: Counts) -> bytes:
-    """A shard's Parquet file, which says itself what it was made of."""
+    """Return a shard's Parquet file, with metadata that identify its inputs."""
     from pyarrow import parquet
 
     mark = json.dumps({"identity": identity, "counts": asdict(counts)}).encode()
@@ -213,7 +213,7 @@ def _file_of(table: Any, identity: str, counts: Counts) -> bytes:
 
 
 def _written(job: Job) -> Counts | None:
-    """What became of a shard's rows, if its file is there and made of the same table by the same model."""
+    """Return the counts of a shard if its file exists and was made from the same table by the same model."""
     import pyarrow
     from pyarrow import parquet
 
@@ -226,7 +226,7 @@ def _written(job: Job) -> Counts | None:
             return None
         return Counts(**{**mark["counts"], "found": 1})
     except (OSError, ValueError, TypeError, KeyError, pyarrow.ArrowException):
-        return None  # damaged: it is made anew
+        return None  # a damaged file is made again
 
 
 def _table_of(place: Place) -> Any:

@@ -1,6 +1,6 @@
 """Files on this machine or on any file system that PyArrow opens (s3://, gs://, hdfs://, file://).
 
-Only what screening needs: the tables of a folder, streams of their bytes, and files that appear as a whole.
+It has only what screening needs: the tables of a folder, streams of their bytes, and atomic writes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Place:
 
     Attributes:
         files: the file system, one of `pyarrow.fs`.
-        path: within that file system.
-        shown: as the user wrote it, for messages.
+        path: the path within that file system.
+        shown: the path as the user wrote it, for messages.
     """
 
     files: Any
@@ -40,15 +40,15 @@ class Place:
 
     @property
     def suffix(self) -> str:
-        """The ending, in small letters."""
+        """The suffix in lower case."""
         return posixpath.splitext(self.path)[1].lower()
 
     def within(self, name: str) -> Place:
-        """The place of that name in this folder."""
+        """Return the file or folder of that name in this folder."""
         return Place(self.files, posixpath.join(self.path, name), posixpath.join(self.shown, name))
 
     def kind(self) -> str:
-        """What is there: "file", "folder" or "nothing"."""
+        """Return what exists there: "file", "folder" or "nothing"."""
         from pyarrow.fs import FileType
 
         with _translated(self, "read"):
@@ -56,7 +56,7 @@ class Place:
         return {FileType.File: "file", FileType.Directory: "folder"}.get(found, "nothing")
 
     def listed(self) -> list[Place]:
-        """The files of this folder, by name, but for hidden ones and those that begin with an underscore."""
+        """Return the files of this folder, sorted by name, without hidden ones and those that begin with _."""
         from pyarrow.fs import FileSelector, FileType
 
         with _translated(self, "read"):
@@ -65,7 +65,7 @@ class Place:
         return [self.within(name) for name in names if not name.startswith((".", "_"))]
 
     def open(self, offset: int = 0) -> Any:
-        """A stream of bytes from `offset` on."""
+        """Open a stream of bytes that begins at `offset`."""
         with _translated(self, "read"):
             stream = self.files.open_input_file(self.path)
             stream.seek(offset)
@@ -76,7 +76,7 @@ class Place:
             return stream.read()
 
     def write(self, content: bytes) -> None:
-        """Write the file, all or nothing: under another name first, or, on an object store, published when closed."""
+        """Write the file atomically: under another name first, or, on an object store, published when closed."""
         if self.local:
             with whole_file(Path(self.path)) as waiting:
                 waiting.write_bytes(content)
@@ -92,7 +92,7 @@ class Place:
 
 
 def place_of(text: str) -> Place:
-    """The place that a path or a URI names."""
+    """Return the file or folder for a path or a URI."""
     from pyarrow import ArrowException
     from pyarrow.fs import FileSystem, LocalFileSystem
 
@@ -106,7 +106,7 @@ def place_of(text: str) -> Place:
 
 
 def tables_of(place: Place, endings: Sequence[str]) -> list[Place]:
-    """The table at a place, or all tables of a folder, which are of one kind."""
+    """Return the table at a path, or all tables of a folder, which must have one format."""
     kind = place.kind()
     if kind == "nothing":
         raise InputError(f"{place.shown}: no such file or folder")
@@ -117,16 +117,16 @@ def tables_of(place: Place, endings: Sequence[str]) -> list[Place]:
         return [place]
     found = [file for file in place.listed() if file.suffix in endings]
     if not found:
-        raise InputError(f"{place.shown}: a folder without any table ({', '.join(endings)})")
+        raise InputError(f"{place.shown}: the folder has no table ({', '.join(endings)})")
     other = next((file for file in found if file.suffix != found[0].suffix), None)
     if other is not None:
-        raise InputError(f"{place.shown}: {found[0].name} and {other.name} are of different kinds: give one kind")
+        raise InputError(f"{place.shown}: {found[0].name} and {other.name} have different formats: give one format")
     return found
 
 
 @contextlib.contextmanager
 def _translated(place: Place, what: str) -> Iterator[None]:
-    """Errors of a file system as a user's mistake: one line with the place."""
+    """Convert errors of a file system to an `InputError` of one line with the path."""
     try:
         yield
     except OSError as error:

@@ -1,1 +1,1 @@
-"""`maggnn serve`: answers of a fitted model over HTTP."""
+"""`maggnn serve`: predictions of a fitted model over HTTP."""

@@ -1,10 +1,9 @@
-"""Dynamic batching: requests that arrive while a batch is being answered make up the next one.
+"""Dynamic batching: requests that arrive while a batch is being processed form the next one.
 
-A request that comes alone is answered at once; under load batches grow by themselves up to a limit. Worker processes
-parse the SMILES of one batch while a thread of this process answers the one before. A few molecules are parsed by that
-thread itself, so nothing is gained by giving them to it while it is busy: they wait, and those that arrive meanwhile
-join them. Written by hand because the batching of serving frameworks waits for a fixed time, which every single
-request would pay for.
+A single request is processed at once; under load batches grow by themselves up to a limit. Worker processes parse the
+SMILES of one batch while a thread of this process predicts for the previous one. That thread itself parses batches of
+few molecules, so these wait while it is busy, and requests that arrive in the meantime join them. This is implemented
+here because the batching of serving frameworks waits for a fixed time, which would delay every single request.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.worker_processes import worker_pool
 
 FEW = 32
-"""Molecules that are parsed in this process: sending them to another one would take longer."""
+"""The largest number of molecules that are parsed in this process, because sending them to another takes longer."""
 
 UNDER_WAY = 2
-"""Batches at once: one is parsed while another is answered."""
+"""The number of batches in progress: one is parsed while another is predicted."""
 
 SWITCH_S = 0.001
-"""How long Python lets the thread that answers go on while the one that talks to clients waits."""
+"""The switch interval of Python's threads: the longest time that the predicting thread delays the network thread."""
 
 Columns = list[list[Any]]
-"""The added columns of `maggnn predict`, one entry a molecule each."""
+"""The added columns of `maggnn predict`, with one entry for each molecule."""
 
 
 class FullError(Exception):
-    """More molecules wait than a server should hold."""
+    """Too many molecules are waiting."""
 
 
 @dataclass
@@ -52,7 +51,7 @@ class _Request:
 
 @dataclass
 class Seen:
-    """What batches looked like so far; the metrics read it."""
+    """Statistics of batches so far, which the metrics read."""
 
     batches: int = 0
     rows: int = 0
@@ -62,15 +61,15 @@ class Seen:
 
 @dataclass
 class Batcher:
-    """Answers of a model for requests from many clients.
+    """Predicts with a model for requests from many clients.
 
     Args:
         fitted: the model.
-        workers: processes that parse.
-        most_rows: molecules of a batch. A single request may be larger: it is a batch of its own.
-        most_waiting: molecules that may wait before further requests are refused.
-        most_atoms: of a molecule.
-        coverage: of the intervals of numbers.
+        workers: the number of processes that parse SMILES.
+        most_rows: the largest number of molecules of a batch. A single larger request is its own batch.
+        most_waiting: the number of waiting molecules from which on requests are rejected.
+        most_atoms: the largest number of atoms of a molecule.
+        coverage: the coverage of prediction intervals.
 
     Example:
         async with Batcher(fitted) as batcher:
@@ -90,7 +89,7 @@ class Batcher:
         self._arrived, self._changed = asyncio.Event(), asyncio.Event()
         self._places = asyncio.Semaphore(UNDER_WAY)
         self._parsers = worker_pool(self.workers)
-        # Threads of torch beside the parsers: what waits for a core on shared ones halves the rate.
+        # Torch gets the cores that the parsers leave: threads that wait for shared cores would halve the rate.
         threads = max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) - self.workers))
         self._thread = ThreadPoolExecutor(1, "answers", torch.set_num_threads, (threads,))
         self._running: set[asyncio.Task[None]] = set()
@@ -101,7 +100,7 @@ class Batcher:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        while self._waiting or self._running:  # nothing that was accepted is lost
+        while self._waiting or self._running:  # all accepted requests are completed
             await asyncio.sleep(0.01)
         self._collector.cancel()
         self._parsers.shutdown(cancel_futures=True)
@@ -109,7 +108,7 @@ class Batcher:
         sys.setswitchinterval(self._switched)
 
     async def answer(self, smiles: list[str]) -> Columns:
-        """The added columns for some molecules, once a batch with them has been answered."""
+        """Return the added columns for some molecules, after a batch with them has been processed."""
         if self.seen.waiting and self.seen.waiting + len(smiles) > self.most_waiting:
             raise FullError
         request = _Request(smiles, asyncio.get_running_loop().create_future())
@@ -120,7 +119,7 @@ class Batcher:
         return await request.answer
 
     async def _warm_up(self) -> None:
-        """Start the processes, and answer once: the first answer of all takes longer than later ones."""
+        """Start the processes, and predict once, because the first prediction takes longer than later ones."""
         loop = asyncio.get_running_loop()
         for count in (1, FEW + 1):
             await loop.run_in_executor(self._thread, self._answered, ["CCO"] * count)
@@ -129,7 +128,7 @@ class Batcher:
     async def _collect(self) -> None:
         while True:
             await self._arrived.wait()
-            await self._places.acquire()  # what arrives until then joins the batch
+            await self._places.acquire()  # requests that arrive until then join the batch
             while self._running and sum(len(request.smiles) for request in self._waiting) <= FEW:
                 self._changed.clear()
                 await self._changed.wait()
@@ -146,7 +145,7 @@ class Batcher:
         self._changed.set()
 
     def _next(self) -> list[_Request]:
-        """The requests of the next batch."""
+        """Return the requests of the next batch."""
         batch: list[_Request] = []
         rows = 0
         while self._waiting and (not batch or rows + len(self._waiting[0].smiles) <= self.most_rows):
@@ -169,7 +168,7 @@ class Batcher:
             self.seen.batches += 1
             self.seen.rows += len(smiles)
             self.seen.without += sum(value is None for value in columns[-2])
-        except Exception as error:  # whoever asked is told, and the server goes on
+        except Exception as error:  # the clients get the error, and the server continues
             for request in batch:
                 if not request.answer.done():
                     request.answer.set_exception(error)
@@ -190,5 +189,5 @@ class Batcher:
     def _answered(self, smiles: list[str], molecules: Any = None) -> Columns:
         molecules = featurised_chunk(smiles, *self._asked()) if molecules is None else molecules
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the row says so
+            warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
             return answered(self.fitted, Chunk([], smiles, [""] * len(smiles)), molecules, 0, self.coverage)[0]

@@ -1,4 +1,4 @@
-"""What clients send and get: JSON, or a stream of Arrow, with the columns that `maggnn predict` adds."""
+"""Requests and responses: JSON or Arrow streams, with the columns that `maggnn predict` adds."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
 
 class Request(BaseModel):
-    """Molecules to answer for, as JSON: `{"smiles": ["CCO", "c1ccccc1"]}`."""
+    """A request for some molecules, as JSON: `{"smiles": ["CCO", "c1ccccc1"]}`."""
 
     smiles: list[Annotated[str, Field(max_length=MOST_CHARACTERS)]]
 
 
 def read_request(body: bytes, kind: str, column: str, most_rows: int) -> list[str]:
-    """The SMILES of a request.
+    """Return the SMILES of a request.
 
     Args:
         kind: its content type.
-        column: the name of the model's own column of SMILES, by which an Arrow stream may call it as well.
-        most_rows: that a request may have.
+        column: the name of the model's column of SMILES, which an Arrow stream may use instead of "smiles".
+        most_rows: the largest number of molecules of a request.
     """
     smiles = _from_arrow(body, column, most_rows) if kind == ARROW else _from_json(body)
     if not 1 <= len(smiles) <= most_rows:
-        raise InputError(f"{len(smiles)} molecules: a request has 1 to {most_rows}")
+        raise InputError(f"{len(smiles)} molecules: a request must have 1 to {most_rows}")
     return smiles
 
 
 def write_answer(names: Sequence[str], types: Sequence[str | None], columns: list[list[Any]], kind: str) -> bytes:
-    """The added columns, in the form of the request."""
+    """Return the added columns, in the format of the request."""
     if kind == ARROW:
         import pyarrow
 
@@ -72,19 +72,19 @@ def _from_arrow(body: bytes, column: str, most_rows: int) -> list[str]:
             if name is None:
                 raise InputError(f"no column {column!r}{did_you_mean(column, reader.schema.names)}")
             for batch in reader:
-                # Arrow's lengths are claims: the sum is checked before any of them becomes a list.
+                # Arrow's lengths are not trusted: their sum is checked before any column becomes a list.
                 if len(smiles) + batch.num_rows > most_rows:
-                    raise InputError(f"a request has 1 to {most_rows} molecules, this one more")
+                    raise InputError(f"a request must have 1 to {most_rows} molecules, this one has more")
                 batch.validate(full=True)
                 values = batch.column(name)
                 if not (pyarrow.types.is_string(values.type) or pyarrow.types.is_large_string(values.type)):
-                    raise InputError(f"column {name!r} holds {values.type}, not text")
+                    raise InputError(f"column {name!r} has type {values.type}, not text")
                 smiles += ["" if value is None else value for value in values.to_pylist()]
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the request is no stream of Arrow: {str(error).splitlines()[0]}") from error
+        raise InputError(f"the request is not an Arrow stream: {str(error).splitlines()[0]}") from error
     return smiles
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy as the shortest one that is equal to it in its own precision, as `maggnn predict` writes it."""
+    """Convert a numpy number to the shortest one that is equal in its precision, as `maggnn predict` writes it."""
     return float(str(value)) if isinstance(value, np.floating) else value

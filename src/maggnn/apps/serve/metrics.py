@@ -1,4 +1,4 @@
-"""What a server counts, for Prometheus."""
+"""The metrics of a server, for Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class Metrics:
-    """The metrics of one server, with a registry of its own, so that several servers may share a process."""
+    """The metrics of one server, with a separate registry, so that several servers may share a process."""
 
     def __init__(self, seen: Seen) -> None:
         self.registry = CollectorRegistry()
@@ -23,7 +23,7 @@ class Metrics:
         self.registry.register(_Batches(seen))
 
     def text(self) -> bytes:
-        """All of them in the format that Prometheus reads."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
@@ -34,8 +34,8 @@ class _Batches(Collector):
     def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
         seen = self.seen
         return [
-            CounterMetricFamily("maggnn_batches", "Batches that were answered", seen.batches),
-            CounterMetricFamily("maggnn_molecules", "Molecules that were answered for", seen.rows),
+            CounterMetricFamily("maggnn_batches", "Batches that were predicted", seen.batches),
+            CounterMetricFamily("maggnn_molecules", "Molecules that were processed", seen.rows),
             CounterMetricFamily("maggnn_molecules_without", "Molecules without a prediction", seen.without),
-            GaugeMetricFamily("maggnn_molecules_waiting", "Molecules that wait for an answer", seen.waiting),
+            GaugeMetricFamily("maggnn_molecules_waiting", "Molecules that wait for a prediction", seen.waiting),
         ]

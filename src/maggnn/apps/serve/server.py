@@ -1,11 +1,11 @@
-"""`maggnn serve`: one process that answers requests about molecules over HTTP.
+"""`maggnn serve`: a process that predicts for molecules over HTTP.
 
-    POST /predict    JSON {"smiles": [...]} or a stream of Arrow; the columns of `maggnn predict` in the same form
-    GET  /health     200 once the model answers, 503 while the server is shutting down
-    GET  /model      what the model predicts
-    GET  /metrics    for Prometheus
+    POST /predict    JSON {"smiles": [...]} or an Arrow stream; returns the columns of `maggnn predict` in that format
+    GET  /health     200 when the model is ready, 503 while the server is shutting down
+    GET  /model      a description of the model
+    GET  /metrics    metrics for Prometheus
 
-SIGTERM and Ctrl-C end the server after what it has accepted is answered.
+SIGTERM and Ctrl-C end the server after all accepted requests are completed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from maggnn.apps.show.web import address_of, as_one_line, listening
 from maggnn.errors import InputError
 
 BYTES_A_ROW = 512
-"""Of a request's body, on average: far more than a SMILES of a drug-like molecule with its quotes."""
+"""The largest mean number of bytes per row of a request: far more than the SMILES of a drug-like molecule needs."""
 
 ENDS_WITHIN_S = 30
-"""How long a server that is told to end waits for clients to take their answers."""
+"""The seconds that a server waits at shutdown for clients to receive their responses."""
 
 
 def make_app(
@@ -45,14 +45,14 @@ def make_app(
     most_atoms: int = 200,
     names: tuple[str, ...] = (),
 ) -> FastAPI:
-    """The application around a model.
+    """Make the web application for a model.
 
     Args:
-        host: that the server listens at.
-        workers: processes that parse SMILES.
-        most_rows: molecules of a request.
-        most_atoms: of a molecule; larger ones get a reason instead of a prediction.
-        names: further host names under which clients may ask.
+        host: the address that the server listens on.
+        workers: the number of processes that parse SMILES.
+        most_rows: the largest number of molecules of a request.
+        most_atoms: the largest number of atoms of a molecule; larger ones get a reason instead of a prediction.
+        names: additional host names that clients may use.
     """
     batcher = Batcher(fitted, workers, most_rows=max(2048, most_rows), most_atoms=most_atoms)
     metrics = Metrics(batcher.seen)
@@ -91,7 +91,7 @@ def _add_answers(app: FastAPI, fitted: FittedModel, batcher: Batcher, metrics: M
             raise
         except FullError:
             status = 503
-            return JSONResponse({"error": "too many molecules are waiting: ask again"}, 503, {"retry-after": "1"})
+            return JSONResponse({"error": "too many molecules are waiting: try again later"}, 503, {"retry-after": "1"})
         except Exception:
             status = 500
             raise
@@ -128,7 +128,7 @@ def serve(
     """Serve until interrupted."""
     with listening(host, port) as listener:
         app = make_app(load_for_smiles(model), host, workers, most_rows, most_atoms, names)
-        print(f"{address_of(host, listener)} answers for {model}; Ctrl-C ends it", flush=True)
+        print(f"{address_of(host, listener)} serves {model}; Ctrl-C ends it", flush=True)
         config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=ENDS_WITHIN_S)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])

@@ -1,4 +1,4 @@
-"""The model card of a fitted model, as the page shows it: the text of its README.md and the picture of its test."""
+"""The model card of a fitted model for the page: the text of its README.md and the picture of its test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from maggnn.apps.fit.card.model_card import CARD, PICTURE
 from maggnn.errors import InputError
 
 MOST_TEXT, MOST_PICTURE = 200_000, 5_000_000
-"""Bytes; a longer file was not written by `maggnn fit`."""
+"""The largest sizes in bytes; a larger file was not written by `maggnn fit`."""
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -20,13 +20,13 @@ def has_card(folder: Path) -> bool:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """The card's text, and whether there is a picture.
+    """Return the card's text, and whether there is a picture.
 
     Args:
-        folder: of a model of `maggnn fit`.
+        folder: the folder of a model of `maggnn fit`.
 
     Returns:
-        `text`, Markdown that the page puts into text and never into HTML, and `picture`.
+        `text`, Markdown that the page inserts as text and never as HTML, and `picture`.
     """
     if not has_card(folder):
         raise InputError("this model has no card")
@@ -35,10 +35,10 @@ def read_card(folder: Path) -> dict[str, Any]:
 
 
 def read_picture(folder: Path) -> bytes:
-    """The picture of the test, a PNG.
+    """Return the picture of the test, a PNG.
 
     Args:
-        folder: of a model of `maggnn fit`.
+        folder: the folder of a model of `maggnn fit`.
 
     Returns:
         The bytes of the file.
@@ -50,5 +50,5 @@ def read_picture(folder: Path) -> bytes:
 
 
 def _is_plain(path: Path, most: int) -> bool:
-    """A file of ordinary size, and no link: a link in a stranger's folder could show any file of this machine."""
+    """Whether a path is a file of limited size and no link: a link in an untrusted folder could show any file."""
     return path.is_file() and not path.is_symlink() and path.stat().st_size <= most

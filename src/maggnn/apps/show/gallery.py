@@ -1,6 +1,6 @@
-"""A model and graphs to play with: place a mark, let the agent move, and see what the model says.
+"""A model with graphs for the page: users place marks, let the agent move them, and see the predictions.
 
-One thread at a time asks the model; everything that goes out is plain values for JSON.
+One thread at a time uses the model; all results are plain values for JSON.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from maggnn.model.saving import load_model
 from maggnn.model.tuples import sample_tuples
 
 MOST_GRAPHS = 1000
-"""Of a test split or a file."""
+"""The largest number of graphs of a test split or a file."""
 
 MOST_TYPED = 200
 MOST_ATOMS = 1000
@@ -50,10 +50,10 @@ class Entry:
     """A graph of the gallery: number `graph` of `graphs`.
 
     Attributes:
-        x, edge_attr: features [n, F] and [E, F] as they were before unknown categories were taken for known ones; None
-            where nothing was.
-        rows: the number that each node had when the graph was made; empty: its own.
-        note: what its reader has to know.
+        x, edge_attr: the original features [n, F] and [E, F], before unknown categories were replaced; None if there
+            were none.
+        rows: the original number of each node, if they were reordered; else empty.
+        note: a remark for the reader.
     """
 
     title: str
@@ -70,11 +70,11 @@ class Gallery:
     """Graphs of one run.
 
     Args:
-        names: of the answers: classes, or targets.
-        features: that molecules have; empty where the graphs are none.
-        config: that the model was trained with: it says what scores are made of and what expected gains are worth.
-        fitted: a model of `maggnn fit`, to which molecules can be added.
-        dataset: whose test split is shown, with its metric.
+        names: the names of the outputs: classes or targets.
+        features: the feature set of molecules; empty for other graphs.
+        config: the config of the model, which determines the kind of scores and the units of expected gains.
+        fitted: a model of `maggnn fit`, for which molecules can be added.
+        dataset: the data set whose test split is shown, with its metric.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Gallery:
         self.lock = threading.Lock()
         self.left_out = 0
         self.measured: dict[str, Any] | None = None
-        """The metric after moves, once somebody has asked for it."""
+        """The metric after moves, once it has been requested."""
         self._alone = lru_cache(KEPT_PICTURES)(self._prepared_alone)
         self.picture = lru_cache(KEPT_PICTURES)(self._picture)
 
@@ -102,7 +102,7 @@ class Gallery:
         return self.fitted is not None and self.fitted.facts.source == "smiles"
 
     def facts(self) -> dict[str, Any]:
-        """What the page needs to know of the model, and the titles of the graphs."""
+        """Return what the page needs to know about the model, and the titles of the graphs."""
         agent = self.model.agent
         return {
             "task": self.model.task,
@@ -121,9 +121,9 @@ class Gallery:
         }
 
     def add(self, smiles: str, y: Tensor | None = None, note: str = "") -> int:
-        """Put a molecule at the end of the gallery; its number."""
+        """Add a molecule at the end of the gallery. Returns its number."""
         if self.fitted is None or not self.takes_molecules:
-            raise InputError("only a model of `maggnn fit` takes molecules")
+            raise InputError("molecules can be added only for a model of `maggnn fit`")
         (molecule,) = featurise_all([smiles], self.fitted.facts.features)
         if isinstance(molecule, RowError):
             raise InputError(f"SMILES {_short(smiles)!r}: {molecule.reason}")
@@ -135,7 +135,7 @@ class Gallery:
             readable = self.fitted.with_seen_categories(packed)
         if said:
             note = f"{note} It has a category that is not in the training data, replaced by the most frequent.".strip()
-        rows = canonical_rows(readable)  # the order in which `predict` reads it
+        rows = canonical_rows(readable)  # the order that `predict` uses
         readable, packed = reordered(readable, rows), reordered(packed, rows)
         entry = Entry(
             _short(smiles),
@@ -151,7 +151,7 @@ class Gallery:
             return len(self.entries) - 1
 
     def start(self, number: int, seed: int, at_random: bool) -> Step:
-        """The state before the first move: as the model starts, or with marks anywhere."""
+        """Return the state before the first move: the model's own start, or random marks."""
         agent = self.model.agent
         alone = self._alone(number)
         tuples = None
@@ -162,13 +162,13 @@ class Gallery:
             return trace(self.model, alone, 0, 0, seed=seed, tuples=tuples, reward=self.reward).steps[0]
 
     def place(self, number: int, tuples: list[list[int]]) -> Step:
-        """The state with marks where the user put them."""
+        """Return the state with the user's marks."""
         self._check(tuples)
         with self.lock:
             return step_at(self.model, self._alone(number), 0, tuples, self.reward)
 
     def walk(self, number: int, tuples: list[list[int]], num_moves: int, policy: Policy, seed: int) -> list[Step]:
-        """The states after each of `num_moves` moves from these marks."""
+        """Return the states after each of `num_moves` moves from these marks."""
         self._check(tuples)
         start = torch.tensor(tuples)
         with self.lock:
@@ -178,7 +178,7 @@ class Gallery:
     def _check(self, tuples: list[list[int]]) -> None:
         agent = self.model.agent
         if len(tuples) != agent.num_tuples or any(len(slots) != agent.tuple_order for slots in tuples):
-            raise InputError(f"marks are {agent.num_tuples} tuples of {agent.tuple_order} nodes each")
+            raise InputError(f"marks must be {agent.num_tuples} tuples of {agent.tuple_order} nodes each")
         if not agent.tuple_order:
             raise InputError("a plain GNN (k = 0) has no marks")
 
@@ -192,7 +192,7 @@ class Gallery:
         return self.model.precomputed(entry.graphs.select(torch.tensor([entry.graph])))
 
     def _picture(self, number: int) -> dict[str, Any]:
-        """Nodes, edges and target of a graph."""
+        """Return the nodes, edges and target of a graph."""
         entry, alone = self._entry(number), self._alone(number)
         x = alone.x if entry.x is None else entry.x
         edge_attr = alone.edge_attr if entry.edge_attr is None else entry.edge_attr
@@ -210,7 +210,7 @@ class Gallery:
 
 
 def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gallery:
-    """Load a run's model and the graphs to show: its test split, or for a fitted model molecules of one's own."""
+    """Load a run's model and the graphs to show: its test split, or for a fitted model the user's molecules."""
     if run.fitted:
         return _of_molecules(run.folder, molecules, typed)
     model, config = load_model(run.folder / MODEL)
@@ -225,7 +225,7 @@ def open_gallery(run: Run, molecules: Path | None, typed: Sequence[str]) -> Gall
 
 
 def _of_molecules(folder: Path, molecules: Path | None, typed: Sequence[str]) -> Gallery:
-    """Molecules of a file, or else of the test split that the model's folder lists, and what was typed in."""
+    """Open a gallery with molecules of a file, or of the test split in the model's folder, and those typed in."""
     fitted = load_first(folder)
     facts: Facts = fitted.facts
     names = facts.classes or facts.targets

@@ -1,8 +1,8 @@
-"""Who may ask: a browser that shows this very page. A page from elsewhere could otherwise reach a local server.
+"""Access control: only a browser that shows this page may send requests. Other web pages could reach a local server.
 
-A name that someone points at this machine (DNS rebinding) arrives in the Host header, a page from another place in
-Origin or Sec-Fetch-Site. Questions are small, so large ones are refused before they are read, and so are those that do
-not say how large they are: a body in chunks says so only at its end.
+A host name that resolves to this machine (DNS rebinding) appears in the Host header, and a request from another page in
+Origin or Sec-Fetch-Site. Requests are small, so large ones are rejected before they are read, and so are those without
+a length, since the length of a chunked body is known only at its end.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from h11 import LocalProtocolError
 MOST_BODY = 64 * 1024
 
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z_.-]+)(:[0-9]{1,5})?", re.ASCII)
-"""A name or an address and a port, in small letters; no user, no path, nothing else that a URL may hold."""
+"""A name or an address and a port, in lower case; no user, no path, nothing else that a URL may contain."""
 
 ONCE = ("host", "origin", "content-length", "content-type", "sec-fetch-site")
-"""Headers that two readers could read differently if they were there twice."""
+"""Headers that two programs could interpret differently if they occurred twice."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -37,17 +37,18 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Nothing from outside is loaded, and no other page may frame or embed this one."""
+"""Response headers: no external resources are loaded, and no other page may frame or embed this one."""
 
 
 class Guard:
     """An ASGI application around another one.
 
     Args:
-        host: that the server listens at. Where that is every address, any plain address may be asked for, no name.
-        most_body: bytes of a question.
-        kinds: content types of questions.
-        names: further hosts that may be asked for, such as the name of a service.
+        host: the address that the server listens on. If it is every address, requests may use any numeric address, but
+            no name.
+        most_body: the largest number of bytes of a request.
+        kinds: the content types of requests.
+        names: additional hosts that requests may use, such as the name of a service.
     """
 
     def __init__(
@@ -84,17 +85,17 @@ class Guard:
 
     def _refusal(self, method: str, headers: dict[str, str]) -> tuple[int, str] | None:
         if not self._is_ours(headers.get("host", "")):
-            return 403, "this address is not the server's own: use the one that it printed when it started"
+            return 403, "this is not the address of the server: use the one that it printed when it started"
         origin = headers.get("origin")
         if origin is not None and origin.lower() != f"http://{headers['host']}".lower():
-            return 403, "asked by another page"
+            return 403, "requests from other pages are not allowed"
         if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return 403, "asked by another page"
+            return 403, "requests from other pages are not allowed"
         if "transfer-encoding" in headers:
-            return 411, "the length of a question has to be said: no body in chunks"
+            return 411, "a request needs a content length: chunked bodies are not accepted"
         if method == "POST":
             return self._body_refusal(headers)
-        return None if method in ("GET", "HEAD") else (405, f"{method} is not possible")
+        return None if method in ("GET", "HEAD") else (405, f"{method} is not allowed")
 
     def _is_ours(self, host: str) -> bool:
         found = HOST.fullmatch(host.lower())
@@ -108,21 +109,21 @@ class Guard:
     def _body_refusal(self, headers: dict[str, str]) -> tuple[int, str] | None:
         length = headers.get("content-length", "")
         if not (length.isascii() and length.isdigit()):
-            return 411, "the length of a question has to be said"
+            return 411, "a request needs a content length"
         if len(length) > 12 or int(length) > self.most_body:
-            return 413, f"a question of {length[:12]} bytes: at most {self.most_body}"
+            return 413, f"a request of {length[:12]} bytes: at most {self.most_body} are allowed"
         if headers.get("content-type", "").partition(";")[0].strip().lower() not in self.kinds:
-            return 415, f"requests are {' or '.join(self.kinds)}"
+            return 415, f"the content type of requests must be {' or '.join(self.kinds)}"
         return None
 
 
 def _twice(names: list[str]) -> tuple[int, str] | None:
     twice = [name for name in ONCE if names.count(name) > 1]
-    return (400, f"the header {twice[0]} is there twice") if twice else None
+    return (400, f"the header {twice[0]} occurs twice") if twice else None
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """What arrives, up to the largest question; the rest is never read, whatever the headers said."""
+    """Limit the bytes that are read to the largest request, whatever the headers say."""
     read = 0
 
     async def receive_bounded() -> MutableMapping[str, Any]:
@@ -135,7 +136,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
 
 
 def _unless_closed(send: Send) -> Send:
-    """Answers to a connection that is still there: where bytes that are no HTTP followed a question, it has ended."""
+    """Drop responses to a closed connection, which is the case after bytes that are not HTTP."""
 
     async def send_if_open(message: MutableMapping[str, Any]) -> None:
         with contextlib.suppress(LocalProtocolError):

@@ -1,7 +1,7 @@
-"""The lines of a run's log that are new since the last look, while training still writes them.
+"""Reads the new lines of a run's log while training writes it.
 
-A look gives a place, and the next look goes on from there. A place knows the bytes before it: where a resumed run has
-dropped lines and written others, it no longer fits, and the log is read again from its beginning.
+Each read returns a position, from which the next read continues. A position includes a digest of the bytes before it:
+if a resumed run has removed lines and written others, it no longer matches, and the log is read again from the start.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 MOST_BYTES = 2_000_000
-"""Of one look; a longer log takes several."""
+"""The largest number of bytes of one read; a longer log takes several."""
 
 BEFORE = 256
-"""Bytes before a place that have to be what they were."""
+"""The number of bytes before a position that must be unchanged."""
 
 
 @dataclass(frozen=True)
 class NewLines:
-    """What a look found.
+    """The result of a read.
 
     Attributes:
-        lines: phase, step and scalars of each; None for a value that is not a number.
-        place: to go on from.
-        fresh: whether these lines are the log's first, so that what was read before no longer counts.
-        more: whether another look would find something at once.
-        unreadable: whole lines that are not what training writes.
+        lines: phase, step and scalars of each line; None for a value that is not a number.
+        place: the position from which to continue.
+        fresh: whether these lines are the log's first, so that lines read before are invalid.
+        more: whether another read would find more lines at once.
+        unreadable: the number of complete lines that are not log entries.
     """
 
     lines: list[dict[str, float | None]]
@@ -40,7 +40,7 @@ class NewLines:
 
 
 def new_lines(path: Path, place: str = "") -> NewLines:
-    """Whole lines of the log after `place`; a line without its end is still being written and waits."""
+    """Return the complete lines of the log after `place`; a line without an end is still being written."""
     try:
         with path.open("rb") as file:
             start = _start(file, place)
@@ -48,7 +48,7 @@ def new_lines(path: Path, place: str = "") -> NewLines:
             block = file.read(MOST_BYTES)
             whole = block[: block.rfind(b"\n") + 1]
             if not whole and len(block) == MOST_BYTES:
-                whole = block  # no line of ours is that long
+                whole = block  # no log entry is that long
             end = start + len(whole)
             read = [_entry(line) for line in whole.splitlines() if line.strip()]
             lines = [entry for entry in read if entry is not None]
@@ -71,7 +71,7 @@ def _place(file: Any, offset: int) -> str:
 
 
 def _entry(line: bytes) -> dict[str, float | None] | None:
-    """A line's numbers; None where it is not a line of a log."""
+    """Return a line's numbers; None if it is not a log entry."""
     try:
         entry = json.loads(line)
         if not isinstance(entry, dict) or not all(isinstance(entry[name], int) for name in ("phase", "step")):
@@ -82,5 +82,5 @@ def _entry(line: bytes) -> dict[str, float | None] | None:
 
 
 def _number(value: Any) -> float | None:
-    """JSON has no word for NaN, and training may log one."""
+    """Return None for NaN, which training may log and JSON does not have."""
     return value if isinstance(value, int) else float(value) if math.isfinite(float(value)) else None

@@ -1,4 +1,4 @@
-"""Molecules for a gallery: of a file of one's own, with targets where it has the columns, or of the test split."""
+"""Molecules for a gallery: from a user's file, with targets if it has the columns, or from the test split."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from maggnn.data.molecules.target_column import TargetKind
 from maggnn.errors import InputError
 
 USUAL_COLUMN = "smiles"
-"""Of a table, for a model that was fitted to none."""
+"""The column of SMILES for a model that was not fitted to a table."""
 
 FROM_TEST = "A molecule of the test split."
 
 
 @dataclass(frozen=True)
 class MoleculeRow:
-    """One row: a SMILES, its target [1] or [1, outputs] where that is known, and why it cannot be used (if so).
+    """One row: a SMILES, its target [1] or [1, outputs] if it is known, and why it cannot be used, if so.
 
     Attributes:
-        note: what the reader of the gallery has to know of it.
+        note: a remark for the reader of the gallery.
     """
 
     smiles: str
@@ -35,7 +35,7 @@ class MoleculeRow:
 
 
 def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
-    """The first `most` rows of a .smi, .csv or .parquet."""
+    """Read the first `most` rows of a .smi, .csv or .parquet file."""
     source = open_source(path, facts.smiles_column or USUAL_COLUMN)
     chunk = next(source.chunks(most), None)
     if chunk is None:
@@ -48,8 +48,8 @@ def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
 
 
 def test_molecules(folder: Path, facts: Facts) -> list[MoleculeRow]:
-    """Molecules of the model's test split with their targets; none where the folder does not list them."""
-    linked = (folder / TEST_FILE).is_symlink()  # in a stranger's folder it could show any table of this machine
+    """Return molecules of the model's test split with their targets; none if the folder does not list them."""
+    linked = (folder / TEST_FILE).is_symlink()  # in an untrusted folder it could show any table of this machine
     found = None if linked else read_training_rows(folder, TEST_FILE)
     if found is None:
         return []
@@ -58,7 +58,7 @@ def test_molecules(folder: Path, facts: Facts) -> list[MoleculeRow]:
 
 
 def _target(cells: tuple[str, ...], facts: Facts) -> Tensor | None:
-    """The targets of a row by the rules that every command shares; None where one is missing or cannot be read."""
+    """Return the targets of a row by the common rules of all commands; None if one is missing or invalid."""
     if not cells:
         return None
     kind = TargetKind(facts.classes, labels=facts.labels)

@@ -1,4 +1,4 @@
-"""The metric of the test split after 0, 1, ..., t moves, of the agent and of random moves from the same starts."""
+"""The metric on the test split after 0, 1, ..., t moves of the agent and after random moves from the same starts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from maggnn.training.evaluate import TEST_SEED, evaluate
 POLICIES = {"agent": 0.0, "random moves": 1.0}
 MOST_TESTS = 10
 MOST_SECONDS = 2.0
-"""Tests are added up to that time, so that the page need not wait; the first one always counts."""
+"""The time limit after which no further test starts, so that the page does not wait; the first one always runs."""
 
 MOST_JUDGED = 100
-"""Graphs of a test: few enough that who plays with a graph meanwhile hardly waits."""
+"""The largest number of graphs in a test: few enough that a user of the page hardly waits."""
 
 HANDOVER_S = 0.005
-"""Between tests: a lock that is taken again at once never goes to whoever waits for it."""
+"""A pause between tests: a lock that is acquired again at once would never go to a waiting thread."""
 
 
 def metric_after_moves(gallery: Gallery) -> dict[str, Any]:
-    """Means over tests after each number of moves, for each policy."""
+    """Return the means over tests after each number of moves, for each policy."""
     dataset, model = gallery.dataset, gallery.model
     if dataset is None or dataset.graphs.y is None:
         raise InputError("needs a test split with targets")

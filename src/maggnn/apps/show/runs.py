@@ -1,4 +1,4 @@
-"""Which folders hold a run, and how far it is; looks at names, times and headers, so that it costs next to nothing."""
+"""Finds folders with runs, and their progress; it reads only names, times and headers, so that it is fast."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from maggnn.model.weights_file import check_header_size
 MODEL, FACTS, LOG, CHECKPOINT = "model.safetensors", "fitted.json", "metrics.jsonl", "checkpoint.safetensors"
 
 DEEPEST = 3
-"""Folders within folders that are looked through."""
+"""The depth of nested folders that are searched."""
 
 MOST_RUNS = 500
 QUIET_S = 120.0
-"""A log that nobody has written to for so long is not being written."""
+"""After this many seconds without a change, a log is considered finished."""
 
 SLACK_S = 5.0
-"""A copied folder's files are about as old as one another, whatever their order."""
+"""The tolerance in seconds for times of files, since files of a copied folder have similar times in any order."""
 
 LONGEST_WORD = 200
-"""Of a setting that the page shows."""
+"""The largest number of characters of a setting on the page."""
 
 Stage = Literal["training", "finished", "stopped"]
 
@@ -38,7 +38,7 @@ class Run:
     """A folder with a model, a log, or both.
 
     Attributes:
-        name: the path below the folder that is shown; the page knows a run by it.
+        name: the path below the folder that is shown, by which the page identifies a run.
     """
 
     name: str
@@ -50,18 +50,18 @@ class Run:
 
     @property
     def model_version(self) -> int:
-        """Changes when the model is written again; 0 while there is none."""
+        """A number that changes when the model is written again; 0 if there is none."""
         return _written(self.folder / MODEL)
 
     def stage(self) -> Stage:
-        """Whether it goes on; a model that is newer than the log ends a run."""
+        """Return the stage of the run; a model that is newer than the log means that it has finished."""
         logged, saved = _written(self.folder / LOG), self.model_version
         if logged > saved + 1e9 * SLACK_S and time.time() - logged / 1e9 < QUIET_S:
             return "training"
         return "finished" if saved else "stopped"
 
     def facts(self) -> dict[str, Any]:
-        """What the page says of it."""
+        """Return the facts about the run that the page shows."""
         config = _config(self.folder)
         agent, training = config.get("agent", {}), config.get("training", {})
         return {
@@ -81,11 +81,11 @@ class Run:
 
 
 def find_runs(root: Path) -> dict[str, Run]:
-    """The runs in `root` or below it, by name."""
+    """Return the runs in `root` or below it, by name."""
     if not root.exists():
         raise InputError(f"{root}: no such folder")
     if not root.is_dir():
-        raise InputError(f"{root}: a file; give the run folder that it lies in")
+        raise InputError(f"{root} is a file: give the run folder that contains it")
     found: dict[str, Run] = {}
     for folder in _folders(root, DEEPEST):
         if any((folder / name).is_file() for name in (MODEL, FACTS, LOG)):
@@ -94,24 +94,24 @@ def find_runs(root: Path) -> dict[str, Run]:
         if len(found) == MOST_RUNS:
             break
     if not found:
-        raise InputError(f"{root}: holds no run; `maggnn train` and `maggnn fit` make one")
+        raise InputError(f"{root}: contains no run; `maggnn train` and `maggnn fit` make one")
     return found
 
 
 def _own_name(root: Path) -> str:
-    """Of a run that lies in `root` itself; a dot where a folder in it has the same name, for no run below is a dot."""
+    """Return the name of a run in `root` itself; a dot if a folder below has the same name."""
     name = root.resolve().name
     return name if name and not (root / name).exists() else "."
 
 
 def _folders(folder: Path, depth: int) -> Iterator[Path]:
-    """The folder and those below it in the order of their names; links are not followed, they may lead outside."""
+    """Yield the folder and those below it, sorted by name; links are not followed, since they may lead outside."""
     yield folder
     if not depth:
         return
     try:
         below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
-    except OSError:  # a folder of others
+    except OSError:  # a folder without read permission
         return
     for path in below:
         if not path.name.startswith("."):
@@ -126,7 +126,7 @@ def _written(path: Path) -> int:
 
 
 def _steps(training: dict[str, Any]) -> list[int]:
-    """How many steps each phase of the log has."""
+    """Return the number of steps of each phase of the log."""
     if not training:
         return []
     phases = [training.get("predictor_steps", 0)]
@@ -134,7 +134,7 @@ def _steps(training: dict[str, Any]) -> list[int]:
 
 
 def _config(folder: Path) -> dict[str, dict[str, Any]]:
-    """The settings in the header of a model or a checkpoint; nothing where neither can be read."""
+    """Return the settings in the header of a model or a checkpoint; empty if neither can be read."""
     for name in (MODEL, CHECKPOINT):
         try:
             check_header_size(folder / name)
@@ -147,7 +147,7 @@ def _config(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _plain_sections(config: Any) -> dict[str, dict[str, Any]]:
-    """Settings as the page can show them: those that are words or numbers of ordinary size."""
+    """Return the settings that the page can show: text and numbers of limited size."""
     sections = config.items() if isinstance(config, dict) else ()
     return {
         section: {key: value for key, value in entries.items() if _is_plain(value)}

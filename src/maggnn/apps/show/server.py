@@ -1,4 +1,4 @@
-"""The page and the answers that it asks for. Endpoints are plain functions, so that models run off the event loop."""
+"""The page and its JSON endpoints, which are plain functions, so that models do not block the event loop."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ PAGES = {
     "curves.js": "text/javascript", "picture.js": "text/javascript", "playing.js": "text/javascript",
     "answers.js": "text/javascript", "card.js": "text/javascript",
 }  # fmt: skip
-"""All that is served beside answers, and as what."""
+"""The static files that are served, and their content types."""
 
 DIGITS = 7
-"""float32 has no more."""
+"""The number of digits in JSON; float32 has no more."""
 
 FRESH_S = 0.9
-"""How long a list of runs is good for: looking through hundreds of folders takes longer than most answers."""
+"""The seconds for which a list of runs is cached: searching hundreds of folders takes longer than most requests."""
 
 Name = Annotated[str, Field(max_length=1000)]
 Number = Annotated[int, Field(ge=0, le=10_000)]
@@ -84,7 +84,7 @@ class MoleculeQuestion(BaseModel):
 
 
 class Site:
-    """Everything that endpoints share: the folder that is shown, and the galleries that are open."""
+    """The state that endpoints share: the folder that is shown, and the open galleries."""
 
     def __init__(self, root: Path, molecules: Path | None = None) -> None:
         self.root, self.shelf = root, Shelf(molecules)
@@ -92,7 +92,7 @@ class Site:
         self._measuring = threading.Lock()
 
     def runs(self) -> dict[str, Run]:
-        """What there is now, or was a moment ago."""
+        """Return the current runs, possibly from the cache."""
         at, found = self._found
         if time.monotonic() - at > FRESH_S:
             found = find_runs(self.root)
@@ -100,7 +100,7 @@ class Site:
         return found
 
     def run(self, name: str) -> Run:
-        """A run by its name. Names are looked up among those that were found, never joined to a path."""
+        """Return a run by its name. Names are searched among those that were found, and never joined to a path."""
         runs = self.runs()
         if name not in runs:
             raise InputError(f"no run {name!r} here")
@@ -111,14 +111,14 @@ class Site:
 
     def measured(self, name: str) -> dict[str, Any]:
         gallery = self.gallery(name)
-        with self._measuring:  # two pages that ask at once get one measurement
+        with self._measuring:  # simultaneous requests share one measurement
             if gallery.measured is None:
                 gallery.measured = metric_after_moves(gallery)
             return gallery.measured
 
 
 def make_app(root: Path, molecules: Path | None = None, host: str = "127.0.0.1") -> FastAPI:
-    """The application for the runs in `root`; a single run's model is read now, so that damage is known at once."""
+    """Make the application for the runs in `root`; a single run's model is loaded now, to find damage at once."""
     site = Site(root, molecules)
     _check(site)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -137,10 +137,10 @@ def _check(site: Site) -> None:
     if site.shelf.molecules is not None:
         fitted = [run for run in runs.values() if run.fitted]
         if not fitted:
-            raise InputError(f"{site.root}: --molecules is for models of `maggnn fit`, and there is none")
+            raise InputError(f"{site.root}: --molecules is for models of `maggnn fit`, but there is none")
         site.shelf.gallery(fitted[0])
     elif len(runs) == 1 and (run := next(iter(runs.values()))).model_version:
-        weights_file.load(run.folder / MODEL)  # its data set may be elsewhere: curves can be seen without it
+        weights_file.load(run.folder / MODEL)  # its data set may be missing, but curves can be shown without it
 
 
 def _add_pages(app: FastAPI) -> None:
@@ -158,7 +158,7 @@ def _constant(content: bytes, kind: str) -> Callable[[], Response]:
 
 
 def _add_reading(app: FastAPI, site: Site) -> None:
-    """What is there: runs, their logs, their graphs."""
+    """Add the endpoints that read runs, their logs and their graphs."""
 
     @app.get("/api/runs")
     def runs() -> Response:
@@ -195,7 +195,7 @@ def _add_reading(app: FastAPI, site: Site) -> None:
 
 
 def _add_playing(app: FastAPI, site: Site) -> None:
-    """What changes with marks."""
+    """Add the endpoints that depend on marks."""
 
     @app.post("/api/start")
     def start(question: StartQuestion) -> Response:
@@ -222,7 +222,7 @@ def _json(value: Any) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers as short as they are exact; None for what JSON has no word for."""
+    """Round numbers to their precision; None for values that JSON does not have."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The few galleries that are kept in memory: each is loaded when it is first asked for, and once."""
+"""A cache of galleries, each of which is loaded once, when it is first requested."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ MOST_OPEN = 3
 
 
 class Shelf:
-    """Galleries by run; the one that was not asked for longest makes room.
+    """Galleries by run; the least recently used one is removed if there are too many.
 
     Args:
-        molecules: a file whose molecules every gallery of a fitted model begins with.
+        molecules: a file of molecules with which every gallery of a fitted model begins.
     """
 
     def __init__(self, molecules: Path | None = None) -> None:
         self.molecules = molecules
         self._open: OrderedDict[str, tuple[int, Gallery]] = OrderedDict()
-        self._typed: dict[str, list[str]] = {}  # what was typed in stays when a gallery makes room
+        self._typed: dict[str, list[str]] = {}  # typed molecules are kept when a gallery is removed
         self._lock = threading.Lock()
 
     def gallery(self, run: Run) -> Gallery:
-        """Of the run's newest model."""
+        """Return the gallery of the run's newest model."""
         version = run.model_version
         if not version:
             raise InputError(f"{run.name}: has no model yet; one is written when training ends")
@@ -43,10 +43,10 @@ class Shelf:
             return kept[1]
 
     def add(self, run: Run, smiles: str) -> int:
-        """Put a molecule into a run's gallery; its number there."""
+        """Add a molecule to a run's gallery. Returns its number there."""
         typed = self._typed.setdefault(run.name, [])
         if len(typed) >= MOST_TYPED:
-            raise InputError(f"{MOST_TYPED} molecules are enough for one gallery; more of them: `maggnn predict`")
+            raise InputError(f"a gallery has at most {MOST_TYPED} added molecules; use `maggnn predict` for more")
         number = self.gallery(run).add(smiles)
         typed.append(smiles)
         return number

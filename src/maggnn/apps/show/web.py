@@ -1,4 +1,4 @@
-"""What servers of this package share: the socket that they listen at, and mistakes as one line of JSON."""
+"""Code that the servers of this package share: the socket, and errors as one line of JSON."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from maggnn.errors import InputError
 
 
 def as_one_line(request: Request, error: Exception) -> Response:
-    """The answer to a question that cannot be answered: what is wrong with it, in one line."""
+    """Return the response to an invalid request: what is wrong with it, in one line."""
     if isinstance(error, RequestValidationError):
         return JSONResponse({"error": what_is_wrong(error.errors()[0])}, 422)
-    if isinstance(error, HTTPException):  # FastAPI's own: no such page, or a body that is no text
+    if isinstance(error, HTTPException):  # an error of FastAPI: no such page, or a body that is not text
         return JSONResponse({"error": error.detail}, error.status_code)
     return JSONResponse({"error": str(error)}, 400)
 
 
 def what_is_wrong(found: dict[str, Any]) -> str:
-    """One line for what pydantic found."""
-    if found["type"] == "json_invalid":  # where it stops is a number, not the name of a field
-        return f"the question is not JSON: {found['ctx']['error']}"
-    where = ".".join(str(part) for part in found["loc"][1:]) or "the question"
+    """Return an error of pydantic as one line."""
+    if found["type"] == "json_invalid":  # its location is a number, not the name of a field
+        return f"the request is not JSON: {found['ctx']['error']}"
+    where = ".".join(str(part) for part in found["loc"][1:]) or "the request"
     return f"{where}: {found['msg']}"
 
 
 def address_of(host: str, listener: socket.socket) -> str:
-    """The address to open."""
+    """Return the address to open in a browser."""
     at = f"[{host}]" if ":" in host else host
     return f"http://{at}:{listener.getsockname()[1]}/"
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket of our own: whether the port is free is known before any model is loaded."""
+    """Return a listening socket, so that an occupied port is reported before any model is loaded."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)

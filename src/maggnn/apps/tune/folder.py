@@ -1,4 +1,4 @@
-"""The folder of a study: its data base, and what is written from it for people."""
+"""The folder of a study: its database, and the table, config and picture that are written from it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FEWEST_FOR_IMPORTANCE = 5
 
 
 def only_here(folder: Path) -> AbstractContextManager[None]:
-    """Keep a second `maggnn tune` out of the folder: it would take our running trial for a dead one."""
-    return locked(folder / LOCK, f"{folder}: another `maggnn tune` is at work there")
+    """Lock the folder against a second `maggnn tune`, which would consider our running trial a dead one."""
+    return locked(folder / LOCK, f"{folder}: another `maggnn tune` is using this folder")
 
 
 def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -> Study:
-    """The study of the folder, made if need be; one of other data or settings is refused."""
+    """Open the study of the folder, or create it; raises an error for a study of other data or settings."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -41,16 +41,16 @@ def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -
         if known is None and not study.trials:
             study.set_user_attr("digest", digest)
             known = digest
-    except Exception as error:  # SQLAlchemy, Alembic and Optuna each have their own
+    except Exception as error:  # SQLAlchemy, Alembic and Optuna raise different errors
         reason = " ".join(str(error).split())[:120]
-        raise InputError(f"{path}: damaged, or no study of `maggnn tune` ({reason}): remove it") from error
+        raise InputError(f"{path}: damaged, or not a study of `maggnn tune` ({reason}): remove it") from error
     if known != digest:
-        raise InputError(f"{folder}: holds a study of other data or settings; choose another folder")
+        raise InputError(f"{folder}: contains a study of other data or settings; choose another folder")
     return study
 
 
 def write_trials(folder: Path, study: Study) -> None:
-    """All trials that have ended, one a row."""
+    """Write all finished trials, one in each row."""
     ended = [trial for trial in study.trials if trial.state.is_finished()]
     keys = sorted({key for trial in ended for key in trial.params})
     with whole_file(folder / TRIALS) as waiting, waiting.open("w", newline="", encoding="utf-8") as file:
@@ -66,20 +66,20 @@ def write_trials(folder: Path, study: Study) -> None:
 
 
 def write_config(folder: Path, config: Config, objective: str, value: float) -> None:
-    """The best config so far as TOML that `config.load` reads."""
+    """Write the best config so far as TOML that `config.load` reads."""
     text = f"# The best of a study: {objective} {value:.6g} on the validation split.\n\n{configs.to_toml(config)}"
     with whole_file(folder / BEST) as waiting:
         waiting.write_text(text, encoding="utf-8", newline="\n")
 
 
 def last_reason(study: Study) -> str:
-    """Why the last trial that failed did."""
+    """Return the reason of the last failed trial."""
     reasons = [trial.user_attrs.get("reason") for trial in reversed(study.trials)]
     return f"the last one: {next(filter(None, reasons), 'failed')}"
 
 
 def draw(folder: Path, study: Study, objective: str) -> None:
-    """The validation metric of each trial and the best so far; beside it, how much each setting mattered."""
+    """Plot the validation metric of each trial and the best so far and, next to it, the importance of settings."""
     from maggnn.apps.draw.style import COLOURS, PALE, SOFT_INK, new_figure, save, tidy
 
     shares = _importances(study)
@@ -88,7 +88,7 @@ def draw(folder: Path, study: Study, objective: str) -> None:
     whole = [trial for trial in study.trials if trial.state.name == "COMPLETE"]
     pruned = [trial for trial in study.trials if trial.state.name == "PRUNED" and trial.intermediate_values]
     better = max if study.direction.name == "MAXIMIZE" else min
-    values = [trial.value for trial in whole if trial.value is not None]  # every whole trial has one
+    values = [trial.value for trial in whole if trial.value is not None]  # every complete trial has one
     best = [better(values[: place + 1]) for place in range(len(values))]
     left.plot(
         [trial.number for trial in whole], values, "o", color=COLOURS[0], markersize=4, label="trained to the end"
@@ -102,13 +102,13 @@ def draw(folder: Path, study: Study, objective: str) -> None:
     for plot in right:
         names = list(reversed(shares))
         plot.barh([name.split(".")[1] for name in names], [shares[name] for name in names], color=PALE)
-        tidy(plot, "share of the differences it explains", "")
+        tidy(plot, "share of the variance explained", "")
     with whole_file(folder / PICTURE) as waiting:
         save(figure, waiting)
 
 
 def _importances(study: Study) -> dict[str, float]:
-    """By fANOVA, the largest first; empty where there are too few trials to tell."""
+    """Return the importances of settings by fANOVA, the largest first; empty if there are too few trials."""
     import optuna
     from optuna.trial import TrialState
 

@@ -1,9 +1,8 @@
-"""`maggnn tune --ray`: the trials of a study side by side on Ray Tune, proposed by Optuna and halted early by ASHA.
+"""`maggnn tune --ray`: parallel trials of a study on Ray Tune, proposed by Optuna and stopped early by ASHA.
 
-The study is that of the folder (`study.db`), to which Ray's search writes every trial, so that the files made of it,
-resuming after a kill and the choice of the best settings are those of the plain command. A trial that ASHA halts counts
-as pruned. Several trials run at a time, so what is proposed depends on which of them ends first, unlike in a plain
-study.
+The study is that of the folder (`study.db`), to which Ray's search writes every trial, so that its files, resuming
+after a kill and the choice of the best settings are the same as without Ray. A trial that ASHA stops counts as pruned.
+Several trials run at a time, so proposals depend on which of them ends first, unlike in a sequential study.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from maggnn.apps.tune.study import Problem
 
 OBJECTIVE, STEP, WHOLE = "objective", "step", "whole"
-"""What a trial reports: its metric so far, after how many steps, and whether it was trained to the end."""
+"""The reports of a trial: its metric so far, the number of steps, and whether it was trained to the end."""
 
 REDUCTION = 2
-"""ASHA lets one of so many trials go on at each of its looks."""
+"""The reduction factor of ASHA: at each rung, one of this many trials continues."""
 
 
 def run_on_ray(
@@ -40,17 +39,17 @@ def run_on_ray(
     """Run trials of a study on Ray.
 
     Args:
-        count: how many.
-        address: of Ray, as `maggnn.apps.scale.cluster.connected` reads it.
-        minutes: after which no trial goes on; None for no limit.
-        done: is called whenever a trial has ended.
+        count: the number of trials.
+        address: the address of Ray, as for `maggnn.apps.scale.cluster.connected`.
+        minutes: the time limit of all trials; None for no limit.
+        done: called whenever a trial has ended.
     """
     require("ray", "optuna")
-    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # the study is the log
+    os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")  # the study replaces Ray's logs
     if not study.get_trials(deepcopy=False):
         study.enqueue_trial(start_params(problem.base, problem.own_table))
     with connected(address) as resources, tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Ray, about its own next version
+        warnings.simplefilter("ignore")  # Ray warns about its next version
         from ray import tune
         from ray.tune.schedulers import ASHAScheduler
 
@@ -72,21 +71,21 @@ def run_on_ray(
             ),
             run_config=tune.RunConfig(storage_path=folder, verbose=0),
         )  # fmt: skip
-        with contextlib.redirect_stdout(sys.stderr):  # Ray prints a table of its own settings
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints a table of settings
             results = tuner.fit()
     if results.errors and len(results.errors) == len(results):
         raise InputError(str(results.errors[0]).strip().splitlines()[-1])
 
 
 def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
-    """Optuna's search by Ray Tune, in a study that is there."""
+    """Return Ray Tune's Optuna search on an existing study."""
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
     from maggnn.apps.tune.study import SECONDS
 
     class Search(OptunaSearch):
-        """Tells a whole trial from one that was halted, which Ray's own search takes for whole too."""
+        """Distinguishes complete trials from stopped ones, which Ray's own search considers complete too."""
 
         def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
             whole = result is not None and result.get(WHOLE)
@@ -99,7 +98,7 @@ def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
             done()
 
         def save(self, checkpoint_path: str) -> None:
-            Path(checkpoint_path).touch()  # the study itself is kept, and a later command goes on from it
+            Path(checkpoint_path).touch()  # the study is in its own file, from which a later command resumes
 
     base, own_table = problem.base, problem.own_table
 
@@ -113,7 +112,7 @@ def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
 
 
 class _Reporting:
-    """What `judged` tells of a trial, handed on to Ray Tune, which decides whether it goes on."""
+    """Forwards the reports of `judged` to Ray Tune, which decides whether a trial continues."""
 
     def report(self, value: float, step: int) -> None:
         from ray import tune
@@ -128,7 +127,7 @@ class _Reporting:
 
 
 def _trial(params: dict[str, Any], problem: Problem) -> None:
-    """In a process of Ray: train as `params` say, and report the metric on the validation part."""
+    """Train with `params` in a process of Ray, and report the metric on the validation split."""
     import optuna
     import torch
     from ray import tune
@@ -141,5 +140,5 @@ def _trial(params: dict[str, Any], problem: Problem) -> None:
     try:
         value = judged(reporting, suggested(fixed, problem.base, problem.own_table), problem, None)
     except (optuna.TrialPruned, DivergenceError):
-        return  # without a value: it counts as pruned
+        return  # without a value, it counts as pruned
     tune.report({OBJECTIVE: value, STEP: problem.base.training.predictor_steps + 1, WHOLE: True})

@@ -1,15 +1,15 @@
-"""Which settings `maggnn tune` searches: m, k, t and the width first, then those that training hangs on most.
+"""The search space of `maggnn tune`: m, k, t and the width, and the settings on which training depends most.
 
-Every setting of the config to start from is one of the choices, so that the first trial is that config and the best is
-never worse on the validation split.
+Every setting of the initial config is one of the choices, so that the first trial is that config and the best is never
+worse on the validation split.
 
-Which k can be searched depends on who moves the marks:
+The choices of k depend on the agent:
 
-- PRE: an agent that comes with the package knows one k. A table's study chooses between that k and k = 0, a plain GNN,
-  where the paradigm no longer matters. An agent of the table's own (SIMUL) is not searched beside them: its trials take
-  several times as long, and a study that mixes both would spend its time there. Start from a config for that.
-- ORD and SIMUL: the agent learns with the predictor, so k may be 1, 2 or the base's own.
-- A plain GNN or a baseline stays one: m, k and t mean nothing there.
+- PRE: an agent that comes with the package has one k. A table's study chooses between that k and k = 0, a plain GNN,
+  where the paradigm does not matter. Training an agent on the table (SIMUL) is not a choice: its trials take several
+  times as long, and a study that mixes both would spend most of its time on them. Start from a config for that.
+- ORD and SIMUL: the agent learns with the predictor, so k may be 1, 2 or that of the initial config.
+- A plain GNN or a baseline has no m, k and t, so these are not searched.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ NUM_LAYERS = (2, 3, 4, 5, 6)
 NUM_TUPLES = (1, 2, 4)
 NUM_MOVES = (0, 1, 2, 4)
 TUPLE_ORDER = (1, 2)
-"""Beside the base's own: a validation goes over all V^k marked copies of a few graphs."""
+"""The choices of k besides that of the base; a validation reads all V^k marked copies of a few graphs."""
 
 LEARNING_RATE = (3e-4, 1e-2)
 
 Params = dict[str, Any]
-"""What Optuna keeps of a trial: values by `section.key`."""
+"""The values of a trial in Optuna, by `section.key`."""
 
 
 def suggested(trial: Trial, base: Config, own_table: bool) -> Config:
-    """The config of a trial.
+    """Return the config of a trial.
 
     Args:
-        base: the config to start from; whatever is not searched stays as it is there.
-        own_table: whether marks may be left out, as for `maggnn fit`.
+        base: the initial config, from which all other settings are taken.
+        own_table: whether k = 0 is a choice, as for `maggnn fit`.
     """
     training = {"weight_decay": _chosen(trial, base, "training.weight_decay", WEIGHT_DECAY)}
     low, high = min(LEARNING_RATE[0], base.training.learning_rate), max(LEARNING_RATE[1], base.training.learning_rate)
@@ -58,7 +58,7 @@ def suggested(trial: Trial, base: Config, own_table: bool) -> Config:
 
 
 def _with_marks(trial: Trial, config: Config, own_table: bool) -> Config:
-    """m, k and t of a trial."""
+    """Set m, k and t of a trial."""
     k = config.agent.tuple_order
     if config.training.paradigm != "pre":
         k = _chosen(trial, config, "agent.tuple_order", TUPLE_ORDER)
@@ -76,7 +76,7 @@ def _with_marks(trial: Trial, config: Config, own_table: bool) -> Config:
 
 
 def without_marks(config: Config) -> Config:
-    """The plain GNN of a config."""
+    """Return a config for a plain GNN without marks."""
     return config.replaced(
         agent={"tuple_order": 0, "num_tuples": 1, "num_moves": 0, "start": "random", "pretrained": ""},
         training={"paradigm": "ord", "agent_steps": 0},
@@ -84,7 +84,7 @@ def without_marks(config: Config) -> Config:
 
 
 def start_params(base: Config, own_table: bool) -> Params:
-    """The params that `suggested` turns into `base` itself."""
+    """Return the params for which `suggested` returns `base` itself."""
     keys = ["training.weight_decay", "training.learning_rate", "encoder.hidden", "encoder.num_layers"]
     keys.append("encoder.dropout")
     if base.agent.tuple_order:
@@ -94,7 +94,7 @@ def start_params(base: Config, own_table: bool) -> Params:
 
 
 def _chosen(trial: Trial, base: Config, key: str, choices: tuple[float, ...]) -> Any:
-    """One of the choices, of which the base's own is always one."""
+    """Suggest one of the choices, which always include the value of the base."""
     return trial.suggest_categorical(key, sorted({*choices, _value(base, key)}))
 
 

@@ -1,15 +1,15 @@
-"""`maggnn tune`: search m, k, t, the width and a few more settings with Optuna, judged on the validation split alone.
+"""`maggnn tune`: tunes m, k, t, the width and a few other settings with Optuna, by the validation split only.
 
-    study.db      every trial (SQLite); killed and started again, the study goes on
+    study.db      every trial (SQLite); a study that was killed resumes when it is started again
     best.toml     the best config so far, for `maggnn train` or `maggnn fit --config`
     trials.csv    the trials as a table
-    tuning.png    the validation metric against the trial, and what mattered
+    tuning.png    the validation metric of each trial, and the importance of settings
 
-What a trial tries depends on the seed and on the trials that finished before it, so that a study that was interrupted
-proposes what it would have proposed. A trial that a kill cut short is marked as failed and its settings run again, up
-to three times: they may be what kills it, by the memory that they take. Trials that look worse than half of the
-earlier ones are pruned (`training.validation` runs some times in a trial). Trials share one seed
-and one split, so differences are those of the settings.
+The proposals depend only on the seed and on the trials that finished before, so that an interrupted study makes the
+same proposals. A trial that was killed is marked as failed and its settings run again, up to three times, since they
+may be the reason, by the memory that they need. Trials that are worse than half of the earlier ones are pruned
+(`training.validation` runs several times in a trial). Trials share one seed and one split, so that differences are due
+to the settings.
 """
 
 from __future__ import annotations
@@ -48,32 +48,32 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 STARTUP_TRIALS = 6
-"""Drawn at random before TPE has seen enough."""
+"""The number of random trials before TPE is used."""
 
 COMPARED_TRIALS = 3
-"""Whole trials before one may be pruned."""
+"""The number of complete trials before one may be pruned."""
 
 AGAIN = "its settings run again"
 MOST_AGAIN = 3
-"""Times that the settings of a trial run again after a kill."""
+"""The number of times that the settings of a trial run again after a kill."""
 
 PROPOSAL, SECONDS = "proposal", "seconds"
-"""What a study knows of a trial: which proposal it runs, counted from 0; how long it took, unless it was killed."""
+"""Attributes of a trial: the number of its proposal, from 0, and its duration, unless it was killed."""
 
 
 class TimeUpError(Exception):
-    """The study's minutes are over while a trial runs."""
+    """The time limit of the study was reached during a trial."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is tuned.
+    """The data and the initial config of a study.
 
     Attributes:
-        base: the config to start from.
-        own_table: whether it came from a table of one's own.
-        digest: of the data, so that a folder is never continued with other data.
-        note: what there is to say before the first trial.
+        base: the initial config.
+        own_table: whether it is for a user's table.
+        digest: a digest of the data, so that a study is never resumed with other data.
+        note: a message that is printed before the first trial.
     """
 
     dataset: Dataset
@@ -88,7 +88,7 @@ class Problem:
 
     @property
     def objective(self) -> str:
-        """The name of what a trial is judged by."""
+        """The name of the metric that is optimised."""
         several = self.dataset.metric == "mae" and self.dataset.num_outputs > 1
         return "mae in units of the targets' spread" if several else self.dataset.metric
 
@@ -96,7 +96,7 @@ class Problem:
 def table_problem(
     table: Path, smiles: str, targets: Sequence[str], task: str, split: str, seed: int, steps: int | None, workers: int
 ) -> Problem:
-    """A table, as `maggnn fit` reads it."""
+    """Return the problem for a table, read as by `maggnn fit`."""
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
     base = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
     note = f"{table}: {own.table.target.why}" if own.table.target.guessed else ""
@@ -104,7 +104,7 @@ def table_problem(
 
 
 def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps: int | None) -> Problem:
-    """A data set's config, as `maggnn train` reads it."""
+    """Return the problem for a data set's config, read as by `maggnn train`."""
     base = configs.load(path).with_settings(settings)
     if seed is not None:
         base = base.replaced(runtime={"seed": seed})
@@ -114,7 +114,7 @@ def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps:
 
 
 def _arrays(dataset: Dataset, base: Config) -> Arrays:
-    """What trials learn from and are judged by: the graphs, and which of them are in which part."""
+    """Return the data on which trials depend: the graphs and their split."""
     graphs = dataset.graphs
     tensors = {
         "node_offsets": graphs.node_offsets, "edge_offsets": graphs.edge_offsets, "edge_index": graphs.edge_index,
@@ -127,14 +127,14 @@ def _arrays(dataset: Dataset, base: Config) -> Arrays:
 
 
 def _with_steps(base: Config, steps: int) -> Config:
-    """With so many predictor steps, the agent's in proportion, and validations in any case."""
+    """Set the number of predictor steps, with proportional steps of the agent, and ensure that validations happen."""
     training = base.training
     agent_steps, every = training.agent_steps, training.validate_every
     if steps != training.predictor_steps:
         every = 0
         if agent_steps:
             agent_steps = max(1, agent_steps * steps // max(training.predictor_steps, 1))
-        if training.paradigm == "simul":  # takes turns
+        if training.paradigm == "simul":  # its steps must be multiples
             steps = agent_steps * (training.predictor_steps // training.agent_steps)
     changed = {
         "predictor_steps": steps,
@@ -145,13 +145,11 @@ def _with_steps(base: Config, steps: int) -> Config:
 
 
 def _prepared(problem: Problem) -> Problem:
-    """With a validation split, and with the structure of its graphs worked out once for all trials."""
+    """Check that there is a validation split, and precompute structural features of graphs once for all trials."""
     dataset, data = problem.dataset, problem.base.data
     split = dataset.split(data.split_seed, data.fold)
     if not len(split.val) or bool(torch.isin(split.val, split.test).any()):
-        raise InputError(
-            f"{dataset.name} has no validation split of its own, and tuning must not look at the test split"
-        )
+        raise InputError(f"{dataset.name} has no validation split, and tuning must not use the test split")
     with _any_agent():
         graphs = make_model(problem.base, dataset).precomputed(dataset.graphs)
     return replace(problem, dataset=replace(dataset, graphs=graphs))
@@ -159,7 +157,7 @@ def _prepared(problem: Problem) -> Problem:
 
 @contextlib.contextmanager
 def _any_agent() -> Iterator[None]:
-    """m is searched here, so with which one an agent learned is no news."""
+    """Ignore warnings about the m with which an agent was trained, because m is tuned here."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="agent .* learned with")
         yield
@@ -173,11 +171,11 @@ def tune(
     tell: Callable[[str], None] = print,
     ray: str | None = None,
 ) -> dict[str, Any]:
-    """Run trials until `trials` have finished (or the time is over), write the folder, return what there is to say.
+    """Run trials until `trials` have finished or the time is over, and write the folder. Returns a summary.
 
     Args:
-        trials: whole and pruned ones, those of earlier runs of the study included.
-        ray: the address of a Ray on which trials run side by side; None runs them here, one after the other.
+        trials: the number of complete and pruned trials, including those of earlier runs of the study.
+        ray: the address of Ray for parallel trials; None runs them here, one after the other.
     """
     if trials < 1:
         raise InputError(f"--trials is {trials}: give at least 1")
@@ -195,7 +193,7 @@ def tune(
             _run_trial(study, problem, until)
             _write(study, problem, folder)
             tell(_progress(study, problem, trials))
-        _write(study, problem, folder)  # an earlier process may have been killed before it did
+        _write(study, problem, folder)  # an earlier process may have been killed before this
         if not _whole(study):
             raise InputError(f"{folder}: no trial has finished; {tuning_folder.last_reason(study)}")
         tuning_folder.draw(folder, study, problem.objective)
@@ -226,7 +224,7 @@ def _run_on_ray(
 
 
 def _write(study: Study, problem: Problem, folder: Path) -> None:
-    """The table of trials, and the best config if there is one."""
+    """Write the table of trials, and the best config if there is one."""
     tuning_folder.write_trials(folder, study)
     best = _best_config(study, problem)
     if best is not None:
@@ -234,7 +232,7 @@ def _write(study: Study, problem: Problem, folder: Path) -> None:
 
 
 def _study(problem: Problem, folder: Path, tell: Callable[[str], None]) -> Study:
-    """The folder's study, or a new one; trials that still run are those of a process that was killed."""
+    """Open the folder's study, or create one; trials that are still running belong to a process that was killed."""
     from optuna.pruners import MedianPruner
     from optuna.trial import TrialState
 
@@ -243,12 +241,12 @@ def _study(problem: Problem, folder: Path, tell: Callable[[str], None]) -> Study
     for trial in study.get_trials(states=[TrialState.RUNNING]):
         study.tell(trial.number, state=TrialState.FAIL)
         again = len(_cut_short(study).get(trial.user_attrs.get(PROPOSAL), [])) <= MOST_AGAIN
-        tell(f"trial {trial.number} was cut short and counts as failed{f': {AGAIN}' if again else ''}")
+        tell(f"trial {trial.number} was interrupted and counts as failed{f': {AGAIN}' if again else ''}")
     return study
 
 
 def _cut_short(study: Study) -> dict[int | None, list[Any]]:
-    """The trials of each proposal that a kill ended."""
+    """Return the trials of each proposal that were killed."""
     from optuna.trial import TrialState
 
     found: dict[int | None, list[Any]] = {}
@@ -259,13 +257,13 @@ def _cut_short(study: Study) -> dict[int | None, list[Any]]:
 
 
 def _next_proposal(study: Study) -> int:
-    """Trials that have finished, and proposals that were given up because they were cut short again and again."""
+    """Return the number of the next proposal, after finished trials and proposals that were killed too often."""
     given_up = [number for number, cut in _cut_short(study).items() if number is not None and len(cut) > MOST_AGAIN]
     return _num_finished(study) + len(given_up)
 
 
 def next_trial(study: Study, problem: Problem) -> Trial:
-    """The next trial. It depends on what has finished alone, so that it is the same after an interruption."""
+    """Return the next trial. It depends only on finished trials, so that it is the same after an interruption."""
     import optuna
     from optuna.trial import TrialState
 
@@ -273,12 +271,12 @@ def next_trial(study: Study, problem: Problem) -> Trial:
     seed = 100_003 * problem.base.runtime.seed + number
     study.sampler = optuna.samplers.TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS)
     if not number and not study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
-        study.enqueue_trial(start_params(problem.base, problem.own_table), {"reason": "the settings to start from"})
+        study.enqueue_trial(start_params(problem.base, problem.own_table), {"reason": "the initial settings"})
     trial = study.ask()
     trial.set_user_attr(PROPOSAL, number)
     before = [each for each in study.get_trials(deepcopy=False)[: trial.number] if _ran(each, number)]
     if before:
-        trial.set_user_attr("reason", f"trial {before[-1].number} was cut short: {AGAIN}")
+        trial.set_user_attr("reason", f"trial {before[-1].number} was interrupted: {AGAIN}")
     return trial
 
 
@@ -300,7 +298,7 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
         value, state = None, TrialState.PRUNED
     except TimeUpError:
         value, state = None, TrialState.FAIL
-    except DivergenceError as error:  # the learning rate is searched too, so also the first trial may
+    except DivergenceError as error:  # any trial may diverge, because the learning rate is tuned too
         value, state = None, TrialState.PRUNED
         trial.set_user_attr("reason", str(error))
     except InputError as error:  # such as a model that is larger than a benchmark allows
@@ -315,11 +313,11 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
 
 
 def judged(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
-    """Train as the trial says; the metric on the validation split after t moves, with the best weights."""
+    """Train with a trial's config. Returns the metric on the validation split after t moves, with the best weights."""
     import optuna
 
     class Report(Callback):
-        """Tells the study of each validation, and ends trials that are worse than others or out of time."""
+        """Reports each validation to the study, and ends trials that are worse than others or out of time."""
 
         def on_validation(self, step: int, best_loss: float) -> None:
             if math.isfinite(best_loss):
@@ -340,7 +338,7 @@ def judged(trial: Trial, config: Config, problem: Problem, until: float | None) 
     several = dataset.metric == "mae" and dataset.num_outputs > 1
     value = float((result.loss if several else result.kept(config.agent.keep))[0, -1])
     if not math.isfinite(value):
-        trial.set_user_attr("reason", "its answers are no numbers")
+        trial.set_user_attr("reason", "its predictions are not finite")
         raise optuna.TrialPruned
     return value
 
@@ -366,12 +364,12 @@ def _best_config(study: Study, problem: Problem) -> Config | None:
 
 
 def _progress(study: Study, problem: Problem, trials: int) -> str:
-    """One line a trial: what it gave, the best so far, how long the rest will take."""
+    """Return a line about the last trial: its result, the best so far, and the estimated remaining time."""
     last = next(trial for trial in reversed(study.trials) if trial.state.is_finished())
     done = _num_finished(study)
-    is_whole = last.state.name == "COMPLETE"  # Optuna gives pruned ones a value too
+    is_whole = last.state.name == "COMPLETE"  # Optuna gives pruned trials a value too
     said = f"{problem.objective} {last.value:.4g}" if is_whole else last.user_attrs.get("reason", "failed")
-    best = f"best {study.best_value:.4g} (trial {study.best_trial.number})" if _whole(study) else "none whole yet"
+    best = f"best {study.best_value:.4g} (trial {study.best_trial.number})" if _whole(study) else "none complete yet"
     spent = [trial.user_attrs.get(SECONDS, 0.0) for trial in study.trials if trial.state.is_finished()]
     left = (trials - done) * sum(spent) / max(len(spent), 1)
     return f"trial {last.number}: {said}; {best}; {done} of {trials}, about {left:.0f} s left"

@@ -211,7 +211,7 @@ def test_graphs_of_files(models, tmp_path):
     assert torch.equal(text.packed.edge_index, number.packed.edge_index)
     assert told.packed.y is None and number.packed.y.tolist() == [1] == text.packed.y.tolist()
     assert read_subject(models / "rings", f"{tmp_path}/one.edges").packed.num_nodes.tolist() == [4]
-    with pytest.raises(InputError, match="holds 2 graphs: say which"):
+    with pytest.raises(InputError, match="has 2 graphs: give the number"):
         read_subject(models / "run", f"{tmp_path}/pair.g6")
     with pytest.raises(InputError, match="has graphs 0 to 1"):
         read_subject(models / "run", f"{tmp_path}/pair.g6:2")

@@ -152,7 +152,7 @@ def test_a_page_of_several_molecules(models):
     pairs = [(explainer.explain(one), explain_subject(read_subject(models / "numbers", one))) for one in smiles]
     text = molecules_page("<two>", pairs, [("C(", "not a <SMILES>")])
     assert text.count("<article>") == 2 and "&lt;two&gt;" in text and "not a &lt;SMILES&gt;" in text
-    assert "masking" in text and "Similar molecules of training" in text and "<script" not in text
+    assert "masking" in text and "Similar training molecules" in text and "<script" not in text
     assert "O0" in property_part(pairs[0][0])
 
 

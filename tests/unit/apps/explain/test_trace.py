@@ -184,7 +184,7 @@ def test_graphs_and_models_that_cannot_be():
     with pytest.raises(InputError, match="graphs 0 to 2"):
         trace(model, packed, 3)
     of_nodes = MagGNN(2, encoder=EncoderConfig(num_layers=1, hidden=8), level="node")
-    with pytest.raises(InputError, match="answers for nodes"):
+    with pytest.raises(InputError, match="predicts for nodes"):
         trace(of_nodes, packed, 0)
 
 

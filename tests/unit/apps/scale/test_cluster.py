@@ -20,7 +20,7 @@ def rows_until(ends: threading.Event) -> Iterator[int]:
 
 def test_rows_that_no_longer_come_end_with_a_message():
     never, found = threading.Event(), []
-    with pytest.raises(InputError, match=r"lost nodes: 1 CPUs and 0 GPUs are left, and 4 and 0 are needed; what"):
+    with pytest.raises(InputError, match=r"lost nodes: 1 CPUs and 0 GPUs are left, but 4 and 0 are needed; finished"):
         found.extend(while_it_fits(rows_until(never), Resources(4, 0), lambda: Resources(1, 0), **QUICK))
     assert found == [0, 1]
     never.set()
@@ -49,7 +49,7 @@ def test_errors_of_the_rows_are_raised_here_and_losses_of_ray_in_one_line():
 
     for error, kind, words in (
         (ValueError("of a stage"), ValueError, "of a stage"),
-        (ray.exceptions.RaySystemError("gone\nat line 1"), InputError, r"Ray lost .*gone\); what is finished is kept"),
+        (ray.exceptions.RaySystemError("gone\nat line 1"), InputError, r"Ray lost .*gone\); finished shards are kept"),
     ):
         with pytest.raises(kind, match=words):
             list(while_it_fits(broken(error), Resources(1, 0), lambda: Resources(1, 0)))

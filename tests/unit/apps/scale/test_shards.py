@@ -89,16 +89,16 @@ def test_a_table_that_changes_while_it_is_read_is_told(tmp_path):
     path.write_text("CC\n" * 10)
     plan = plan_table(place_of(str(path)), "smiles", chunks=1)
     path.write_text("CC\n" * 7)
-    with pytest.raises(InputError, match="has changed"):
+    with pytest.raises(InputError, match="changed while it was read"):
         read(plan)
 
 
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "a folder without any table"),
-        ({"a.csv": "smiles\nC\n", "b.smi": "C\n"}, "different kinds"),
-        ({"_hidden.csv": "smiles\nC\n", "note.txt": ""}, "a folder without any table"),
+        ({}, "the folder has no table"),
+        ({"a.csv": "smiles\nC\n", "b.smi": "C\n"}, "different formats"),
+        ({"_hidden.csv": "smiles\nC\n", "note.txt": ""}, "the folder has no table"),
     ],
 )
 def test_folders_that_hold_no_tables_of_one_kind(tmp_path, files, words):

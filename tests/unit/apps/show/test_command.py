@@ -29,7 +29,7 @@ def fails(call_command, tmp_path):
 
 def test_mistakes(fails, runs, tmp_path):
     assert "no such folder" in fails(tmp_path / "absent", "--port", 0)
-    assert "holds no run" in fails(tmp_path, "--port", 0)
+    assert "contains no run" in fails(tmp_path, "--port", 0)
     (tmp_path / "model.safetensors").write_bytes((runs / "marks" / "model.safetensors").read_bytes()[:-100])
     assert "damaged" in fails(tmp_path, "--port", 0)
     assert "cannot listen" in fails(runs, "--host", "999.0.0.1")

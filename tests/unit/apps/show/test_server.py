@@ -140,7 +140,7 @@ def test_molecules(client):
     for smiles in ("C(", "", "C" * 1500):
         reply = client.post("/api/molecule", json={"run": "mine", "smiles": smiles})
         assert reply.status_code in (400, 422) and "\n" not in reply.json()["error"]
-    assert "only a model" in client.post("/api/molecule", json={"run": "marks", "smiles": "C"}).json()["error"]
+    assert "only for a model" in client.post("/api/molecule", json={"run": "marks", "smiles": "C"}).json()["error"]
 
 
 def test_the_answer_for_a_molecule_is_the_fitted_model_s(client, runs):
@@ -233,10 +233,10 @@ def test_scores_are_those_of_explain(tmp_path):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"{", "the question is not JSON: Expecting property name"),
-        (b"", "the question: "),
-        (b"[1]", "the question: "),
-        (b"3", "the question: "),
+        (b"{", "the request is not JSON: Expecting property name"),
+        (b"", "the request: "),
+        (b"[1]", "the request: "),
+        (b"3", "the request: "),
         (b"\xff\xfe{", "There was an error parsing the body"),
     ],
 )
@@ -326,7 +326,7 @@ def test_folders_that_cannot_be_shown(tmp_path, runs):
     for folder, words in (
         (tmp_path / "absent", "no such folder"),
         (tmp_path / "file", "a file"),
-        (tmp_path / "empty", "holds no run"),
+        (tmp_path / "empty", "contains no run"),
     ):
         with pytest.raises(InputError, match=words):
             make_app(folder)

@@ -104,10 +104,10 @@ def test_a_killed_trial_fails_and_runs_again_and_others_follow_as_they_would_hav
     killed_trial(tmp_path / "killed")
     said = []
     tune(problem(), tmp_path / "killed", trials=3, tell=said.append)
-    assert said[0] == "trial 1 was cut short and counts as failed: its settings run again"
+    assert said[0] == "trial 1 was interrupted and counts as failed: its settings run again"
     first, cut, again, last = rows(tmp_path / "killed")
     assert [row["state"] for row in (first, cut, again)] == ["complete", "fail", "complete"]
-    assert again["reason"] == "trial 1 was cut short: its settings run again"
+    assert again["reason"] == "trial 1 was interrupted: its settings run again"
     searched = [key for key in cut if "." in key]
     assert [cut[key] for key in searched] == [again[key] for key in searched]
     compared = ("state", "value", *searched)
@@ -163,7 +163,7 @@ def test_what_it_cannot_tune_is_one_line(tmp_path):
         tune(problem(), tmp_path / "file")
     for name in ("sr25", "csl"):  # the one has three times the same graphs, the other two parts
         (tmp_path / "x.toml").write_text(configs.to_toml(Config().replaced(data={"name": name})))
-        with pytest.raises(InputError, match=f"{name} has no validation split of its own"):
+        with pytest.raises(InputError, match=f"{name} has no validation split"):
             config_problem(tmp_path / "x.toml", [], None, None)
 
 

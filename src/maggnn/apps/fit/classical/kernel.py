@@ -106,7 +106,7 @@ class Kernels:
             if array.dtype != TYPES[name] or array.shape != shape or rows > MOST_ROWS:
                 raise InputError(f"the Gaussian process is damaged ({name} is {array.dtype} of shape {array.shape})")
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise InputError(f"the Gaussian process is damaged ({name} holds NaN or infinity)")
+                raise InputError(f"the Gaussian process is damaged ({name} contains NaN or infinity)")
         if (kernels.shape[:, 1] <= 0).any() or (kernels.unit <= 0).any():
             raise InputError("the Gaussian process is damaged (a width is not positive)")
         return kernels

@@ -105,14 +105,14 @@ class Trees:
             if array.dtype != kind or array.ndim != (2 if name == "value" else 1):
                 return f"{name} is {array.dtype} of {array.ndim} axes"
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                return f"{name} holds NaN or infinity"
+                return f"{name} contains NaN or infinity"
         nodes, values = len(self.right), self.value.shape[1]
         if any(len(array) != nodes for array in (self.feature, self.threshold, self.missing_left, self.value)):
             return "arrays of nodes have different lengths"
         if not len(self.start) or len(self.start) != len(self.column) or len(self.base) != width or not values:
             return "arrays of trees have wrong lengths"
         if self.start[0] != 0 or (np.diff(self.start) <= 0).any() or self.start[-1] >= nodes:
-            return "trees do not follow one another"
+            return "trees are not consecutive"
         if (np.diff(self.column) < 0).any() or self.column[0] < 0 or self.column[-1] + values > width:
             return "a tree adds to a column that does not exist"
         inner = np.flatnonzero(self.feature != LEAF)

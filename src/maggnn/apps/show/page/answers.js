@@ -1,10 +1,10 @@
-// What the model says of a step, in words and bars, and the course of a walk.
+// The prediction of a step as text and bars, and the chart of a walk.
 import { byId, change, made, number } from "./asking.js";
 import { extent, frameOf } from "./curves.js";
 
 const MOST_BARS = 8;
 
-// Classes that are mere numbers are called so.
+// Classes whose names are numbers get a prefix.
 const className = (name) => (/^\d+$/.test(name) ? `class ${name}` : name);
 
 export function inWords(step, facts) {
@@ -58,7 +58,7 @@ function valueRows(step, before, graph, facts) {
     difference(before ? step.answer[place] - before.answer[place] : 0, 0)));
 }
 
-// Green where the change is for the better (direction 1: more is better, -1: less is, 0: nobody knows).
+// Green where the change is for the better (direction 1: more is better, -1: less is better, 0: unknown).
 function difference(value, direction) {
   const good = value * direction;
   return made("span", { class: `change ${good > 0 ? "up" : good < 0 ? "down" : ""}` }, Math.abs(value) < 0.05 && direction ? "" : change(value));
@@ -70,7 +70,7 @@ function best(values) {
   return values.reduce((top, value, place) => (value !== null && (top < 0 || value > values[top]) ? place : top), -1);
 }
 
-// What a walk is drawn by: the score where there is one, else the answer it began with.
+// The value that is drawn for a walk: the score if there is one, else the answer it began with.
 function height(step, facts, followed) {
   return step.score ?? step.answer[facts.task === "regression" ? 0 : followed];
 }

@@ -1,6 +1,6 @@
-// Questions to the server, and small functions that every part of the page uses.
+// Requests to the server, and small functions that every part of the page uses.
 
-// A page that carries its answers with it (the player of the documentation) sets `maggnnAnswers`.
+// A page that contains its responses (the player of the documentation) sets `maggnnAnswers`.
 export async function ask(path, question) {
   return (globalThis.maggnnAnswers ?? askServer)(path, question);
 }
@@ -26,7 +26,7 @@ export function showError(error) {
   byId("error").hidden = !error;
 }
 
-// Run an action of the user and show what goes wrong with it in one line.
+// Run an action of the user and show its error, if any, in one line.
 export const guarded = (action) => async (event) => {
   event?.preventDefault?.();
   try {
@@ -45,7 +45,7 @@ export function made(tag, attributes = {}, ...children) {
   return element;
 }
 
-// Four digits that count, without needless zeros.
+// Four significant digits, without trailing zeros.
 export function number(value) {
   if (value === null || value === undefined) return "not a number";
   if (value === 0) return "0";

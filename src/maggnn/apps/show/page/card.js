@@ -5,7 +5,7 @@ export function showCard(element, text) {
   element.replaceChildren(...blocks(text).map(block));
 }
 
-// Lines between blank ones; a heading is a block of its own.
+// Lines between blank ones; a heading is a separate block.
 function blocks(text) {
   return text.replace(/^(#+ .*)$/gm, "\n$1\n").split(/\n\s*\n/).map((part) => part.replace(/^\n+|\s+$/g, "")).filter(Boolean);
 }
@@ -27,7 +27,7 @@ function table(lines) {
   return made("div", { class: "wide" }, made("table", {}, cells(rows[0], "th"), ...rows.slice(1).map((row) => cells(row, "td"))));
 }
 
-// Text as it was before it was escaped.
+// Text without escapes.
 function plain(text) {
   const entities = { "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&#x27;": "'", "&#39;": "'" };
   return text.replace(/`/g, "").replace(/\\([\\!-/:-@[-`{-~])/g, "$1").replace(/&(lt|gt|amp|quot|#x27|#39);/g, (found) => entities[found]);

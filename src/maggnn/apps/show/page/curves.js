@@ -134,7 +134,7 @@ export class MovesCurve {
   }
 }
 
-// Axes in an emptied SVG; gives the two scales.
+// Clear an SVG and draw axes; returns the two scales.
 export function frameOf(svg, [first, last], [low, high], words, ticks = 4) {
   const width = svg.clientWidth, height = svg.clientHeight, bottom = height - MARGIN.bottom;
   svg.replaceChildren();
@@ -184,7 +184,7 @@ function smoothed(points) {
   });
 }
 
-// At most a few points a pixel: the least and the greatest of each run of them.
+// At most a few points for each pixel: the smallest and the largest of each run of points.
 function thinned(points, width) {
   const size = Math.ceil(points.length / Math.max(width, 50));
   if (size < 3) return points;

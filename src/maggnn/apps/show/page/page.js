@@ -1,4 +1,4 @@
-// The page as a whole: which run and which view are shown, and looking for news every second.
+// The page as a whole: which run and which view are shown, and polling every second.
 import { ask, byId, fillSelect, guarded, showError } from "./asking.js";
 import { showCard } from "./card.js";
 import { Curve, MovesCurve, titleOf } from "./curves.js";
@@ -70,7 +70,7 @@ class Page {
     this.show(there[this.view] ? this.view : "graphs");
   }
 
-  // News of the run: how far it is, new lines of its log, a model that has been written.
+  // Updates of the run: its progress, new lines of its log, and a new model.
   async look() {
     const run = this.run, at = encodeURIComponent(run), look = this.current = {};
     const facts = await ask(`/api/run?run=${at}`);
@@ -189,7 +189,7 @@ class Page {
     byId("metric").addEventListener("change", () => { this.arrange(); this.drawCurves(); });
     byId("pause").addEventListener("click", () => {
       this.paused = !this.paused;
-      if (!this.choosing) this.current = null; // an answer that is on its way comes too late
+      if (!this.choosing) this.current = null; // a pending response is ignored
       byId("pause").textContent = this.paused ? "Resume updates" : "Pause updates";
       byId("pause").setAttribute("aria-pressed", String(this.paused));
     });

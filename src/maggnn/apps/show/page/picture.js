@@ -1,9 +1,9 @@
-// One graph as an SVG: edges in one path, a circle a node, a ring a mark. It can be dragged and zoomed.
+// One graph as an SVG: edges in one path, a circle for each node, a ring for each mark. It can be dragged and zoomed.
 import { made, number } from "./asking.js";
 
 const SIZE = 1000;
 const NEAR = 18; // pixels within which a click means a node
-export const COLOURS = 5; // of tuples: --tuple-0 to --tuple-4 of page.css, which are HUES of explain_picture.py in their order
+export const COLOURS = 5; // of tuples: --tuple-0 to --tuple-4 of page.css, which are HUES of apps/draw/marked.py in their order
 
 export class Picture {
   constructor(svg, { onNode = () => {}, onHover = () => {} } = {}) {
@@ -15,7 +15,7 @@ export class Picture {
     this.listen();
   }
 
-  // A new graph: everything is drawn anew.
+  // A new graph: everything is drawn again.
   draw(graph) {
     this.graph = graph;
     this.points = graph.positions.map(([x, y]) => [x * SIZE, y * SIZE]);
@@ -86,7 +86,7 @@ export class Picture {
     return mark;
   }
 
-  // Gives [least, greatest] of the colours shown, or null.
+  // Returns [smallest, largest] value of the colours shown, or null.
   colour(step, chosen, colours) {
     const gains = colours && step.q_table ? step.q_table.map((row) => row[chosen.tuple]?.[chosen.slot] ?? null) : null;
     const known = (gains ?? []).filter((gain) => gain !== null);
@@ -143,7 +143,7 @@ export class Picture {
     });
   }
 
-  // A place of the screen in the coordinates of the viewBox.
+  // A position on the screen in the coordinates of the viewBox.
   toBox(event) {
     const box = this.svg.getBoundingClientRect(), unit = Math.min(box.width, box.height) / SIZE;
     return [(event.clientX - box.left - (box.width - unit * SIZE) / 2) / unit,
@@ -231,7 +231,7 @@ function channels(hex) {
   return [value >> 16, (value >> 8) & 255, value & 255];
 }
 
-// Of two colours, as WCAG defines it.
+// The contrast of two colours, as defined by WCAG.
 function contrast(first, second) {
   const [light, dark] = [luminance(first), luminance(second)].sort((a, b) => b - a);
   return (light + 0.05) / (dark + 0.05);

@@ -1,9 +1,9 @@
-// The gallery: which graph is shown, the steps walked on it so far, and every control beside it.
+// The gallery: the graph that is shown, the steps of its walk so far, and all controls.
 import { ask, byId, fillSelect, guarded, made, number } from "./asking.js";
 import { inWords, showAnswer, showCourse } from "./answers.js";
 import { COLOURS, Picture } from "./picture.js";
 
-class Late extends Error {} // an answer that came after another run had been chosen
+class Late extends Error {} // a response that arrived after another run had been chosen
 
 export class Playing {
   constructor() {
@@ -18,7 +18,7 @@ export class Playing {
     this.listen();
   }
 
-  // Actions wait for one another: a quick second click goes on from where the first one led.
+  // Actions are queued: a quick second click continues from the result of the first.
   act(action) {
     return this.inTurn(() => (this.facts ? action() : undefined));
   }

@@ -72,7 +72,7 @@ def _target_cell(colours: Tensor, marked: Tensor) -> Tensor:
 
 @torch.no_grad()
 def answer_equivariantly(model: MagGNN, packed: PackedGraphs, ids: Tensor, batch_size: int = 512) -> Tensor:
-    """Mean answer over all canonical starts of graphs `ids` [B], [B, out]: logits or values, one row a graph."""
+    """Mean answer over all canonical starts of graphs `ids` [B], [B, out]: logits or values, one row for each graph."""
     if model.predictor.level == "node":
         raise InputError(
             "equivariant answers are for graphs; take rooted graphs for nodes (maggnn.data.synthetic.rooted)"

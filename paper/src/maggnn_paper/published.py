@@ -1,7 +1,7 @@
 """The paper's own figures, as data, so that the report can list them next to ours.
 
-Each block below mirrors one table of the paper, a row a method and a column a dataset, and can be checked by
-eye against it. `PUBLISHED` is all of them under one key. The paper's RNM (random node marking) is our
+Each block below mirrors one table of the paper, with one row for each method and one column for each data set, so that
+it can be compared with the paper. `PUBLISHED` contains all of them. The paper's RNM (random node marking) is our
 `random-marks`; it has no *random moves* row. `None` is a dash in the paper.
 """
 

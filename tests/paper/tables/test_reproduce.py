@@ -146,7 +146,7 @@ def test_passes(tmp_path, monkeypatch):
     draw_passes(rows, tmp_path / "passes.png")
     assert (tmp_path / "passes.png").read_bytes().startswith(b"\x89PNG")
     page = results.render_pages(rows)["passes.md"]
-    assert "At equal cost" in page and "| 3 |" in page
+    assert "Accuracy at equal cost" in page and "| 3 |" in page
 
 
 def test_theorem2(tmp_path, monkeypatch):

@@ -69,7 +69,7 @@ class Pairs:
         return cls((graphs.num_graphs, graphs.max_num_nodes), node, size[are_nodes], cell, itself, edge)
 
     def product(self, left: Tensor, right: Tensor) -> Tensor:
-        """Products of matrices, one a graph and channel, over the root of their size, [P, d]."""
+        """Products of matrices, one for each graph and channel, divided by the root of their size, [P, d]."""
         product = torch.einsum("bikd,bkjd->bijd", self._dense(left), self._dense(right))
         return product.flatten(0, 2).index_select(0, self.cell) / self.size.to(left.dtype).sqrt()[:, None]
 

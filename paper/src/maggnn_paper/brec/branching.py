@@ -19,7 +19,7 @@ step depends on the numbering, except where rounding decides between values of Q
 
 Tuples are held as places in the list of all |V|^k tuples (`maggnn.model.tuples.all_tuples`).
 
-Shapes: B graphs, V nodes of the largest; C kinds; M tuples of one graph or kind; k nodes a tuple.
+Shapes: B graphs, V nodes of the largest; C kinds; M tuples of one graph or kind; k nodes of a tuple.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Pairs:
         return Pairs(self.adjacency[chosen], self.num_nodes[chosen], marked)
 
     def relabelled(self, copies: int, generator: torch.Generator) -> Pairs:
-        """Each graph in `copies` random numberings of its nodes, G * copies graphs a pair."""
+        """Each graph in `copies` random numberings of its nodes, G * copies graphs of a pair."""
         repeated = self.adjacency.repeat_interleave(copies, dim=1)
         noise = torch.rand(repeated.shape[:3], generator=generator, device=self.device)
         order = noise.masked_fill(~self.is_node[:, None], 2.0).argsort(dim=-1)  # padding stays last

@@ -68,7 +68,7 @@ TITLES = {
         (
             "Pairs distinguished by the official test (RPC). Rows `:agent` of the commits 110736e and ae14b90, "
             "`all:agent` among them, are withdrawn: their search ran in two numberings that all relabellings shared "
-            "([why](../paper_map.md#brec-with-an-agent-from-elsewhere))."
+            "([why](../paper_map.md#brec-with-a-pretrained-agent))."
         ),
     ),
     "cycles": (

@@ -8,7 +8,7 @@ loss "imitation" Q learns instead to give the best moves all the probability.
 Tuples are judged one by one, so the weights by which the Q-network sees all tuples together are fixed at zero. m tuples
 then move as m single ones do, whatever m is.
 
-Shapes: B graphs, N nodes, V nodes of the largest graph, m walkers (tuples) of each graph, k nodes a tuple.
+Shapes: B graphs, N nodes, V nodes of the largest graph, m walkers (tuples) of each graph, k nodes of a tuple.
 """
 
 from __future__ import annotations

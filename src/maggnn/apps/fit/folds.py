@@ -62,6 +62,7 @@ def deal_folds(
     seed: int,
     names: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
+    weights: np.ndarray | None = None,
 ) -> Folds | None:
     """Deal rows into `count` folds, or into as many fewer as the rows allow; None where even two do not work.
 
@@ -70,6 +71,7 @@ def deal_folds(
         y: [G] or [G, targets], of all rows; NaN where a value is missing.
         names: canonical SMILES of all rows; equal ones stay together.
         groups: the scaffold or cluster of all rows, which is kept together; None for each row alone.
+        weights: how much each target counts in training, in the shape of y; nothing is learned where it is 0.
     """
     labels = strata(y[rows])
     alike = np.arange(len(rows))
@@ -82,7 +84,7 @@ def deal_folds(
             dealt = _random(labels, alike, number, seed)
         else:
             dealt, counted = _by_group(labels, alike, together, number, seed)
-        if _serves(dealt, number, y[rows], task):
+        if _serves(dealt, number, y[rows], task, None if weights is None else weights[rows] > 0):
             fold, all_counted = np.full(len(y), -1), np.zeros(len(y), dtype=bool)
             fold[rows], all_counted[rows] = dealt, counted
             return Folds(fold, all_counted, number)
@@ -126,10 +128,11 @@ def _by_group(
     return fold, whole if enough else np.ones(len(labels), dtype=bool)
 
 
-def _serves(fold: np.ndarray, number: int, y: np.ndarray, task: Task) -> bool:
+def _serves(fold: np.ndarray, number: int, y: np.ndarray, task: Task, counts: np.ndarray | None) -> bool:
     """Whether there is something to learn of every target and something to choose by in every fold."""
+    to_learn = y if counts is None else np.where(counts, y, np.nan)
     for place in range(number):
-        learned, held_out = _varied(y[fold != place]), _varied(y[fold == place])
+        learned, held_out = _varied(to_learn[fold != place]), _varied(y[fold == place])
         if (fold != place).sum() < FEWEST_TO_TRAIN or not (fold == place).any() or not learned.all():
             return False
         if (task == "classification" and not held_out.all()) or (task == "multilabel" and not held_out.any()):

@@ -90,7 +90,8 @@ def predict_table(
     pick_device(device)  # said before long work
     fitted = replace(FittedModel.load(model), device=device)
     if fitted.facts.source != "smiles":
-        return predict_graphs(fitted, table, out, overwrite, coverage, answer_names(fitted), _values)
+        names, types = answer_names(fitted), answer_types(fitted)
+        return predict_graphs(fitted, table, out, overwrite, coverage, names, types, _values)
     if not fitted.facts.targets:
         raise InputError(f"{model}: names no target, so there is no column to write: use it from Python")
     source = open_source(table, smiles or fitted.facts.smiles_column)
@@ -118,7 +119,7 @@ def load_for_smiles(model: Path) -> FittedModel:
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict` without --ray")
     if fitted.facts.number_columns:
         column = fitted.facts.number_columns[0]
-        raise InputError(f"{model}: reads column {column!r} beside molecules: use `maggnn predict` without --ray")
+        raise InputError(f"{model}: reads column {column!r} beside molecules: only `maggnn predict` without --ray does")
     return fitted
 
 

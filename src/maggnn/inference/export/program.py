@@ -30,6 +30,7 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.export.search import SeenCategories
+from maggnn.model.features import MOST_CATEGORIES
 from maggnn.model.runtime import make_generator
 from maggnn.model.tuples import STARTS, sample_tuples
 
@@ -41,9 +42,6 @@ INPUTS = ("edge_index", "node_graph", "num_nodes", "x", "edge_attr", "tuples", "
 DTYPES = {"float32": torch.float32, "int64": torch.int64}
 MOST_COLUMNS = 100_000
 """Of an input tensor."""
-
-MOST_CATEGORIES = 1_000_000
-"""Of a column of features."""
 
 GRAPHS_AT_ONCE = 64
 """Few enough that what a program works on stays in the caches: several times faster a graph than hundreds."""

@@ -23,7 +23,6 @@ from maggnn.inference.frozen import frozen
 from maggnn.model.encoder import Encoder, GINELayer, GINLayer
 from maggnn.model.mag_gnn import MagGNN
 
-
 LEAST = 1e-12
 """Probability below which a temperature does not distinguish."""
 

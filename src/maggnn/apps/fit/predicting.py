@@ -94,7 +94,7 @@ def predict_table(
         return predict_graphs(fitted, table, out, overwrite, coverage, names, types, _values)
     if not fitted.facts.targets:
         raise InputError(f"{model}: names no target, so there is no column to write: use it from Python")
-    source = open_source(table, smiles or fitted.facts.smiles_column)
+    source = open_source(table, smiles or fitted.facts.column_of_smiles)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
     column_places(source, fitted.facts.number_columns)  # a column that is missing is said before long work

@@ -34,6 +34,7 @@ from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit import estimator_base as module
 from maggnn.apps.fit.answers.given_y import several_labels
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
+from maggnn.apps.fit.predicting import predict_table
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.packing import pack, save_packed
 from maggnn.graphs.conversions import to_graph6, to_networkx, to_pyg
@@ -185,6 +186,14 @@ def test_its_folder_answers_the_same(regressor, tmp_path):
     assert loaded.facts == regressor.fitted_.facts
     answers = loaded.predict(packed_inputs(SMILES)[0], seed=regressor.seed_)
     assert np.array_equal(answers[:, 0].double().numpy(), regressor.predict(SMILES))
+
+
+def test_its_folder_answers_for_a_table_with_the_usual_column(regressor, tmp_path):
+    regressor.save(tmp_path / "model")
+    (tmp_path / "t.csv").write_text("name,smiles\na,CCO\n")
+    predict_table(tmp_path / "model", tmp_path / "t.csv", tmp_path / "out.csv")
+    name, smiles, value, *_ = (tmp_path / "out.csv").read_text().splitlines()[1].split(",")
+    assert (name, smiles) == ("a", "CCO") and float(value) == pytest.approx(regressor.predict(["CCO"])[0], rel=1e-5)
 
 
 def test_in_grids_folds_and_pipelines():

@@ -128,6 +128,25 @@ def test_answers_are_the_models_and_the_folder_is_not_needed(exported, fitted):
         assert bool(((seeds - answers).abs() <= 1e-5 * answers.abs() + 1e-6).any(dim=0).all())
 
 
+@pytest.mark.filterwarnings("ignore:.*never saw")
+@pytest.mark.parametrize("labels", ["classes", "several targets"])
+def test_a_program_has_the_temperatures_and_the_fragments_of_its_model(labels, tmp_path):
+    """Temperatures are fitted to 20 rows or more; an element that is new is replaced before atoms are put in order."""
+    smiles = [f"{a}{b}{c}" for a in "CNO" for b in ("C", "CC", "CCC", "C(C)C", "CO") for c in "CNOFSP"] * 3
+    y = [len(text) % 2 for text in smiles]
+    several = [[one, int("N" in text)] for one, text in zip(y, smiles, strict=True)]
+    found = MagClassifier(steps=20).fit(smiles, y if labels == "classes" else several).fitted_
+    blend = found.facts.blend
+    assert blend.temperatures or any(target.temperatures for target in blend.targets)
+    fitted = replace(found, facts=replace(found.facts, salts="largest"))
+    fitted.save(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "model.pt2")
+    exported = maggnn.load_exported(tmp_path / "model.pt2", trust=True)
+    asked = ["CCO", "[Na]C", "[Na+].[Cl-]", "CCN.[Cl-]", "CCN", "C" * 30]
+    torch.testing.assert_close(exported.predict(asked), fitted.predict(asked), rtol=1e-4, atol=1e-5)
+    assert exported.predict(["CCN.[Cl-]"]).equal(exported.predict(["CCN"]))
+
+
 def test_it_runs_without_this_package(folder, exported, tmp_path):
     packed = in_canonical_order(packed_inputs(["C", "CCO", "c1ccccc1"])[0])
     inputs = program_inputs(exported.description, packed[torch.arange(3)])

@@ -55,7 +55,10 @@ def test_weights_salts_and_repeats_are_said_on_the_card(maggnn, tmp_path):
     (tmp_path / "new.csv").write_text("smiles\nCCCC(=O)[O-].[Na+]\nCCCC(=O)[O-]\nCCCC(=O)[O-].[K+]\n")
     maggnn("predict", "m", "new.csv", "-o", "out.csv", "--workers", "1").output()
     with (tmp_path / "out.csv").open() as file:
-        assert len({row["predicted_y"] for row in csv.DictReader(file)}) == 1
+        answers = [float(row["predicted_y"]) for row in csv.DictReader(file)]
+    assert answers == pytest.approx(
+        [answers[0]] * 3, rel=1e-6
+    )  # the last bit depends on a molecule's place in its batch
 
 
 def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):

@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
-from maggnn.apps.fit.fitted import MODEL, is_fitted, load_first
+from maggnn.apps.fit.blend import BLEND, NETWORK
+from maggnn.apps.fit.fitted import MODEL, Facts, is_fitted, load_first
 from maggnn.data.files import check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
@@ -102,14 +103,26 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
     if is_fitted(model):
         fitted = load_first(model)
         facts = fitted.facts
-        search = ExportedSearch(fitted.model, facts.seen_nodes, facts.seen_edges)
+        search = ExportedSearch(fitted.model, facts.seen_nodes, facts.seen_edges, _temperatures(facts))
         said = {"source": facts.source, "features": facts.features, "targets": facts.targets, "classes": facts.classes}
+        said |= {"salts": facts.salts, "seen": {"x": facts.seen_nodes, "edge_attr": facts.seen_edges}}
         return search, _described(search, fitted.model) | said
     if not model.exists():
         raise InputError(f"{model}: no such model; give a folder that `maggnn fit` or `maggnn train` wrote")
     loaded, _ = load_model(model / MODEL if model.is_dir() else model)
     search = ExportedSearch(loaded)
     return search, _described(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
+
+
+def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
+    """Of a single network, those of the model; the first network of a blend answers as it does alone, without."""
+    blend = facts.blend
+    parts = (NETWORK, BLEND) if blend.folds == 1 and list(blend.weights) == [NETWORK] else ()
+    if facts.task == "classification":
+        found = [(blend.temperatures.get(part, 1.0),) for part in parts]
+    else:
+        found = [tuple(target.temperatures.get(part, 1.0) for target in blend.targets) for part in parts]
+    return [heat for heat in found if any(value != 1.0 for value in heat)]
 
 
 def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:

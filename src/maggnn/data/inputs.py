@@ -79,6 +79,12 @@ def molecule_column(X: Any) -> Any:
     return X[names[0]]
 
 
+def molecule_strings(X: Any) -> list[str]:
+    """SMILES of what `packed_inputs` has accepted as molecules."""
+    X = molecule_column(X)
+    return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
+
+
 def written_molecule(item: Any) -> str:
     """Return an RDKit molecule as SMILES; a string is returned as it is."""
     if isinstance(item, str):

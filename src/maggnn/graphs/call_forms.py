@@ -26,6 +26,10 @@ def as_batch(
         return _batch_of_columns(graphs, edge_index, batch, edge_attr)
     if any(value is not None for value in (edge_index, batch, edge_attr)):
         raise InputError("model(graphs) takes no edge_index, batch or edge_attr besides graphs; give tuples by name")
+    if not hasattr(graphs, "edge_index"):
+        raise InputError(
+            f"the graphs are of type {type(graphs).__name__}: give a PyG Batch or Data, or x, edge_index and batch"
+        )
     return graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
 
 

@@ -20,6 +20,9 @@ from maggnn.graphs.packed import PackedGraphs
 if TYPE_CHECKING:
     from maggnn.model.frozen_layers import Freezing
 
+MOST_CATEGORIES = 1_000_000
+"""Of a column: each has a row of weights."""
+
 MOST_COMBINATIONS = 4096
 """The largest number of combinations of categories for which tables are made."""
 
@@ -59,6 +62,11 @@ class FeatureSpec:
         if min(int(part.long().min()) for part in parts) < 0:
             raise InputError("integer features must be categories from 0 up; use floats for other numbers")
         most = torch.stack([part.long().amax(dim=0) for part in parts]).amax(dim=0)
+        if int(most.max()) >= MOST_CATEGORIES:
+            raise InputError(
+                f"integer features are categories, and {int(most.max())} is beyond the {MOST_CATEGORIES} that a column "
+                "can have: use floats for other numbers"
+            )
         return cls(categories=tuple(int(top) + 1 for top in most))
 
     @property
@@ -129,6 +137,7 @@ class FeatureEmbedding(nn.Module):
         _check_columns(values, self.spec)
         if self.linear is not None:
             return self.linear(values.to(self.linear.weight.dtype))
+        _check_range(values, self.spec)
         total = self._rows(0, values)
         for column in range(1, len(self.embeddings)):
             total = total + self._rows(column, values)

@@ -91,6 +91,20 @@ def test_sdf_is_a_table(tmp_path, name):
     assert chunk.smiles[:2] == ["CCO", "Oc1ccccc1"] and chunk.reasons[4]
 
 
+def test_an_sdf_that_is_cut_short_is_refused_and_names_of_properties_are_rdkits(tmp_path):
+    path = tmp_path / "t.sdf"
+    write_sdf(path)
+    whole = path.read_text()
+    path.write_text(whole.replace("<logP>", "<IC50 <nM>>"))
+    table = open_table(path)
+    assert table.names[2] == "IC50 <nM>" and next(table.records()).cells[2] == "0.5"
+    path.write_text(whole[: whole.rindex(".5")])  # 5.5 became 5
+    with pytest.raises(InputError, match="ends within a record: the file was cut short"):
+        open_table(path)
+    path.write_text(Chem.MolToMolBlock(Chem.MolFromSmiles("CCO")))
+    assert [record.cells[0] for record in open_table(path).records()] == ["CCO"]
+
+
 def test_compressed_tables_are_read_and_damaged_ones_refused(tmp_path):
     text = "smiles,y\n" + "".join(f"{smiles},{place}.5\n" for place, smiles in enumerate(SMILES))
     path = tmp_path / "t.CSV.gz"

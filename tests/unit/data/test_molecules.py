@@ -10,7 +10,15 @@ import pytest
 
 from maggnn.data.molecules import smiles as molecules
 from maggnn.data.molecules.atom_features import FEATURE_SETS, ZINC_TYPES
-from maggnn.data.molecules.smiles import Molecule, RowError, featurise, featurise_all, parsed, written_numbers
+from maggnn.data.molecules.smiles import (
+    Molecule,
+    RowError,
+    canonical_smiles,
+    featurise,
+    featurise_all,
+    parsed,
+    written_numbers,
+)
 from maggnn.errors import InputError
 
 PACKED = {"zinc12k": "zinc", "zinc_full": "zinc", "qm9": "qm9", "molhiv": "ogb"}
@@ -111,6 +119,28 @@ def test_all_fragments_of_a_salt_are_kept():
 
 def test_extended_smiles_are_read():
     assert featurise("CCO |$a;b;c$|", "ogb").canonical == featurise("CCO", "ogb").canonical
+
+
+@pytest.mark.parametrize(
+    ("smiles", "same"),
+    [
+        ("[H]/N=C(C)C", "CC(C)=N"),
+        (r"[H]/N=C(N)\N", "NC(N)=N"),
+        ("[H]/C=C/C", "C=CC"),
+        (r"[H]/[NH+]=C(\N)/C=C/C", "C/C=C/C(N)=[NH2+]"),
+        ("[H:3]/N=C(C)C", "CC(C)=N"),
+        ("[H]/C(F)=C/C", r"C/C=C\F"),
+    ],
+)
+def test_hydrogens_beside_a_double_bond_without_stereo_are_no_atoms(smiles, same):
+    assert canonical_smiles(smiles) == canonical_smiles(same)
+    assert len(featurise(smiles, "mol").x) == len(featurise(same, "mol").x)
+
+
+def test_hydrogens_that_tell_stereo_are_kept():
+    assert canonical_smiles("[H]/N=C/C") != canonical_smiles(r"[H]/N=C\C")
+    assert canonical_smiles("[2H]/C=C/C") != canonical_smiles("C=CC")
+    assert [len(featurise(smiles, "mol").x) for smiles in ("[H][H]", "[H+]", "[2H]O")] == [2, 1, 2]
 
 
 def test_equal_molecules_have_equal_canonical_smiles():

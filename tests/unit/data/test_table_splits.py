@@ -7,11 +7,12 @@ import pytest
 from rdkit import Chem, DataStructs
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
+from maggnn.apps.fit.tables.number_columns import number_parsers
 from maggnn.data.molecules.clusters import CUTOFF, clusters
 from maggnn.data.molecules.fragments import largest_fragment
 from maggnn.data.molecules.row_weights import training_weights, weight_value
-from maggnn.data.molecules.table import merged_values, read_table
-from maggnn.data.molecules.table_splits import ToDeal, random_parts, split_choice, time_parts, time_value
+from maggnn.data.molecules.table import NumberColumn, merged_values, read_table
+from maggnn.data.molecules.table_splits import Times, ToDeal, random_parts, split_choice, time_parts
 from maggnn.errors import InputError
 
 TAILS = ["O", "N", "Cl", "C(=O)O", "C#N", "F"]
@@ -74,11 +75,18 @@ def test_the_newest_molecules_test_and_repeats_go_with_the_oldest():
 
 
 def test_times_are_numbers_or_dates():
-    assert time_value("2001.5") == 2001.5
-    assert time_value("2024-01-31") < time_value("2024-02-01T10:00") < time_value("2024-02-01T10:00+00:30") + 3600
+    assert Times()("2001.5") == 2001.5
+    times = Times()
+    assert times("2024-01-31") < times("2024-02-01T10:00") < times("2024-02-01T10:00+00:30") + 3600
+    times.check("t.csv: column 't'")
     for text in ("", "last year", "31.1.2024"):
         with pytest.raises(InputError, match="its time is"):
-            time_value(text)
+            times(text)
+    times("2019")
+    with pytest.raises(
+        InputError, match=r"t\.csv: column 't' mixes numbers such as '2019' with dates such as '2024-01-31'"
+    ):
+        times.check("t.csv: column 't'")
 
 
 def test_repeated_molecules_are_merged_refused_or_kept(tmp_path):
@@ -96,6 +104,24 @@ def test_repeated_molecules_are_merged_refused_or_kept(tmp_path):
         read_table(path, "smiles", ["y"], split_column="part", duplicates="mean")
     with pytest.raises(InputError, match="--duplicates is 'some'"):
         read_table(path, "smiles", ["y"], duplicates="some")
+
+
+def test_merged_rows_keep_conditions_apart_and_have_the_oldest_time_and_the_weight_of_all(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = ["CCO,1,300,2009,1", "OCC,4,300,2001,3", "CCO,9,400,2005,1", "CC,5,300,2003,0", "CC,7,300,2004,2"]
+    rows += ["C,1,,1,0", "C,3,,2,0"]
+    path.write_text("smiles,y,kelvin,year,weight\n" + "\n".join(rows) + "\n")
+    numbers = {
+        "kelvin": number_parsers(["kelvin"])["kelvin"],
+        "year": NumberColumn(Times(), "least"),
+        "weight": NumberColumn(weight_value, "total"),
+    }
+    table = read_table(path, "smiles", ["y"], task="regression", numbers=numbers, duplicates="mean")
+    assert table.canonical == ["CCO", "CCO", "CC", "C"]
+    assert table.arrays["y"].tolist() == [3.25, 9.0, 7.0, 2.0]
+    assert table.numbers["year"].tolist() == [2001, 2005, 2003, 1]
+    assert table.numbers["weight"].tolist() == [4, 1, 2, 0]
+    assert table.num_merged == 3
 
 
 def test_classes_that_contradict_each_other_are_left_out(tmp_path):

@@ -43,8 +43,13 @@ def test_gradients_of_categories_equal_those_of_torch():
 @pytest.mark.parametrize("category", [3, -1])
 def test_unknown_categories_are_refused(category):
     embedding = FeatureEmbedding(FeatureSpec(categories=(3,)), hidden=4)
-    with pytest.raises((IndexError, InputError)):
+    with pytest.raises(InputError, match=f"category {category} in column 0, the model knows 0 to 2"):
         embedding(torch.tensor([[0], [category]]))
+
+
+def test_more_categories_than_memory_holds_are_refused():
+    with pytest.raises(InputError, match="1000000000 is beyond the 1000000 that a column can have: use floats"):
+        FeatureSpec.of(torch.tensor([[3, 1], [0, 10**9]]))
 
 
 def test_floats_go_through_a_linear_map():

@@ -138,5 +138,8 @@ def test_mixed_forms_are_refused():
         model(batch, torch.zeros(3, 2, 1).long())
     with pytest.raises(InputError, match="edge_index is missing"):
         model(batch.x)
+    for wrong in (classes(), "CCO"):
+        with pytest.raises(InputError, match=f"of type {type(wrong).__name__}: give a PyG Batch or Data"):
+            model(wrong)
     with pytest.raises(InputError, match="not sorted"):
         model(batch.x, batch.edge_index, batch.batch.flip(0), batch.edge_attr)

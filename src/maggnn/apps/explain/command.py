@@ -176,7 +176,7 @@ def _molecules(
         if not _is_table(graph):
             listed.append((graph, False))
             continue
-        for chunk in open_source(Path(graph), column or fitted.facts.smiles_column).chunks(MOST_MOLECULES + 1):
+        for chunk in open_source(Path(graph), column or fitted.facts.column_of_smiles).chunks(MOST_MOLECULES + 1):
             for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True):
                 if reason:
                     left_out.append((smiles, reason))

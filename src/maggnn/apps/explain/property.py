@@ -24,6 +24,7 @@ from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import read_training_rows
 from maggnn.apps.fit.uncertainty import COVERAGE
+from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import featurise, parsed, written_numbers
 from maggnn.data.packing import pack
 from maggnn.errors import InputError
@@ -85,6 +86,9 @@ class PropertyExplainer:
     def __init__(self, fitted: FittedModel, neighbours: Neighbours | None = None) -> None:
         if fitted.facts.source != "smiles":
             raise InputError("only models that were fitted to SMILES have a property of molecules to explain")
+        if fitted.facts.number_columns:
+            column = fitted.facts.number_columns[0]
+            raise InputError(f"the model reads column {column!r} beside molecules, which explanations do not know")
         self.fitted, self.neighbours = fitted, neighbours
 
     @classmethod
@@ -100,6 +104,7 @@ class PropertyExplainer:
             smiles: A SMILES string.
             seed: The seed of random starts of the marks, if a model has them.
         """
+        (smiles,) = chosen_fragments([smiles], self.fitted.facts.salts)  # atoms are numbered in what the model reads
         made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
         molecules = descriptors_of([smiles]) if self.fitted.trees or self.fitted.known is not None else None
         with warnings.catch_warnings():

@@ -28,7 +28,7 @@ from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset, Metric
-from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
+from maggnn.data.inputs import molecule_strings, packed_inputs
 from maggnn.data.molecules.several_targets import strata
 from maggnn.data.molecules.smiles import canonical_smiles
 from maggnn.data.own_file import official_split
@@ -111,7 +111,7 @@ class MagEstimator(BaseEstimator):
         seed = _seed(self.random_state)
         outputs, metric = len(classes) or y.shape[1], METRICS[task]
         dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
-        smiles = list(map(canonical_smiles, _strings(X))) if source == "smiles" and count > 1 else None
+        smiles = list(map(canonical_smiles, molecule_strings(X))) if source == "smiles" and count > 1 else None
         folds = self._folds(y, task, count, seed, smiles)
         facts = Facts(
             source,
@@ -190,8 +190,9 @@ class MagEstimator(BaseEstimator):
     def _answer(self, X: Any) -> Answer:
         """Return the model's predictions with their uncertainty."""
         check_is_fitted(self)
-        X = _kept(X)
-        packed, source = packed_inputs(X, self.inputs, self.features)
+        X, facts = _kept(X), self.fitted_.facts
+        # Parameters may have been set since `fit`; what molecules become is the model's.
+        packed, source = packed_inputs(X, self.inputs, facts.features or self.features)
         if source == "smiles" and self.fitted_.model.node_features.empty:
             raise InputError(
                 "X contains SMILES, but the model was fitted to graphs without atoms: "
@@ -200,11 +201,10 @@ class MagEstimator(BaseEstimator):
         reads = bool(self.fitted_.trees) or self.fitted_.known is not None
         if reads and source != "smiles":
             raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
-        facts = self.fitted_.facts
         if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # for a model of `maggnn fit`
             packed, molecules = read_given(self.fitted_, X)
         else:
-            molecules = descriptors_of(_strings(X)) if reads else None
+            molecules = descriptors_of(molecule_strings(X)) if reads else None
         answer = self.fitted_.answer(packed, molecules, seed=self.seed_)
         bad = np.flatnonzero(~answer.values.isfinite().all(dim=1).numpy())
         if len(bad):
@@ -215,12 +215,6 @@ class MagEstimator(BaseEstimator):
 def _kept(X: Any) -> Any:
     """Return X as something that can be read twice: an iterator becomes a list."""
     return list(X) if isinstance(X, Iterator) else X
-
-
-def _strings(X: Any) -> list[str]:
-    """Return the SMILES of molecules that `packed_inputs` has accepted."""
-    X = molecule_column(X)
-    return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
 
 
 # ---- settings -------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def evaluate_table(
     kind = TargetKind(facts.classes, labels=facts.labels) if classes else known_numbers(table, targets)
     packed = packed_table(
         table,
-        smiles or facts.smiles_column,
+        smiles or facts.column_of_smiles,
         targets,
         kind,
         workers,

@@ -36,6 +36,7 @@ from maggnn.apps.fit.facts_file import check_agreement, read_values, write_value
 from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
+from maggnn.data.inputs import COLUMN
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
@@ -88,6 +89,11 @@ class Facts:
     labels: tuple[tuple[str, ...], ...] = ()
     salts: str = "keep"
     number_columns: tuple[str, ...] = ()
+
+    @property
+    def column_of_smiles(self) -> str:
+        """In a table to answer for; the usual name where the model was not fitted to a table."""
+        return self.smiles_column or COLUMN
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,7 @@ def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> 
     weights = own.dataset.weights
     more = {} if weights is None else {"weights": weights.numpy()}
     more |= {} if earlier is None else {"start": earlier.digest()}
+    more |= {f"column {name}": values for name, values in own.table.numbers.items()}
     return own.table.arrays | {"fold": folds.fold} | more
 
 
@@ -194,7 +195,7 @@ def _folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups)
+        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups, own.weights)
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")

@@ -61,6 +61,7 @@ def deal_folds(
     seed: int,
     names: Sequence[str] | None = None,
     groups: Sequence[str] | None = None,
+    weights: np.ndarray | None = None,
 ) -> Folds | None:
     """Assign rows to `count` folds, or to as many as the rows allow; returns None if not even two folds are possible.
 
@@ -69,6 +70,7 @@ def deal_folds(
         y: the targets of all rows, [G] or [G, targets]; NaN for missing values.
         names: canonical SMILES of all rows; equal ones stay together.
         groups: the scaffold or cluster of all rows, which is kept together; None if rows are independent.
+        weights: how much each target counts in training, in the shape of y; nothing is learned where it is 0.
     """
     labels = strata(y[rows])
     alike = np.arange(len(rows))
@@ -81,7 +83,7 @@ def deal_folds(
             dealt = _random(labels, alike, number, seed)
         else:
             dealt, counted = _by_group(labels, alike, together, number, seed)
-        if _serves(dealt, number, y[rows], task):
+        if _serves(dealt, number, y[rows], task, None if weights is None else weights[rows] > 0):
             fold, all_counted = np.full(len(y), -1), np.zeros(len(y), dtype=bool)
             fold[rows], all_counted[rows] = dealt, counted
             return Folds(fold, all_counted, number)
@@ -125,10 +127,11 @@ def _by_group(
     return fold, whole if enough else np.ones(len(labels), dtype=bool)
 
 
-def _serves(fold: np.ndarray, number: int, y: np.ndarray, task: Task) -> bool:
+def _serves(fold: np.ndarray, number: int, y: np.ndarray, task: Task, counts: np.ndarray | None) -> bool:
     """Whether every fold has something to validate with and leaves values of every target to learn from."""
+    to_learn = y if counts is None else np.where(counts, y, np.nan)
     for place in range(number):
-        learned, held_out = _varied(y[fold != place]), _varied(y[fold == place])
+        learned, held_out = _varied(to_learn[fold != place]), _varied(y[fold == place])
         if (fold != place).sum() < FEWEST_TO_TRAIN or not (fold == place).any() or not learned.all():
             return False
         if (task == "classification" and not held_out.all()) or (task == "multilabel" and not held_out.any()):

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.fit.packing import shown
-from maggnn.apps.fit.tables.number_columns import number_parsers
+from maggnn.apps.fit.tables.number_columns import check_numbers, number_parsers
 from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.molecules.row_weights import training_weights, weight_value
 from maggnn.data.molecules.scaffolds import scaffold
 from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
-from maggnn.data.molecules.table import PackedTable, Parser, count_lines, read_table
-from maggnn.data.molecules.table_splits import SplitChoice, split_choice, time_value
+from maggnn.data.molecules.table import NumberColumn, PackedTable, count_lines, read_table
+from maggnn.data.molecules.table_splits import SplitChoice, Times, split_choice
 from maggnn.data.molecules.target_column import LEAST_SPREAD, TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split
 from maggnn.data.packing import Arrays, DuplicateWarning
@@ -79,6 +79,11 @@ class OwnTable:
     known: dict[str, dict[str, Known]] = field(default_factory=dict)
 
     @property
+    def weights(self) -> np.ndarray | None:
+        """How much each target of each molecule counts in training; None for all alike."""
+        return None if self.dataset.weights is None else self.dataset.weights.numpy()
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """The labels of a single target, in the order of their numbers; empty for numbers."""
         return self.table.target.classes
@@ -105,11 +110,14 @@ def read_own_table(
     choice = split_choice(split, seed)
     targets = chosen_targets(path, targets, [smiles, *filter(None, (choice.column, weighting.column)), *number_columns])
     kind = target_kind(path, targets, task)
-    numbers: dict[str, Parser] = {} if choice.time_column is None else {choice.time_column: time_value}
-    numbers |= {} if weighting.column is None else {weighting.column: weight_value}
+    times = Times()
+    numbers = {} if choice.time_column is None else {choice.time_column: NumberColumn(times, "least")}
+    numbers |= {} if weighting.column is None else {weighting.column: NumberColumn(weight_value, "total")}
     _check_uses(path, targets, numbers, number_columns)
     numbers |= number_parsers(number_columns)
     table = packed_table(path, smiles, targets, kind, workers, choice, numbers, cleaning)
+    times.check(f"{path}: column {choice.time_column!r}")
+    check_numbers(path, {name: table.numbers[name] for name in number_columns})
     _check_parts(path, table, choice)
     balance: dict[str, dict[str, int]] = {}
     known: dict[str, dict[str, Known]] = {}
@@ -158,7 +166,7 @@ def _weights(path: Path, table: PackedTable, kind: TargetKind, weighting: Weight
     return None if weights is None else torch.from_numpy(weights)
 
 
-def _check_uses(path: Path, targets: Sequence[str], used: Mapping[str, Parser], columns: Sequence[str]) -> None:
+def _check_uses(path: Path, targets: Sequence[str], used: Mapping[str, NumberColumn], columns: Sequence[str]) -> None:
     """Check that no column is used in two ways, and that no target is used as an input."""
     for name in columns:
         if name in targets or name in used or list(columns).count(name) > 1:
@@ -172,7 +180,7 @@ def packed_table(
     kind: TargetKind,
     workers: int,
     choice: SplitChoice = ALL_AT_RANDOM,
-    numbers: Mapping[str, Parser] = MappingProxyType({}),
+    numbers: Mapping[str, NumberColumn] = MappingProxyType({}),
     cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
 ) -> PackedTable:
     """Return the table as arrays, and show progress on the terminal."""

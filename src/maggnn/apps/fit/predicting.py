@@ -90,10 +90,11 @@ def predict_table(
     pick_device(device)  # an error here should come before long work
     fitted = replace(FittedModel.load(model), device=device)
     if fitted.facts.source != "smiles":
-        return predict_graphs(fitted, table, out, overwrite, coverage, answer_names(fitted), _values)
+        names, types = answer_names(fitted), answer_types(fitted)
+        return predict_graphs(fitted, table, out, overwrite, coverage, names, types, _values)
     if not fitted.facts.targets:
         raise InputError(f"{model}: names no target, so there is no column to write: use it from Python")
-    source = open_source(table, smiles or fitted.facts.smiles_column)
+    source = open_source(table, smiles or fitted.facts.column_of_smiles)
     if next(source.chunks(1), None) is None:
         raise InputError(f"{table}: there are no rows to predict for")
     column_places(source, fitted.facts.number_columns)  # a missing column is reported before long work

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import torch
+from torch import Tensor
 from torch_geometric.transforms import BaseTransform
 
 from maggnn.config import AgentConfig
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 class AddMarks(BaseTransform):
     """Adds the final marks of a trained agent's search to a graph: 1 if a node is marked and 0 otherwise.
 
-    Every search uses the same seed, so equal graphs get equal marks, in whatever order they come.
+    Every search uses the same seed, so equal graphs get equal marks, in whatever order they come. The graphs of a
+    `Batch` share the random numbers of one search, so their marks also depend on their places in it.
 
     Args:
         model: a trained model, or the path of its file.
@@ -80,9 +82,17 @@ class AddMarks(BaseTransform):
             data.x = columns
         else:
             own = data.x[:, None] if data.x.ndim == 1 else data.x
-            data.x = torch.cat([own.to(columns.dtype), columns], dim=1)
+            data.x = torch.cat([_as_floats(own), columns.to(_as_floats(own).dtype)], dim=1)
         return data
 
     def __repr__(self) -> str:
         agent = cast("MagGNN", self.model).agent
         return f"AddMarks(m={agent.num_tuples}, k={agent.tuple_order}, t={agent.num_moves})"
+
+
+def _as_floats(x: Tensor) -> Tensor:
+    """Features [N, F] as floats that hold all of them exactly."""
+    found = x.to(torch.promote_types(x.dtype, torch.float32))
+    if not x.is_floating_point() and not bool((found.double() == x.double()).all()):
+        raise InputError("x holds whole numbers that float32 rounds: give attr_name, and the marks are not added to x")
+    return found

@@ -88,7 +88,7 @@ def screen(
     tables, folder = tables_of(place_of(table), ENDINGS), place_of(out)
     run = {
         "model": model_digests(model, fitted.facts),
-        "smiles": smiles or fitted.facts.smiles_column,
+        "smiles": smiles or fitted.facts.column_of_smiles,
         "coverage": coverage,
         "rows_a_chunk": ROWS,
         "chunks_a_shard": chunks,

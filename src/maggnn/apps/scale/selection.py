@@ -6,6 +6,7 @@ The best rows of many shards are among the best of each, so no process ever has 
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -48,6 +49,9 @@ class Selection:
                              f"{did_you_mean(self.by, numbers)}")  # fmt: skip
         if self.by is not None and self.top is None and self.above is None and self.below is None:
             raise InputError(f"--by {self.by} needs --top N, --above X or --below X")
+        for name, value in (("--above", self.above), ("--below", self.below)):
+            if value is not None and math.isnan(value):
+                raise InputError(f"{name} is {value}: give a number, since nothing is beyond this one")
         if self.lowest and self.top is None:
             raise InputError("--lowest needs --top N")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maggnn.apps.show.web import what_is_wrong
 from maggnn.data.molecules.smiles import MOST_CHARACTERS
@@ -18,8 +18,9 @@ JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
 
 class Request(BaseModel):
-    """A request for some molecules, as JSON: `{"smiles": ["CCO", "c1ccccc1"]}`."""
+    """A request for some molecules, as JSON: `{"smiles": ["CCO", "c1ccccc1"]}`; unknown keys are refused."""
 
+    model_config = ConfigDict(extra="forbid")
     smiles: list[Annotated[str, Field(max_length=MOST_CHARACTERS)]]
 
 

@@ -20,6 +20,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.predicting import answer_names, answer_types, load_for_smiles
@@ -89,6 +90,9 @@ def _add_answers(app: FastAPI, fitted: FittedModel, batcher: Batcher, metrics: M
         except InputError:
             status = 400
             raise
+        except ClientDisconnect:  # nobody is left to be told
+            status = 400
+            return Response(status_code=400)
         except FullError:
             status = 503
             return JSONResponse({"error": "too many molecules are waiting: try again later"}, 503, {"retry-after": "1"})

@@ -14,9 +14,6 @@ from maggnn.apps.fit.training_rows import TEST_FILE, read_training_rows
 from maggnn.data.molecules.target_column import TargetKind
 from maggnn.errors import InputError
 
-USUAL_COLUMN = "smiles"
-"""The column of SMILES for a model that was not fitted to a table."""
-
 FROM_TEST = "A molecule of the test split."
 
 
@@ -36,7 +33,7 @@ class MoleculeRow:
 
 def read_molecules(path: Path, facts: Facts, most: int) -> list[MoleculeRow]:
     """Read the first `most` rows of a .smi, .csv or .parquet file."""
-    source = open_source(path, facts.smiles_column or USUAL_COLUMN)
+    source = open_source(path, facts.column_of_smiles)
     chunk = next(source.chunks(most), None)
     if chunk is None:
         return []

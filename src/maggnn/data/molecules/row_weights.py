@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from maggnn.data.molecules.target_column import as_number, is_missing
+from maggnn.data.molecules.target_column import LARGEST, as_number, is_missing
 from maggnn.errors import InputError
 
 
 def weight_value(text: str) -> float:
-    """Convert a cell of the column of weights to a number, which must be at least 0."""
+    """Convert a cell of the column of weights to a number, at least 0 and small enough for sums of many rows."""
     value = None if is_missing(text) else as_number(text)
-    if value is None or value < 0:
-        raise InputError(f"its weight is {text[:40]!r}, not a number of at least 0")
+    if value is None or not 0 <= value <= LARGEST:
+        raise InputError(f"its weight is {text[:40]!r}, not a number from 0 to {LARGEST:g}")
     return value
 
 
@@ -40,6 +40,11 @@ def training_weights(y: np.ndarray, train: np.ndarray, rows: np.ndarray | None, 
     counted = weights[train][~np.isnan(columns[train])]
     if counted.sum() <= 0:
         raise InputError("all rows to train on have the weight 0: there is nothing to learn")
+    for column, own in zip(columns[train].T, weights[train].T, strict=True):
+        if len(np.unique(column[~np.isnan(column) & (own > 0)])) < 2:
+            raise InputError(
+                "of a target, the rows to train on whose weight is above 0 have only one value: nothing to learn"
+            )
     return (weights / counted.mean()).reshape(y.shape).astype(np.float32)
 
 

@@ -20,7 +20,10 @@ from typing import IO
 from maggnn.errors import InputError
 
 SMILES, NAME = "smiles", "name"
-PROPERTY = re.compile(rb"^>.*<([^<>]+)>")
+PROPERTY = re.compile(rb"^>[^<]*<(.+)>")
+ENDS = (b"$$$$", b"M  END")
+"""Lines that a whole file may end with; the second is that of a single molecule without properties."""
+
 NOT_READ = "RDKit cannot read this record"
 
 
@@ -47,14 +50,18 @@ def sdf_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
 def _property_names(path: Path) -> list[str]:
     """Return the names of all properties, in the order in which they first occur."""
     names: dict[str, None] = {}
+    last = ENDS[0]
     try:
         with _opened(path) as file:
             for line in file:
                 found = PROPERTY.match(line)
                 if found is not None:
                     names[found[1].decode("utf-8")] = None
+                last = line.strip() or last
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as SDF ({error})") from error
+    if not last.startswith(ENDS):  # RDKit would take half a value for a whole one
+        raise InputError(f"{path}: ends within a record: the file was cut short, or its last record lacks $$$$")
     return list(names)
 
 

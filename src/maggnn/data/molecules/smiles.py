@@ -243,6 +243,8 @@ def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
         mol = _parsed_with_odd_valence(smiles)
     if ":" in smiles:
         _forget_atom_maps(mol)
+    if "[H" in smiles:
+        mol = _without_spare_hydrogens(mol)
     atoms = mol.GetNumAtoms()
     if atoms == 0:
         raise InputError("no atoms: the SMILES is empty")
@@ -295,6 +297,30 @@ def _forget_atom_maps(mol: Mol) -> None:
         atom.SetAtomMapNum(0)
     if mapped:
         Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+
+
+def _without_spare_hydrogens(mol: Mol) -> Mol:
+    """The molecule without hydrogens that RDKit kept although they say nothing: [H]/N=C(C)C is CC(C)=N.
+
+    RDKit keeps a hydrogen that is drawn beside a double bond before it knows whether that bond has stereo. It has none
+    where a group is there twice, such as two hydrogens at one end, of which RDKit counts only the one that is drawn.
+    """
+    from rdkit import Chem
+
+    hydrogens = [atom for atom in mol.GetAtoms() if atom.GetAtomicNum() == 1 and not atom.GetIsotope()]
+    ends = [atom.GetNeighbors()[0] for atom in hydrogens if atom.GetDegree() == 1]
+    if not ends:
+        return mol
+    for end in ends:
+        for bond in end.GetBonds() if end.GetTotalNumHs(includeNeighbors=True) > 1 else ():
+            bond.SetStereo(Chem.BondStereo.STEREONONE)
+            bond.SetBondDir(Chem.BondDir.NONE)
+    try:
+        mol = Chem.RemoveHs(mol)
+    except Chem.MolSanitizeException:  # an odd valence
+        return Chem.RemoveHs(mol, sanitize=False)
+    Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    return mol
 
 
 def _check_alone(smiles: str) -> None:

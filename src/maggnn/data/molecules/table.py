@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial as partial_of
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +34,21 @@ DUPLICATES = ("keep", "mean", "refuse")
 
 Parser = Callable[[str], float]
 """A function that converts a cell to a number, or raises an `InputError` that says why it cannot."""
+
+
+class NumberColumn(NamedTuple):
+    """A further column of numbers.
+
+    Attributes:
+        parse: makes a number of a cell.
+        merge: what becomes of it where the rows of a molecule become one. Rows that differ in it are kept "apart", as
+            measurements under other conditions; or the "least" stands for all; or the "total" does, by which targets
+            are weighed.
+    """
+
+    parse: Parser
+    merge: Literal["apart", "least", "total"] = "apart"
+
 
 PART_NAMES = {"train": "train", "val": "val", "valid": "val", "test": "test"}
 """The values of a split column, and the part that each means."""
@@ -76,7 +91,7 @@ def read_table(
     task: str | TargetKind = "auto",
     deal: Deal | None = None,
     partial: bool = False,
-    numbers: Mapping[str, Parser] = MappingProxyType({}),
+    numbers: Mapping[str, NumberColumn] = MappingProxyType({}),
     duplicates: str = "keep",
     salts: str = "keep",
 ) -> PackedTable:
@@ -155,7 +170,7 @@ class _Columns:
     smiles: int
     targets: dict[str, int]
     split: int | None
-    numbers: dict[str, tuple[int, Parser]]
+    numbers: dict[str, tuple[int, NumberColumn]]
 
 
 class _Reading:
@@ -164,12 +179,12 @@ class _Reading:
     def __init__(self, table: RowTable, columns: _Columns, kind: TargetKind, partial: bool, duplicates: str) -> None:
         self.table, self.columns, self.kind, self.partial = table, columns, kind, partial
         self.merges = duplicates != "keep"
-        self.places: dict[str, int] = {}
+        self.places: dict[tuple[object, ...], int] = {}
         self.lines: list[int] = []
         self.numbers: dict[str, list[float]] = {name: [] for name in columns.numbers}
         self.merged: list[tuple[int, int, str]] = []
         """For each row that repeats a molecule: the molecule's first line, the row's line, and the molecule."""
-        self.repeated: dict[int, list[tuple[float, ...]]] = {}
+        self.repeated: dict[int, list[_Row]] = {}
         self.num_rows = 0
         self.errors: list[RowError] = []
         self.sent: deque[_Row] = deque()
@@ -196,10 +211,10 @@ class _Reading:
             row = self.sent.popleft()
             if isinstance(result, RowError):
                 self.errors.append(replace(result, row=row.line))
-            elif self.merges and result.canonical in self.places:
-                self._repeat(self.places[result.canonical], row)
+            elif self.merges and self._measured(result, row) in self.places:
+                self._repeat(self.places[self._measured(result, row)], row)
             else:
-                self.places.setdefault(result.canonical, len(self.targets))
+                self.places.setdefault(self._measured(result, row), len(self.targets))
                 self.lines.append(row.line)
                 self.targets.append(row.targets)
                 self.parts.append(row.part)
@@ -211,20 +226,33 @@ class _Reading:
         if not self.targets:
             raise InputError(f"{self.table.path}: {self._why_nothing()}")
 
+    def _measured(self, molecule: Molecule, row: _Row) -> tuple[object, ...]:
+        """What a row is about: its molecule, under the conditions that further columns tell."""
+        found = zip(self.columns.numbers.values(), row.numbers, strict=True)
+        return (molecule.canonical, *(str(value) for (_, column), value in found if column.merge == "apart"))
+
     def _repeat(self, place: int, row: _Row) -> None:
-        """Add another row of a molecule; targets are merged at the end, other columns are those of the first row."""
+        """Keep another row of a molecule until all of its rows are known."""
         if row.part != self.parts[place]:
             raise InputError(
                 f"{self.table.path}: lines {self.lines[place]} and {row.line} are the same molecule, but their split "
                 f"is {self.parts[place]} and {row.part}: correct it, or give --duplicates keep"
             )
         self.merged.append((self.lines[place], row.line, self.canonical[place]))
-        self.repeated.setdefault(place, [self.targets[place]]).append(row.targets)
+        first = tuple(column[place] for column in self.numbers.values())
+        self.repeated.setdefault(place, [row._replace(targets=self.targets[place], numbers=first)]).append(row)
 
     def merged_targets(self) -> list[tuple[float, ...]]:
         """Return the targets of each molecule, merged if it was repeated."""
         for place, rows in self.repeated.items():
-            self.targets[place] = merged_values(np.array(rows), self.kind.task)
+            weights = np.ones(len(rows))
+            for (name, (_, column)), values in zip(
+                self.columns.numbers.items(), zip(*(row.numbers for row in rows), strict=True), strict=True
+            ):
+                if column.merge == "total":
+                    weights = np.array(values)
+                self.numbers[name][place] = sum(values) if column.merge == "total" else min(values)
+            self.targets[place] = merged_values(np.array([row.targets for row in rows]), self.kind.task, weights)
         return self.targets
 
     def leave_out(self, places: np.ndarray) -> None:
@@ -248,18 +276,24 @@ class _Row(NamedTuple):
     numbers: tuple[float, ...]
 
 
-def merged_values(rows: np.ndarray, task: Task) -> tuple[float, ...]:
+def merged_values(rows: np.ndarray, task: Task, weights: np.ndarray | None = None) -> tuple[float, ...]:
     """Merge several rows of a molecule [rows, targets]: the mean of numbers, and the most frequent class.
 
     If two classes are equally frequent, the value is missing; missing values do not count.
+
+    Args:
+        weights: how much each row counts, [rows]; all count equally if it is None or if all weights are 0.
     """
     values = []
+    weights = np.ones(len(rows)) if weights is None else weights
     for column in rows.T:
-        known = column[~np.isnan(column)]
+        known, own = column[~np.isnan(column)], weights[~np.isnan(column)]
+        own = own if own.any() else np.ones(len(known))
         if task == "regression" or not len(known):
-            values.append(float(known.mean()) if len(known) else math.nan)
+            values.append(float(np.average(known, weights=own)) if len(known) else math.nan)
             continue
-        labels, counts = np.unique(known, return_counts=True)
+        labels, places = np.unique(known, return_inverse=True)
+        counts = np.bincount(places.reshape(-1), weights=own)
         values.append(float(labels[counts.argmax()]) if (counts == counts.max()).sum() == 1 else math.nan)
     return tuple(values)
 
@@ -269,7 +303,7 @@ def _columns(
     smiles_column: str,
     target_columns: Sequence[str],
     split_column: str | None,
-    numbers: Mapping[str, Parser],
+    numbers: Mapping[str, NumberColumn],
 ) -> _Columns:
     if not target_columns:
         raise InputError(f"{table.path}: name at least one target column")
@@ -279,7 +313,7 @@ def _columns(
         smiles=table.place(smiles_column),
         targets={name: table.place(name) for name in target_columns},
         split=None if split_column is None else table.place(split_column),
-        numbers={name: (table.place(name), parse) for name, parse in numbers.items()},
+        numbers={name: (table.place(name), column) for name, column in numbers.items()},
     )
 
 
@@ -289,7 +323,7 @@ def _row(record: Record, columns: _Columns, kind: TargetKind, partial: bool) -> 
     cells = record.cells
     targets = kind.values(list(columns.targets), [cells[place] for place in columns.targets.values()], partial)
     part = "" if columns.split is None else _part(cells[columns.split])
-    numbers = tuple(parse(cells[place]) for place, parse in columns.numbers.values())
+    numbers = tuple(column.parse(cells[place]) for place, column in columns.numbers.values())
     return _Row(record.line, cells[columns.smiles], targets, part, numbers)
 
 

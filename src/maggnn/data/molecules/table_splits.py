@@ -96,18 +96,37 @@ def split_choice(split: str, seed: int) -> SplitChoice:
     raise InputError(f"--split is {split!r}: give {SPLITS}")
 
 
-def time_value(text: str) -> float:
-    """Convert a time to a number: a number, or a date such as 2024-01-31 (ISO 8601)."""
-    if is_missing(text):
-        raise InputError("its time is missing")
-    number = as_number(text)
-    if number is not None:
-        return number
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InputError(f"its time is {text[:40]!r}, neither a number nor a date such as 2024-01-31") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+class Times:
+    """Makes times that can be compared of the cells of a column: numbers, or dates such as 2024-01-31 (ISO 8601).
+
+    The year 2019 and the date 2018-05-01 cannot be compared, so a column holds the one or the other.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: list[str] = []
+        self.dates: list[str] = []
+
+    def __call__(self, text: str) -> float:
+        if is_missing(text):
+            raise InputError("its time is missing")
+        number = as_number(text)
+        if number is not None:
+            self.numbers = self.numbers or [text]
+            return number
+        try:
+            found = datetime.fromisoformat(text.strip())
+        except ValueError:
+            raise InputError(f"its time is {text[:40]!r}, neither a number nor a date such as 2024-01-31") from None
+        self.dates = self.dates or [text]
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+    def check(self, where: str) -> None:
+        """Refuse a column of both."""
+        if self.numbers and self.dates:
+            raise InputError(
+                f"{where} mixes numbers such as {self.numbers[0].strip()[:40]!r} with dates such as "
+                f"{self.dates[0].strip()[:40]!r}: write all times alike"
+            )
 
 
 def time_parts(rows: ToDeal, column: str) -> list[str]:

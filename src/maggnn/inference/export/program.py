@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from maggnn.data.inputs import packed_inputs
+from maggnn.data.inputs import molecule_strings, packed_inputs
+from maggnn.data.molecules.fragments import SALTS, chosen_fragments
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.inference.export.search import SeenCategories
+from maggnn.model.features import MOST_CATEGORIES
 from maggnn.model.runtime import make_generator
 from maggnn.model.tuples import STARTS, sample_tuples
 
@@ -52,7 +55,8 @@ class ExportedModel:
     """An exported program with its description.
 
     Attributes:
-        description: the JSON of its file: `inputs`, `output`, `search`, `source`, `features`, `targets`, `classes`.
+        description: the JSON of its file: `inputs`, `output`, `search`, `source`, `features`, `targets`, `classes`,
+            `salts` (which fragments of SMILES are read) and `seen` (the categories that occur in training).
         run: a function from tensors, by the names of `inputs`, to answers.
     """
 
@@ -72,17 +76,31 @@ class ExportedModel:
         """
         packed = self._packed(graphs, inputs)
         if self.description["output"]["shape"][0] == "graphs":  # answers for nodes keep the order of the nodes
-            packed = in_canonical_order(packed)
+            packed = in_canonical_order(self._as_seen(packed))
         generator = make_generator(seed)
         chunks = torch.arange(len(packed)).split(GRAPHS_AT_ONCE)
         return torch.cat([self.run(program_inputs(self.description, packed[ids], generator)) for ids in chunks])
 
     def _packed(self, graphs: Any, inputs: str) -> PackedGraphs:
         """Pack the graphs; since many strings are valid as SMILES and as graph6, models of graphs reject SMILES."""
-        packed, came_as = packed_inputs(graphs, inputs, self.description["features"] or "ogb")
+        graphs = list(graphs) if isinstance(graphs, Iterator) else graphs  # they may be read twice
+        features, salts = self.description["features"] or "ogb", self.description.get("salts", "keep")
+        packed, came_as = packed_inputs(graphs, inputs, features)
         if came_as == "smiles" and self.description["source"] != "smiles":
             raise InputError("the model was fitted to graphs, not to SMILES: for graph6 strings, set inputs='graph6'")
+        if came_as == "smiles" and salts != "keep":
+            packed, _ = packed_inputs(list(chosen_fragments(molecule_strings(graphs), salts)), "smiles", features)
         return packed
+
+    def _as_seen(self, packed: PackedGraphs) -> PackedGraphs:
+        """With every category one that training saw, which the canonical order goes by; the program does the same."""
+        changed: dict[str, Any] = {}
+        for name, values in (("x", packed.x), ("edge_attr", packed.edge_attr)):
+            seen, entry = self.description.get("seen", {}).get(name), self.description["inputs"].get(name, {})
+            columns = entry.get("categories", ())
+            if seen and values is not None and not values.is_floating_point() and values.shape[1] == len(columns):
+                changed[name] = SeenCategories(columns, seen)(values)
+        return replace(packed, **changed)
 
 
 def load_exported(path: str | Path, trust: bool = False) -> ExportedModel:
@@ -152,10 +170,24 @@ def _description(path: Path, text: str) -> dict[str, Any]:
                 raise ValueError(f"input {name}")
         if "tuples" in inputs and len(inputs["tuples"]["shape"]) != 3:
             raise ValueError("tuples have three dimensions")
+        if found.get("salts", "keep") not in SALTS:
+            raise ValueError("salts")
+        for name, seen in found.get("seen", {}).items():
+            _check_seen(seen, inputs.get(name, {}).get("categories", ()))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path}: has no valid description of its inputs ({reason})") from error
     return found
+
+
+def _check_seen(seen: Any, categories: Any) -> None:
+    """Of each column, some of its categories."""
+    known = [isinstance(column, list) and bool(column) for column in seen]
+    if seen and (not all(known) or len(known) != len(categories)):
+        raise ValueError("seen")
+    for column, count in zip(seen, categories, strict=False):
+        if count > MOST_CATEGORIES or not all(isinstance(place, int) and 0 <= place < count for place in column):
+            raise ValueError("seen")
 
 
 def _is_size(size: object) -> bool:

@@ -17,11 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch, largest, sum_rows
+from maggnn.graphs.batch import GraphBatch, Task, largest, sum_rows
 from maggnn.graphs.packed import edges_by_source
 from maggnn.inference.frozen import frozen
 from maggnn.model.encoder import Encoder, GINELayer, GINLayer
 from maggnn.model.mag_gnn import MagGNN
+
+LEAST = 1e-12
+"""Probability below which a temperature does not distinguish."""
 
 
 class ExportedSearch(nn.Module):
@@ -30,6 +33,8 @@ class ExportedSearch(nn.Module):
     Args:
         seen_nodes, seen_edges: the categories of each column that occur in training, the most frequent first, which
             replaces any other. If empty, all categories of the model are valid, and others are an error.
+        temperatures: by which probabilities are sharpened or softened, one after the other; each has one value for all
+            classes, or one for every two-class target.
 
     Shapes of inputs:
         edge_index: [2, E] (source, target), node ids of the batch, grouped by graph; node_graph: [N], in order;
@@ -37,10 +42,15 @@ class ExportedSearch(nn.Module):
     """
 
     def __init__(
-        self, model: MagGNN, seen_nodes: Sequence[Sequence[int]] = (), seen_edges: Sequence[Sequence[int]] = ()
+        self,
+        model: MagGNN,
+        seen_nodes: Sequence[Sequence[int]] = (),
+        seen_edges: Sequence[Sequence[int]] = (),
+        temperatures: Sequence[Sequence[float]] = (),
     ) -> None:
         super().__init__()
         check_exportable(model)
+        self.temperatures = tuple(map(tuple, temperatures))
         self.node_categories = SeenCategories(model.node_features.categories, seen_nodes)
         self.edge_categories = SeenCategories(model.edge_features.categories, seen_edges)
         self.model = frozen(model).cpu()
@@ -74,8 +84,21 @@ class ExportedSearch(nn.Module):
         if not agent.tuple_order:  # there are no marks
             tuples = num_nodes.new_zeros(num_nodes.shape[0], agent.num_tuples, 0)
         outputs = self.model(graphs, tuples=tuples, ties="first")
-        # The outputs of a regression are in the targets' own units already.
-        return outputs if self.model.task == "regression" else self.model.answers(outputs, graphs).float()
+        if self.model.task == "regression":  # the outputs are in the targets' own units already
+            return outputs
+        likely = self.model.answers(outputs, graphs).float().double()  # rounded as those of fitted models
+        for temperature in self.temperatures:
+            likely = _tempered(likely, temperature, self.model.task)
+        return likely.float()
+
+
+def _tempered(likely: Tensor, temperature: Sequence[float], task: Task) -> Tensor:
+    """Sharpen (below 1) or soften (above 1) probabilities [rows, out], as fitted models do."""
+    power = likely.new_tensor([1.0 / value for value in temperature])
+    raised = likely.clamp(LEAST, 1.0) ** power
+    if task == "classification":
+        return raised / raised.sum(dim=-1, keepdim=True)
+    return raised / ((1.0 - likely).clamp(LEAST, 1.0) ** power + raised)
 
 
 class SeenCategories(nn.Module):

@@ -16,6 +16,7 @@ from maggnn.apps.explain.molecule_drawing import contributions_svg, plain_svg
 from maggnn.apps.explain.neighbours import Neighbours
 from maggnn.apps.explain.property import PropertyExplainer
 from maggnn.apps.explain.property_page import molecules_page, property_part
+from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.training_rows import (
     TrainingRows,
     read_training_rows,
@@ -163,3 +164,12 @@ def test_models_of_graphs_have_no_property_of_molecules(tmp_path):
     fitted = MagClassifier(steps=2).fit(rings, ["ring", "chain"] * 4).fitted_
     with pytest.raises(InputError, match="fitted to SMILES"):
         PropertyExplainer(fitted)
+
+
+def test_explanations_read_what_predict_reads(models):
+    fitted = FittedModel.load(models / "words")
+    largest = PropertyExplainer(replace(fitted, facts=replace(fitted.facts, salts="largest")))
+    assert largest.explain("CCN.Cl").answers == largest.explain("CCN").answers
+    assert largest.explain("CCN.Cl").atoms == ["C", "C", "N"]
+    with pytest.raises(InputError, match="reads column 'kelvin' beside molecules"):
+        PropertyExplainer(replace(fitted, facts=replace(fitted.facts, number_columns=("kelvin",))))

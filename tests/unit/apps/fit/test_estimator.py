@@ -32,7 +32,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit import estimator_base as module
+from maggnn.apps.fit.answers.given_y import several_labels
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
+from maggnn.apps.fit.predicting import predict_table
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.packing import pack, save_packed
 from maggnn.graphs.conversions import to_graph6, to_networkx, to_pyg
@@ -186,6 +188,14 @@ def test_its_folder_answers_the_same(regressor, tmp_path):
     assert np.array_equal(answers[:, 0].double().numpy(), regressor.predict(SMILES))
 
 
+def test_its_folder_answers_for_a_table_with_the_usual_column(regressor, tmp_path):
+    regressor.save(tmp_path / "model")
+    (tmp_path / "t.csv").write_text("name,smiles\na,CCO\n")
+    predict_table(tmp_path / "model", tmp_path / "t.csv", tmp_path / "out.csv")
+    name, smiles, value, *_ = (tmp_path / "out.csv").read_text().splitlines()[1].split(",")
+    assert (name, smiles) == ("a", "CCO") and float(value) == pytest.approx(regressor.predict(["CCO"])[0], rel=1e-5)
+
+
 def test_in_grids_folds_and_pipelines():
     scores = cross_val_score(MagClassifier(steps=1), RINGS[:12], RING_LABELS[:12], cv=2, error_score="raise")
     assert scores.shape == (2,)
@@ -277,6 +287,20 @@ def test_features_are_chosen():
     assert model.predict(SMILES).shape == (12,)
 
 
+def test_molecules_become_what_the_model_learned_from_whatever_is_set_later():
+    model = MagRegressor(steps=1, features="ogb").fit(SMILES, OXYGENS)
+    answers = model.predict(SMILES)
+    assert np.array_equal(model.set_params(features="mol").predict(SMILES), answers)
+
+
+def test_labels_of_several_columns_are_told_apart_as_those_of_one():
+    """1.5 and "0.5" in one column become texts; the labels of the rows have to become these, too."""
+    y = np.array([[1.5, 0], ["0.5", 1]] * 6, dtype=object)
+    classes, numbers = several_labels(y, "MagClassifier")
+    assert [labels.tolist() for labels in classes] == [["0.5", "1.5"], [0, 1]]
+    assert numbers.tolist() == [[1.0, 0.0], [0.0, 1.0]] * 6
+
+
 # ---- what cannot be used --------------------------------------------------------------------------------
 
 
@@ -346,6 +370,14 @@ def test_inputs_that_allow_strings_alone(X):
         (MagRegressor, [1e300] * 12, r"y\[0\] is 1e\+300"),
         (MagRegressor, ["many"] * 12, "y cannot be used as numbers"),
         (MagRegressor, np.zeros((12, 2, 2)), "y has shape"),
+        (MagRegressor, np.arange(12) + 1j, "y cannot be used as numbers: it holds complex numbers"),
+        (MagRegressor, np.arange(12).astype("datetime64[D]"), "y cannot be used as numbers: it holds dates"),
+        (MagRegressor, np.arange(12).astype("timedelta64[D]"), "it holds differences of dates"),
+        (
+            MagRegressor,
+            [[1.0 * count, np.nan] for count in range(12)],
+            r"y\[:, 1\] has no value: leave that column out",
+        ),
         (MagRegressor, 3.0, "y has shape"),
     ],
 )

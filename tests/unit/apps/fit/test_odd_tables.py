@@ -1,22 +1,27 @@
 """Tables that are read once in a thousand: bare atoms, rare classes, targets of odd sizes, molecules written twice."""
 
 import csv
+import re
 import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from maggnn import MagRegressor
+from maggnn.apps.fit.answers import given_graphs
 from maggnn.apps.fit.classical import cheap_baselines
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.classical.trees import Trees
 from maggnn.apps.fit.fitting import fit_table
-from maggnn.apps.fit.own_table import read_own_table
+from maggnn.apps.fit.folds import deal_folds
+from maggnn.apps.fit.own_table import Weighting, read_own_table
 from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
@@ -194,3 +199,70 @@ def test_folds_follow_a_column_that_splits_by_scaffolds(tmp_path):
         own = read_own_table(table, "smiles", ["y"], "regression", "column:set", seed=0, workers=1)
         assert own.groups == ([scaffold(text) for text in smiles] if grouped else None)
         assert ("keep scaffolds together" in own.split) == grouped
+
+
+CHAINS = ["C" * length + end for length in range(1, 13) for end in ("O", "N", "F", "Cl", "")]
+ODD = {
+    "times of two kinds": (
+        lambda row: ["2019", "2018-05-01"][row % 2], {"split": "time:more"},
+        "column 'more' mixes numbers such as '2019' with dates such as '2018-05-01'",
+    ),
+    "a weight for one row": (
+        lambda row: row == 7, {"weighting": Weighting("more")},
+        "the rows to train on whose weight is above 0 have only one value",
+    ),
+    "weights beyond all sums": (lambda row: "1e308", {"weighting": Weighting("more")}, "its weight is '1e308'"),
+    "a feature beyond float32": (
+        lambda row: 1.7e9 + row % 7, {"number_columns": ["more"]}, "column 'more' differ by less than float32",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "how", "message"), ODD.values(), ids=ODD)
+def test_columns_that_say_nothing_or_two_things_are_refused(tmp_path, more, how, message):
+    rows = [[smiles, place / 7, str(more(place)).replace("True", "1").replace("False", "0")]
+            for place, smiles in enumerate(CHAINS)]  # fmt: skip
+    table = write(tmp_path / "t.csv", ["smiles", "y", "more"], rows)
+    with pytest.raises(InputError, match=re.escape(message)):
+        read_own_table(table, "smiles", ["y"], "auto", how.pop("split", "random"), 0, 1, **how)
+
+
+def test_weights_of_one_class_alone_are_refused(tmp_path):
+    rows = [[smiles, "ab"[place % 2], place % 2] for place, smiles in enumerate(CHAINS)]
+    table = write(tmp_path / "t.csv", ["smiles", "y", "w"], rows)
+    with pytest.raises(InputError, match="have only one value"):
+        read_own_table(table, "smiles", ["y"], "auto", "random", 0, 1, weighting=Weighting("w"))
+
+
+def test_every_fold_has_rows_to_learn_from():
+    """Of two rows with a weight, a fold that holds one of them out has only one value left."""
+    y, weights = np.arange(60.0)[:, None], np.zeros((60, 1))
+    weights[[3, 40]] = 1.0
+    assert deal_folds(np.arange(60), y, "regression", 3, 0) is not None
+    assert deal_folds(np.arange(60), y, "regression", 3, 0, weights=weights) is None
+    weights[:30] = 1.0
+    assert deal_folds(np.arange(60), y, "regression", 3, 0, weights=weights) is not None
+
+
+def test_numbers_of_a_frame_are_read_as_those_of_a_table():
+    names = ("kelvin",)
+    values = pd.Series([300, None, pd.NA, "301.5", " ", float("nan")], dtype=object)
+    found = given_graphs._number_columns(pd.DataFrame({"kelvin": values}), names)
+    assert found is not None and np.array_equal(
+        found[:, 0], np.array([300, np.nan, np.nan, 301.5, np.nan, np.nan], dtype=np.float32), equal_nan=True
+    )
+    for wrong in ("1,5", float("inf"), 1e39, True):
+        with pytest.raises(InputError, match=r"column 'kelvin' is .*, not a number"):
+            given_graphs._number_columns(pd.DataFrame({"kelvin": pd.Series([wrong], dtype=object)}), names)
+
+
+def test_exact_answers_for_graphs_stay_exact_in_parquet(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    graphs = [nx.path_graph(size) for size in range(3, 15)]
+    model = MagRegressor(steps=2).fit(graphs, [1e9 + size / 1000 for size in range(12)])
+    model.fitted_.save(tmp_path / "model")
+    lines = [nx.to_graph6_bytes(graph, header=False).decode() for graph in graphs]
+    (tmp_path / "t.g6").write_text("".join(lines))
+    predict_table(tmp_path / "model", tmp_path / "t.g6", tmp_path / "out.parquet")
+    column = parquet.read_table(tmp_path / "out.parquet").column("predicted_y").to_pylist()
+    assert column == model.predict(graphs).tolist() and len(set(column)) > 1

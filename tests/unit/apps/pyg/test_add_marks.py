@@ -44,6 +44,14 @@ def test_marks_can_be_appended_to_x_and_composed():
     assert both.x.shape == (6, 1) and both.marks.shape == (6, 4)
 
 
+def test_numbers_in_x_stay_as_they_are_beside_marks():
+    add = AddMarks.pretrained("cycles6", attr_name=None)
+    exact = torch.full((6, 1), 1e9 + 0.5, dtype=torch.float64)
+    assert torch.equal(add(ring(6, exact)).x[:, :1], exact)
+    with pytest.raises(InputError, match="x holds whole numbers that float32 rounds: give attr_name"):
+        add(ring(6, torch.full((6, 1), 2**25 + 1)))
+
+
 def test_batches_and_files(tmp_path):
     save_model(tmp_path / "model.safetensors", make_model())
     add = AddMarks(tmp_path / "model.safetensors")

@@ -58,6 +58,7 @@ def test_thresholds_keep_the_order_of_rows():
         (Selection("x", top=3), "did you mean 'y'"),
         (Selection("y"), "needs --top N, --above X or --below X"),
         (Selection("y", lowest=True, above=1.0), "--lowest needs --top"),
+        (Selection("y", below=float("nan")), "--below is nan: give a number"),
     ],
 )
 def test_what_cannot_be_meant(selection, words):

@@ -98,6 +98,7 @@ def test_answers_are_those_of_the_model(client, fitted, count):
         (b'{"smiles": "CCO"}', JSON, 400, "smiles: "),
         (b'{"smile": ["CCO"]}', JSON, 400, "smiles: "),
         (b'{"smiles": []}', JSON, 400, "0 molecules: a request must have 1 to 300"),
+        (b'{"smiles": ["C"], "coverage": 0.5}', JSON, 400, "coverage: Extra inputs are not permitted"),
         (b'{"smiles": [%s"C"]}' % (b'"C",' * 300), JSON, 400, "301 molecules"),
         (b"PAR1", ARROW, 400, "not an Arrow stream"),
         (stream(smile=["C"]), ARROW, 400, "did you mean 'smile'"),

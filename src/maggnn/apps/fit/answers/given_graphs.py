@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
+from maggnn.apps.fit.tables.number_columns import cell_of, number_value
 from maggnn.data.inputs import molecule_column, packed_inputs, written_molecule
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.errors import InputError
@@ -45,4 +46,5 @@ def _number_columns(X: Any, names: tuple[str, ...]) -> np.ndarray | None:
     missing = [name for name in names if name not in getattr(X, "columns", ())]
     if missing:
         raise InputError(f"the model reads column {missing[0]!r} of a table: give a frame that has it")
-    return np.stack([np.asarray(X[name].to_numpy(), dtype=np.float32) for name in names], axis=1)
+    columns = [[number_value(name, cell_of(value)) for value in X[name].to_numpy().tolist()] for name in names]
+    return np.array(columns, dtype=np.float32).T

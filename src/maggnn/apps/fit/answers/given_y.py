@@ -19,6 +19,9 @@ from torch import Tensor
 from maggnn.data.molecules.target_column import LARGEST, LEAST_SPREAD
 from maggnn.errors import InputError
 
+NO_NUMBERS = {"c": "complex numbers", "M": "dates", "m": "differences of dates"}
+"""Kinds of numpy's types that would become numbers without a word."""
+
 
 def has_columns(y: Any) -> bool:
     """Whether y has two columns or more."""
@@ -34,10 +37,10 @@ def several_labels(y: Any, who: str) -> tuple[list[np.ndarray], Tensor]:
     classes = []
     for place, column in enumerate(table.T):
         known = np.array([not _is_missing(label) for label in column])
-        labels, _ = class_numbers(column[known].tolist(), who, f"y[:, {place}]")
+        labels, places = class_numbers(column[known].tolist(), who, f"y[:, {place}]")
         if len(labels) > 2:
             raise InputError(f"y[:, {place}] has {len(labels)} classes: several columns must have two classes each")
-        numbers[known, place] = column[known] == labels[1]
+        numbers[known, place] = places.numpy()
         classes.append(labels)
     _check_rows(numbers)
     return classes, torch.from_numpy(numbers)
@@ -65,7 +68,10 @@ def finite_numbers(y: Any, who: str) -> np.ndarray:
     """Return finite numbers, [n] or [n, targets]; in several columns, NaN is allowed as a missing value."""
     _check_given(y, who)
     try:
-        numbers = _without_objects(_array(y)).astype(np.float64)
+        values = _without_objects(_array(y))
+        if values.dtype.kind in NO_NUMBERS:
+            raise TypeError(f"it holds {NO_NUMBERS[values.dtype.kind]}")
+        numbers = values.astype(np.float64)
     except (ValueError, TypeError) as error:
         raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
     if not numbers.size:
@@ -76,6 +82,9 @@ def finite_numbers(y: Any, who: str) -> np.ndarray:
     if has_columns(numbers):
         bad &= ~np.isnan(numbers)
         _check_rows(numbers)
+        empty = np.flatnonzero(np.isnan(numbers).all(axis=0))
+        if len(empty):
+            raise InputError(f"y[:, {empty[0]}] has no value: leave that column out")
     if bad.any():
         place = np.argwhere(bad)[0].tolist()
         where = ", ".join(map(str, place))

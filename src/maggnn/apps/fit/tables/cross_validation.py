@@ -156,7 +156,7 @@ def _folds(own: OwnTable, plan: Plan, seed: int) -> Iterator[tuple[str, int, np.
     y, task = own.dataset.y.numpy(), own.dataset.task
     for repeat in range(plan.repeats):
         own_seed = seed + SEEDS_APART * (repeat + 1)
-        dealt = deal_folds(rows, y, task, plan.folds, own_seed, own.table.canonical, own.groups)
+        dealt = deal_folds(rows, y, task, plan.folds, own_seed, own.table.canonical, own.groups, own.weights)
         if dealt is None or dealt.count < plan.folds:
             most = 1 if dealt is None else dealt.count
             raise InputError(f"{own.dataset.name}: the rows allow {most} folds, --folds asks for {plan.folds}")
@@ -195,7 +195,7 @@ def _inner_folds(own: OwnTable, rest: np.ndarray, ensemble: int, seed: int) -> F
     """Return the folds of the rows that a model is fitted to; for one network, a single fold for validation."""
     y, task = own.dataset.y.numpy(), own.dataset.task
     count = ensemble if ensemble > 1 else SHARE_TO_VALIDATE
-    dealt = deal_folds(rest, y, task, count, seed, own.table.canonical, own.groups)
+    dealt = deal_folds(rest, y, task, count, seed, own.table.canonical, own.groups, own.weights)
     if dealt is None:
         raise InputError(f"{own.dataset.name}: too few rows for cross-validation: leave --folds out")
     if ensemble > 1:

@@ -8,22 +8,36 @@ missing, which boosting can use.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from maggnn.apps.fit.row_files import Chunk, Source
 from maggnn.data.molecules.rows import column_place
+from maggnn.data.molecules.table import NumberColumn
 from maggnn.data.molecules.target_column import LARGEST, as_number, is_missing
 from maggnn.errors import InputError
+from maggnn.graphs.checks import short_floats
 
 
-def number_parsers(columns: Sequence[str]) -> dict[str, Callable[[str], float]]:
-    """Return the function that converts a cell to a number, for each column."""
-    return {name: partial(number_value, name) for name in columns}
+def number_parsers(columns: Sequence[str]) -> dict[str, NumberColumn]:
+    """Return how each column is read."""
+    return {name: NumberColumn(partial(number_value, name)) for name in columns}
+
+
+def check_numbers(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Refuse columns whose differences are lost in float32, in which they are read."""
+    for name, values in columns.items():
+        known = values[~np.isnan(values)]
+        if len(known) and known.min() < known.max() and short_floats(torch.from_numpy(known)).dtype != torch.float32:
+            raise InputError(
+                f"{path}: values of column {name!r} differ by less than float32 can hold: subtract a constant"
+            )
 
 
 def number_value(name: str, text: str) -> float:
@@ -55,11 +69,12 @@ def with_numbers(chunk: Chunk, columns: Sequence[str], places: Sequence[int]) ->
     for column, (name, place) in enumerate(zip(columns, places, strict=True)):
         for row, cell in enumerate(chunk.columns[place]):
             try:
-                numbers[row, column] = number_value(name, _text(cell))
+                numbers[row, column] = number_value(name, cell_of(cell))
             except InputError as error:
                 reasons[row] = reasons[row] or str(error)
     return replace(chunk, reasons=reasons, numbers=numbers)
 
 
-def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell)
+def cell_of(value: Any) -> str:
+    """A value of Python, pandas or Parquet as a cell of a table; what is missing is said by its text."""
+    return "" if value is None else str(value)

@@ -25,12 +25,20 @@ Columns = Callable[[Any, FittedModel, float], list[Any]]
 
 
 def predict_graphs(
-    fitted: FittedModel, path: Path, out: Path, overwrite: bool, coverage: float, names: list[str], columns: Columns
+    fitted: FittedModel,
+    path: Path,
+    out: Path,
+    overwrite: bool,
+    coverage: float,
+    names: list[str],
+    types: list[str | None],
+    columns: Columns,
 ) -> dict[str, Any]:
     """Write the predictions for all graphs of a file.
 
     Args:
         names: the names of the columns to add, with the reason as the last.
+        types: the types of these columns, as `arrow_table` names them.
         columns: returns all of these columns except the reason.
     """
     began = time.monotonic()
@@ -49,12 +57,11 @@ def predict_graphs(
     cells = [list(range(len(graphs))), *found, reasons]
     if out.suffix == ".csv":
         cells = [[cell_text(value) for value in column] for column in cells]
-    types = ["int64", *(None if isinstance(column[0], str) else "number" for column in cells[1:-1]), None]
     header = ["graph", *names]
     with whole_file(out) as waiting:
         part = waiting.with_name(f"{waiting.name}.part")
         try:
-            write_part(part, out.suffix, header, types, cells)
+            write_part(part, out.suffix, header, ["int64", *types], cells)
             join_parts([part], waiting, out.suffix, header)
         finally:
             part.unlink(missing_ok=True)

@@ -134,14 +134,16 @@ def test_random_moves_go_to_random_nodes_and_treat_nodes_of_a_colour_alike():
     """A star of five leaves with a mark on its centre: five sixths of the moves of a slot go to the leaves."""
     star = all_of(pack_networkx([nx.star_graph(5)]))
     state = State.start(star, torch.zeros(1, 1, 2, dtype=torch.long), history_width=0)
-    to_leaves, first_slot = 0, 0
-    for seed in range(0, 2000, 2):
-        q_table, _ = random_scores(seed)(state)
+    scores, to_leaves, first_slot = random_scores(0), 0, 0
+    for _ in range(1000):  # other moves each time, also from the same state
+        q_table, _ = scores(state)
         leaves = q_table[1:, 0]
         assert q_table.shape == (6, 1, 2) and bool((leaves == leaves[0]).all())
         to_leaves += int(leaves.max() > q_table[0].max())
         first_slot += int(q_table[..., 0].max() > q_table[..., 1].max())
     assert abs(to_leaves / 1000 - 5 / 6) < 0.05 and abs(first_slot / 1000 - 0.5) < 0.06
+    assert torch.equal(random_scores(3)(state)[0], random_scores(3)(state)[0])
+    assert not torch.equal(random_scores(3)(state)[0], random_scores(4)(state)[0])
 
 
 def test_a_kind_with_too_many_outcomes_goes_no_further(monkeypatch):

@@ -505,7 +505,7 @@ def test_every_relabelling_takes_one_of_the_sets_that_were_found():
         start="walks", num_tuples=1, starts=1, proposals=ProposalSettings(RANDOM_TUPLES, numberings=4)
     )
     graphs = Pairs.of(shrikhande_rook(), torch.tensor([0]))
-    tuples, costs = found(graphs, 1, 2, settings.proposals)
+    tuples, costs = found(graphs, [0], 1, 2, settings.proposals)
     assert tuples.shape == (1, 2, 4, 2)
     assert (costs.graphs, costs.passes, costs.tuples) == (2, 0, 2 * 16**2) and costs.refined <= 2 * 60
     drawn = torch.tensor([[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]])  # [P, 2, R = 2, k]
@@ -520,7 +520,7 @@ def test_every_relabelling_takes_one_of_the_sets_that_were_found():
 
 def test_random_moves_in_the_agents_search_do_not_depend_on_the_numbering():
     settings = ProposalSettings(RANDOM_MOVES, starts=2, moves=2, numberings=4)
-    tuples, costs = found(Pairs.of(shrikhande_rook(), torch.tensor([0])), 1, 2, settings)
+    tuples, costs = found(Pairs.of(shrikhande_rook(), torch.tensor([0])), [0], 1, 2, settings)
     assert tuples.shape == (1, 2, 4, 2)
     assert (costs.graphs, costs.alike) == (2, 2) and 0 < costs.passes <= settings.passes
 

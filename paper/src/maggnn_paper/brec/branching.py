@@ -25,6 +25,7 @@ Shapes: B graphs, V nodes of the largest; C kinds; M tuples of one graph or kind
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import torch
@@ -203,16 +204,22 @@ def best_outcomes(
 def random_scores(seed: int) -> Scores:
     """The control of an agent in this search: values of moves that say nothing, and depend on no numbering.
 
-    A move's value is drawn by the stable colour of its node and by its slot, so that all nodes of a colour are equally
-    promising, as they are to a Q-network. A colour is the best with a probability in proportion to its nodes (the
-    exponential race: the largest of log(u) / size), so a move goes to a random node, as random moves do.
+    A move's value is drawn by the stable colour of its node, by its slot and by the number of moves before, so that all
+    nodes of a colour are equally promising, as they are to a Q-network. A colour is the best with a probability in
+    proportion to its nodes (the exponential race: the largest of log(u) / size), so a move goes to a random node, as
+    random moves do.
+
+    Args:
+        seed: of the draws. Graphs that are to be compared need the same one: other draws lead to other marks, and these
+            differ also where the graphs are isomorphic.
     """
+    draws = count(seed << 32)
 
     def scores(state: State) -> tuple[Tensor, Tensor]:
         graphs = state.graphs
         colours, _ = _stable_colours(graphs, state.tuples)  # [N, C]
         sizes = torch.stack([_class_sizes(own, graphs) for own in colours.unbind(dim=1)], dim=1)  # [N, C]
-        slots = [_uniform(colours, seed + slot).log() / sizes for slot in range(state.tuples.shape[2])]
+        slots = [_uniform(colours, next(draws)).log() / sizes for _ in range(state.tuples.shape[2])]
         return torch.stack(slots, dim=2), state.history
 
     return scores

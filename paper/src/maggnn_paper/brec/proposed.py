@@ -39,7 +39,7 @@ RANDOM_MOVES, RANDOM_TUPLES = "random moves", "random tuples"
 """The controls, in place of an agent's name."""
 
 SEED = 0
-"""Of the numberings, the random tuples and the random moves."""
+"""Of the numberings and the random tuples."""
 
 
 @dataclass(frozen=True)
@@ -114,23 +114,30 @@ def with_proposed(
     path = folder / "proposed" / f"{pairs[0]}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}.safetensors"
     with locked(path.with_suffix(".lock")):  # jobs of other seeds ask for the same
         if not path.exists():
-            tuples, costs = found(graphs, num_tuples, tuple_order, settings)
+            tuples, costs = found(graphs, pairs, num_tuples, tuple_order, settings)
             with whole_file(path) as waiting:
                 save_file({"tuples": tuples, "costs": torch.tensor(astuple(costs), dtype=torch.float64)}, waiting)
     kept = load_file(path)
     return replace(graphs, marked=kept["tuples"]), SearchCosts(*kept["costs"].tolist())
 
 
-def found(graphs: Pairs, num_tuples: int, tuple_order: int, settings: ProposalSettings) -> tuple[Tensor, SearchCosts]:
-    """The tuples of all pairs, [P, 2, R * m, k], and what they cost."""
+def found(
+    graphs: Pairs, pairs: Sequence[int], num_tuples: int, tuple_order: int, settings: ProposalSettings
+) -> tuple[Tensor, SearchCosts]:
+    """The tuples of all pairs, [P, 2, R * m, k], and what they cost.
+
+    Args:
+        pairs: the pairs' numbers, which seed random moves: both graphs of a pair have the same draws.
+    """
     model = _model(settings, num_tuples, tuple_order)
     generator = torch.Generator().manual_seed(SEED)
     sets, costs = [], []
-    for pair, size in enumerate(graphs.num_nodes.tolist()):
-        adjacency = graphs.adjacency[pair, :, :size, :size].cpu().numpy() > 0
-        for graph in adjacency:
+    for number, size, both in zip(pairs, graphs.num_nodes.tolist(), graphs.adjacency, strict=True):
+        for graph in both[:, :size, :size].cpu().numpy() > 0:
             orders = [torch.randperm(size, generator=generator) for _ in range(settings.numberings)]
-            searched, hashes = _in_numberings(graph, orders, model, num_tuples, tuple_order, settings, generator)
+            searched, hashes = _in_numberings(
+                graph, orders, model, num_tuples, tuple_order, settings, number, generator
+            )
             alike = bool((hashes == hashes[0]).all())
             sets.append(searched.tuples[:1].expand_as(searched.tuples) if alike else searched.tuples)
             passes, refined = int(searched.passes.max()), float(searched.refined.double().mean())
@@ -158,6 +165,7 @@ def _in_numberings(
     num_tuples: int,
     tuple_order: int,
     settings: ProposalSettings,
+    seed: int,
     generator: torch.Generator,
 ) -> tuple[Searched, Tensor]:
     """What is found in each numbering, its tuples in the graph's own one [R, m, k], and their hashes [R, m]."""
@@ -166,7 +174,7 @@ def _in_numberings(
     if settings.agent == RANDOM_TUPLES:
         searched = _best_of_random(batch, num_tuples, tuple_order, settings.passes, generator)
     else:
-        scores = random_scores(SEED) if model is None else model.scores
+        scores = random_scores(seed) if model is None else model.scores
         searched = invariant_search(scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
     hashes = refine_in_parts(batch, searched.tuples).hashes
     old = torch.stack([order[own] for order, own in zip(orders, searched.tuples, strict=True)])

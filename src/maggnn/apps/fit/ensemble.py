@@ -41,6 +41,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.own_file import official_split
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.devices import Launch
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def fit_blend(
     quiet: bool = True,
     starts: Sequence[Start] | None = None,
     more: np.ndarray | None = None,
-    devices: int = 1,
+    launch: Launch | None = None,
 ) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
     """Fit a network for each fold, and of molecules also trees; a single fold gives a network alone.
 
@@ -79,7 +80,7 @@ def fit_blend(
         folder: keep checkpoints there, and go on from those that are there.
         starts: weights that the network of each fold begins with; None for fresh ones.
         more: columns of numbers that boosting reads beside descriptors, [G, columns].
-        devices: that learn each network together.
+        launch: starts the processes that learn each network together; None for one process.
 
     Returns:
         The model with all parts that were fitted (`trimmed` leaves out those that say nothing), what it says out of
@@ -91,7 +92,7 @@ def fit_blend(
     seeds = [config.runtime.seed + number for number in range(folds.count)]
     looks = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
     configs = [config.replaced(training=looks, runtime={"seed": seed}) for seed in seeds]
-    networks = train_members(sets, configs, folder, workers, quiet, starts, devices)
+    networks = train_members(sets, configs, folder, workers, quiet, starts, launch)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]

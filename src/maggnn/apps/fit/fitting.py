@@ -45,7 +45,7 @@ from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.model.weights_file import checksum_of
-from maggnn.training.devices import check_devices
+from maggnn.training.devices import Launch
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
@@ -79,7 +79,7 @@ def fit_table(
     device: str = "auto",
     start: Path | None = None,
     number_columns: Sequence[str] = (),
-    devices: int = 1,
+    launch: Launch | None = None,
 ) -> dict[str, Any]:
     """Fit, test, and write the folder `out`; return what there is to say.
 
@@ -93,8 +93,8 @@ def fit_table(
         device: where networks learn: auto, cpu or cuda.
         start: the folder of a fitted model whose networks these begin with.
         number_columns: columns of the table that boosting and Gaussian processes read beside descriptors.
-        devices: that learn each network together, one network after the other; each has its own `batch_size` graphs
-            of a step.
+        launch: starts the processes that learn each network together, one network after the other; each process has
+            its own `batch_size` graphs of a step. None: every network is learned by one process.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -105,7 +105,6 @@ def fit_table(
             pass
     given = None if settings is None else configs.load(settings)
     plan.check(split)
-    check_devices(devices, 1, device)
     if number_columns:
         require("sklearn")
         if ensemble == 1:
@@ -128,7 +127,7 @@ def fit_table(
         validated = None
         if plan.folds:
             validated = cross_validated(
-                own, facts, config, plan, ensemble, training, workers, _own_scores, starts, devices
+                own, facts, config, plan, ensemble, training, workers, _own_scores, starts, launch
             )
         choices = _choices(own, cleaning, weighting)
         if number_columns:
@@ -137,7 +136,7 @@ def fit_table(
         if earlier is not None:
             choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
         return _fitted_folder(
-            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, devices
+            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, launch
         )
 
 
@@ -212,14 +211,14 @@ def _fitted_folder(
     validated: CrossValidated | None,
     choices: tuple[str, ...],
     starts: Sequence[Start] | None,
-    devices: int,
+    launch: Launch | None,
 ) -> dict[str, Any]:
     """Fit, test, and fill the folder; what there is to say."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
     more = stacked(own.table.numbers, facts.number_columns)
     fit = fit_blend(
-        own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts, more, devices
+        own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts, more, launch
     )
     test, seconds = tested(*fit, own.dataset)
     fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value

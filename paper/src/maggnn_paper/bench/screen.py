@@ -19,7 +19,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from maggnn.errors import require
+from maggnn.errors import InputError, require
 from maggnn_paper.bench.people import smiles_of
 from maggnn_paper.bench.predict import default_model
 from maggnn_paper.ledger import LedgerRow
@@ -65,7 +65,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         _check_equal(folder, sizes)
     load = f"load average {os.getloadavg()[0]:.1f}, the command's own included"
     apart = sizes[1] - sizes[0]
-    rates = [apart / (runs[1].seconds - runs[0].seconds) for runs in (plain, ray)]
+    rates = [apart / seconds_apart(*runs) for runs in (plain, ray)]
     looks = ray[1].looks
     quarter = max(1, len(looks) // 4)
     first, last = max(looks[:quarter]), max(looks[-quarter:])
@@ -80,6 +80,16 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     for row in rows:
         tell(f"{row.dataset:24} {row.mean or 0.0:10.0f} ms  {row.note}")
     return rows
+
+
+def seconds_apart(small: Run, large: Run) -> float:
+    """How much longer the larger table took; refused where other work on the machine hides it."""
+    if large.seconds <= small.seconds:
+        raise InputError(
+            f"the smaller table took {small.seconds:.0f} s and the larger one {large.seconds:.0f} s: the machine is "
+            "too busy for so few rows; give more of them, or measure when it is quiet"
+        )
+    return large.seconds - small.seconds
 
 
 def run_command(folder: Path, arguments: Sequence[str], tell: Callable[[str], None]) -> Run:

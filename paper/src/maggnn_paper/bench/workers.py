@@ -18,7 +18,7 @@ from pathlib import Path
 from maggnn.errors import require
 from maggnn_paper.bench.people import smiles_of
 from maggnn_paper.bench.predict import default_model
-from maggnn_paper.bench.screen import Run, run_command
+from maggnn_paper.bench.screen import Run, run_command, seconds_apart
 from maggnn_paper.ledger import LedgerRow
 
 MOLECULES = 80_000
@@ -53,7 +53,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
 
         for workers in WORKERS:
             few, all_of_them = run("small", workers), run("large", workers)
-            cost = 1e6 * (all_of_them.seconds - few.seconds) / (TABLES * (large - small))
+            cost = 1e6 * seconds_apart(few, all_of_them) / (TABLES * (large - small))
             note = f"for 1,000 molecules; {1e6 / cost:.0f} a second, {count} molecules, --workers {workers}"
             rows.append(_row(f"screen-workers{workers}", cost, f"{note}; {os.cpu_count()} cores"))
             if workers == WORKERS[0]:

@@ -66,7 +66,7 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     load = f"load average {os.getloadavg()[0]:.1f}, the command's own included"
     apart = sizes[1] - sizes[0]
     rates = [apart / seconds_apart(*runs) for runs in (plain, ray)]
-    looks = ray[1].looks
+    looks = [look for look in ray[1].looks if look] or [0.0]  # while there were workers
     quarter = max(1, len(looks) // 4)
     first, last = max(looks[:quarter]), max(looks[-quarter:])
     note = (

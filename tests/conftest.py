@@ -27,10 +27,11 @@ sys.path.append(str(Path(__file__).parent))  # so that tests can import `builder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 LONGEST = (
-    "cli/test_ray.py", "cli/test_killed.py", "cli/test_interrupted.py", "docs/test_tutorials.py",
-    "unit/test_examples.py", "fuzz/test_tables.py", "paper/bench/test_bench.py", "learning/test_one_answer.py",
-    "cli/test_export.py", "unit/apps/fit/test_several_targets.py", "learning/test_demo_learns.py",
-    "cli/test_tables.py", "unit/training/test_devices.py", "cli/test_fit_predict.py", "learning/test_resume.py",
+    "cli/test_ray.py", "cli/test_ray_training.py", "cli/test_killed.py", "cli/test_interrupted.py",
+    "docs/test_tutorials.py", "unit/test_examples.py", "fuzz/test_tables.py", "paper/bench/test_bench.py",
+    "learning/test_one_answer.py", "cli/test_export.py", "unit/apps/fit/test_several_targets.py",
+    "learning/test_demo_learns.py", "cli/test_tables.py", "unit/training/test_devices.py", "cli/test_fit_predict.py",
+    "learning/test_resume.py",
 )  # fmt: skip
 """Files that take longest: two processes share the files, and one that is begun last would leave the other waiting."""
 

@@ -15,17 +15,18 @@ from typing import Any
 
 import pytest
 
-ray = pytest.importorskip("ray", reason="needs Ray: pip install 'maggnn[ray]'")
-psutil = pytest.importorskip("psutil")
+pytest.importorskip("ray", reason="needs Ray: pip install 'maggnn[ray]'")
+pytest.importorskip("psutil")
 
-from pyarrow import concat_tables, parquet  # noqa: E402
+from pyarrow import concat_tables, parquet
 
-from maggnn import config as configs  # noqa: E402
-from maggnn.apps.fit.fitting import fit_table  # noqa: E402
-from maggnn.apps.fit.predicting import ROWS, predict_table  # noqa: E402
-from maggnn.apps.scale.screening import screen  # noqa: E402
-from maggnn.apps.scale.selection import Selection  # noqa: E402
-from maggnn.config import Config  # noqa: E402
+from actors_of_ray import actors
+from maggnn import config as configs
+from maggnn.apps.fit.fitting import fit_table
+from maggnn.apps.fit.predicting import ROWS, predict_table
+from maggnn.apps.scale.screening import screen
+from maggnn.apps.scale.selection import Selection
+from maggnn.config import Config
 
 SMALL = Config().replaced(
     encoder={"conv": "gine", "num_layers": 1, "hidden": 8, "random_walk": 2},
@@ -34,18 +35,6 @@ SMALL = Config().replaced(
 )
 FILES, ROWS_A_FILE = 8, 700
 LONGEST_S = 150.0
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """A Ray of two CPUs in this process, with little memory and no dashboard; its address."""
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_AUTO_CONNECT": "0"}
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, object_store_memory=150_000_000, log_to_driver=False,
-        logging_level="ERROR",
-    )  # fmt: skip
-    yield ray.get_runtime_context().gcs_address
-    ray.shutdown()
 
 
 def molecule(rng: random.Random) -> str:
@@ -134,19 +123,6 @@ def test_values_are_those_of_plain_predict_and_counts_add_up(screened, plain):
     assert summary["reasons"]["line N has N cells where the header has N"] == ragged > 0
 
 
-def workers() -> list[Any]:
-    """The processes of this cluster's actors."""
-    children = psutil.Process().children(recursive=True)
-    return [child for child in children if _title(child).startswith("ray::MapWorker")]
-
-
-def _title(process: Any) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("faults", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_workers_that_are_killed_lose_and_double_nothing(folder, cluster, plain, tmp_path, faults):
@@ -160,7 +136,7 @@ def test_workers_that_are_killed_lose_and_double_nothing(folder, cluster, plain,
     def kill() -> None:
         nonlocal killed
         while killed < faults and not ends.wait(rng.uniform(0.1, 0.6)):
-            found = workers()
+            found = actors("MapWorker")
             if found:
                 os.kill(rng.choice(found).pid, signal.SIGKILL)
                 killed += 1

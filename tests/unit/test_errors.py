@@ -35,6 +35,7 @@ def test_a_module_of_no_extra_is_not_explained():
         ("optuna", "tune", ("tune", "mine.csv", "--smiles", "smiles", "--target", "y", "-o", "study")),
         ("rdkit", "chem", ("distinguish", "pair.smi")),
         ("uvicorn", "show", ("show", ".", "--port", "0")),
+        ("ray", "ray", ("train", "sr25", "--devices", "2", "--ray")),
         ("prometheus_client uvicorn", "serve", ("serve", "model", "--port", "0")),
     ],
 )

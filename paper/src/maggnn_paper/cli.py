@@ -6,6 +6,8 @@ Torch is imported only inside commands, so that `maggnn-paper --help` answers at
 from __future__ import annotations
 
 import json
+import signal
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,7 +78,12 @@ def bench(
     from maggnn_paper.bench.tables import run_bench
     from maggnn_paper.ledger import append
 
-    rows = run_bench(what, device, limit, memory_mb, tell, methods, sets)
+    # As after Ctrl-C, what a bench has started (processes, a cluster, a small disk) ends with it.
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        rows = run_bench(what, device, limit, memory_mb, tell, methods, sets)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     append(rows, ledger)
     if what == "scaling":
         from maggnn_paper.figures.scaling import draw_scaling

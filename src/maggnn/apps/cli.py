@@ -32,6 +32,7 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing f
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
 CV_KEYS = ("mean", "low", "high")
+RAY_TRAINS = "train in --devices workers of Ray, started locally or at an address (auto, HOST:PORT)"
 EXPORT_FORMATS = (
     "torch, aoti (compiled, needs g++) or onnx; loading a .pt2 file (torch, aoti) can execute code that it contains, "
     "an .onnx file contains only data"
@@ -78,15 +79,24 @@ def train(
         int, typer.Option(help="number of GPUs, or of processes on a CPU; each has its own batches", min=1)
     ] = 1,
     nodes: Annotated[int, typer.Option(help="number of machines, each of which runs this command", min=1)] = 1,
+    ray: Annotated[str | None, typer.Option(help=RAY_TRAINS, metavar="[ADDRESS]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model and test it. The test compares the agent with random moves; all files are in a run folder."""
     from maggnn import config as configs
-    from maggnn.training.run import train_on
 
     chosen = configs.load(config).with_settings(settings)
     folder = out or Path("runs") / Path(config).stem
-    seconds = train_on(devices, nodes, chosen, folder)
+    if ray is None:
+        from maggnn.training.run import train_on
+
+        seconds = train_on(devices, nodes, chosen, folder)
+    elif nodes > 1:
+        raise InputError(f"--nodes {nodes}: with --ray, Ray places the --devices on its nodes: leave --nodes out")
+    else:
+        from maggnn.apps.scale.training import train_on_ray
+
+        seconds = train_on_ray(devices, ray, chosen, folder)
     _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, seconds)
 
 
@@ -161,6 +171,7 @@ def fit(
     ] = [],  # noqa: B006
     workers: Workers = 2,
     devices: Annotated[int, typer.Option(help="GPUs, or processes on a CPU, that train each network", min=1)] = 1,
+    ray: Annotated[str | None, typer.Option(help=RAY_TRAINS, metavar="[ADDRESS]")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
@@ -170,12 +181,14 @@ def fit(
     test scores of the blend and of each member.
     """
     from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
+    from maggnn.apps.scale.training import launched_by
 
-    result = fit_table(
-        table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit,
-        Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start, feature,
-        devices,
-    )  # fmt: skip
+    with launched_by(ray, devices, device) as launch:
+        result = fit_table(
+            table, smiles, target, out, task, split, seed, steps, workers, overwrite, config, ensemble, unit,
+            Cleaning(salts, duplicates), Weighting(weight, balance_classes), Plan(folds, repeats), device, start,
+            feature, launch,
+        )  # fmt: skip
     if as_json:
         print(json.dumps(result))
         return

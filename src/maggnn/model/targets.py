@@ -25,6 +25,9 @@ from maggnn.model.kernels.messages import sum_nodes
 SMALLEST_STD = {torch.float32: 1e-6, torch.float64: 1e-12}
 """In units of the largest target: a target with a smaller spread is constant up to rounding and is not scaled."""
 
+GRAPHS_AT_ONCE = 1 << 16
+"""Whose nodes are counted in one go."""
+
 
 class TargetScale(nn.Module):
     """The map from outputs to targets, fitted to training targets; before that it is the identity.
@@ -57,14 +60,16 @@ class TargetScale(nn.Module):
 
     def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
         """Fit mean, spread and contributions of nodes to the known targets of graphs `ids`, in double precision."""
-        part = packed[ids]
-        assert part.y is not None, "only graphs with targets can be fitted"
-        dtype = short_floats(part.y.reshape(len(part.y), -1)).dtype
+        assert packed.y is not None, "only graphs with targets can be fitted"
+        # A set that is mapped into memory is never gathered as a whole.
+        given = packed[ids].y if packed.level == "node" else packed.y[ids.to(packed.device)]
+        assert given is not None
+        dtype = short_floats(given.reshape(len(given), -1)).dtype
         self._become(dtype)
-        y = part.y.reshape(len(part.y), -1).double()
+        y = given.reshape(len(given), -1).double()
         largest = y.abs().nan_to_num().amax(dim=0)
         if self.per_node is not None:
-            counts = _counts(part, len(self.per_node))
+            counts = _counts_of_set(packed, ids, len(self.per_node))
             self.per_node.copy_(_shares(counts.cpu(), y.cpu()))
             y = y - counts @ self.per_node.double()
         mean = y.nanmean(dim=0)
@@ -90,8 +95,12 @@ class TargetScale(nn.Module):
         assert graphs.y is not None, "only targets can be standardised"
         y = graphs.y.reshape(len(graphs.y), -1).double()
         if self.per_node is not None:
-            batch = graphs if isinstance(graphs, GraphBatch) else graphs[torch.arange(len(graphs))]
-            y = y - _counts(batch, len(self.per_node)) @ self.per_node.double()
+            categories = len(self.per_node)
+            if isinstance(graphs, GraphBatch):
+                counts = _counts(graphs, categories)
+            else:
+                counts = _counts_of_set(graphs, torch.arange(len(graphs)), categories)
+            y = y - counts @ self.per_node.double()
         return ((y - self.mean.double()) / self.std.double()).float()
 
 
@@ -122,6 +131,11 @@ def _counts(graphs: GraphBatch, num_categories: int) -> Tensor:
     counts = torch.zeros(graphs.num_graphs, num_categories, dtype=torch.float64, device=graphs.device)
     one = torch.ones(graphs.total_nodes, dtype=torch.float64, device=graphs.device)
     return counts.index_put_((graphs.node_graph, _first_column(graphs)), one, accumulate=True)
+
+
+def _counts_of_set(packed: PackedGraphs, ids: Tensor, num_categories: int) -> Tensor:
+    """The same of graphs `ids` of a set, [len(ids), categories]."""
+    return torch.cat([_counts(packed[part], num_categories) for part in ids.split(GRAPHS_AT_ONCE)])
 
 
 def _first_column(graphs: GraphBatch) -> Tensor:

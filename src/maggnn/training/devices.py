@@ -1,6 +1,7 @@
 """Training on several devices, with one process for each device, which gets its share of each batch.
 
-Lightning Fabric starts the processes, connects them (NCCL on GPUs, gloo on CPUs) and transfers what they exchange:
+Lightning Fabric starts the processes and connects them (NCCL on GPUs, gloo on CPUs); with `--ray` Ray Train does
+(`maggnn.apps.scale.training`). What they exchange goes through the process group of torch that both set up:
 
     gradients     averaged after every backward pass, together with the loss, in one message
     norms         statistics are over the rows of all processes (`model/kernels/shared.py`)
@@ -25,7 +26,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -48,12 +49,12 @@ class Devices:
     Attributes:
         rank: the rank of this process, from 0.
         size: the number of processes.
-        fabric: connects the processes; None if there is only one.
+        device: the device of this process; None if there is one process, which takes what `runtime.device` names.
     """
 
     rank: int = 0
     size: int = 1
-    fabric: Any = None
+    device: torch.device | None = None
 
     @property
     def first(self) -> bool:
@@ -74,7 +75,7 @@ class Devices:
             return loss.detach()
         gradients = [values.grad for values in module.parameters() if values.grad is not None]
         flat = torch.cat([*(gradient.reshape(-1) for gradient in gradients), loss.detach().reshape(1)])
-        flat = self.fabric.all_reduce(flat, reduce_op="mean")
+        flat = self._mean(flat)
         for gradient, mean in zip(gradients, flat[:-1].split([one.numel() for one in gradients]), strict=True):
             gradient.copy_(mean.reshape(gradient.shape))
         return flat[-1].clone()
@@ -87,13 +88,20 @@ class Devices:
         """
         if self.size == 1:
             return value
-        return self.fabric.all_reduce(value.detach().clone().to(torch.get_default_dtype()), reduce_op="mean")
+        return self._mean(value.detach().clone().to(torch.get_default_dtype()))
+
+    def _mean(self, values: Tensor) -> Tensor:
+        """In place. As a sum, since gloo has no means."""
+        torch.distributed.all_reduce(values)
+        return values.div_(self.size)
 
     def from_first(self, make: Callable[[], T]) -> T:
         """Call `make` in the first process and return its result in all processes."""
         if self.size == 1:
             return make()
-        return self.fabric.broadcast(make() if self.first else None, src=0)
+        made: list[Any] = [make() if self.first else None]
+        torch.distributed.broadcast_object_list(made, src=0)
+        return made[0]
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> list[dict[str, Tensor]]:
         """Return the tensors of each process on the CPU of the first; an empty list in other processes."""
@@ -107,14 +115,24 @@ class Devices:
     def wait(self) -> None:
         """Wait until all processes have called this."""
         if self.size > 1:
-            self.fabric.barrier()
+            on_gpu = self.device is not None and self.device.type == "cuda"
+            torch.distributed.barrier(device_ids=[torch.cuda.current_device()] if on_gpu else None)
 
 
 ONE = Devices()
 """A run of a single process."""
 
+Work = Callable[Concatenate[Devices, ...], T]
+"""What each process does: a function of a module, since other processes import it. It returns plain values."""
 
-def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arguments: Any) -> T:
+
+class Launch(Protocol):
+    """Calls `work(Devices, *arguments)` in every process of a run and returns the result of the first."""
+
+    def __call__(self, work: Work[T], *arguments: Any) -> T: ...
+
+
+def launched(work: Work[T], devices: int, nodes: int, device: str, *arguments: Any) -> T:
     """Call `work(Devices, *arguments)` in every process. Returns the result of the first.
 
     Args:
@@ -148,6 +166,20 @@ def launched(work: Callable[..., T], devices: int, nodes: int, device: str, *arg
         return (
             pickle.loads(said.read_bytes()) if said.exists() else cast(T, None)
         )  # absent on nodes other than the first
+
+
+def launcher(devices: int, device: str) -> Launch | None:
+    """Starts processes on this machine, one for each device; None where one is enough. More than there are is refused.
+
+    Args:
+        device: as `runtime.device`.
+    """
+    check_devices(devices, 1, device)
+
+    def launch(work: Work[T], *arguments: Any) -> T:
+        return launched(work, devices, 1, device, *arguments)
+
+    return None if devices == 1 else launch
 
 
 def check_devices(devices: int, nodes: int, device: str) -> str:
@@ -185,7 +217,7 @@ def _in_process(fabric: Any, quiet: None, said: Path, call: bytes) -> None:
     torch.set_num_threads(max(1, torch.get_num_threads() // max(1, fabric.world_size)))
     work, arguments = pickle.loads(call)
     try:
-        result = work(Devices(fabric.global_rank, fabric.world_size, fabric), *arguments)
+        result = work(Devices(fabric.global_rank, fabric.world_size, fabric.device), *arguments)
         if fabric.global_rank == 0:
             said.write_bytes(pickle.dumps(result))
     except InputError as error:

@@ -98,7 +98,7 @@ def train(
     Returns:
         The trained model with its data set and split.
     """
-    device = pick_device(config.runtime.device) if devices.fabric is None else devices.fabric.device
+    device = devices.device or pick_device(config.runtime.device)
     dataset = _loaded(config.data.name, dataset)
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device, devices)
@@ -150,10 +150,11 @@ def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool =
     """
     if count * nodes == 1:
         return train(config, folder, quiet).seconds
-    return launched(_train_one, count, nodes, config.runtime.device, config, folder, quiet)
+    return launched(train_one, count, nodes, config.runtime.device, config, folder, quiet)
 
 
-def _train_one(devices: Devices, config: Config, folder: Path, quiet: bool) -> dict[str, float]:
+def train_one(devices: Devices, config: Config, folder: Path, quiet: bool) -> dict[str, float]:
+    """What one of several processes does; the first shows progress and writes."""
     return train(config, folder, quiet or not devices.first, devices=devices).seconds
 
 

@@ -1,11 +1,14 @@
 """Targets: standardised for the networks, restored for people; composition takes out what counts explain."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig, PredictorConfig
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.model import targets
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.targets import TargetScale
@@ -49,6 +52,27 @@ def test_composition_explains_a_sum_over_nodes():
     torch.testing.assert_close(scale(scale.standardised(packed), packed[torch.arange(6)]), y, atol=1e-3, rtol=1e-5)
     padded = packed.gather(torch.arange(6), packed.rounded_size(torch.arange(6)))
     torch.testing.assert_close(scale(scale.standardised(packed), padded), y, atol=1e-3, rtol=1e-5)
+
+
+def test_fitting_reads_the_targets_alone():
+    """Of a set that is larger than memory, nodes and edges are never gathered as a whole."""
+    packed, scale = make(torch.arange(6.0)[:, None]), TargetScale(1)
+    torn = replace(packed, x=packed.x[:0], in_degree=packed.in_degree[:0], out_degree=packed.out_degree[:0])
+    with pytest.raises((IndexError, RuntimeError)):
+        torn[torch.arange(6)]
+    scale.fit(torn, torch.tensor([1, 3, 5]))
+    assert float(scale.mean) == 3.0
+    assert torch.equal(scale.standardised(torn), scale.standardised(packed))
+
+
+def test_categories_are_counted_alike_in_any_portions(monkeypatch):
+    packed = make(torch.randn(6, 1))
+    whole, scale = TargetScale(1, num_categories=3), TargetScale(1, num_categories=3)
+    whole.fit(packed, torch.arange(6))
+    expected = whole.standardised(packed)
+    monkeypatch.setattr(targets, "GRAPHS_AT_ONCE", 4)
+    scale.fit(packed, torch.arange(6))
+    assert torch.equal(scale.per_node, whole.per_node) and torch.equal(scale.standardised(packed), expected)
 
 
 def test_a_constant_target_stays_finite():

@@ -10,4 +10,9 @@
 | `motifs` | whether atom contributions find the atoms that a property was planted in |
 | `people` | what a new user meets: the first model, and a table of a million molecules |
 | `predict` | the stages of `maggnn predict` from SMILES, beside parsing alone |
+| `screen` | `maggnn predict --ray` beside plain `maggnn predict`: rate and memory |
+| `workers` | how the rate on Ray grows with workers, and what a shard costs the driver |
+| `faults` | screening on Ray while actors, processes, nodes and the disk fail |
+| `serve` | `maggnn serve`: molecules a second, and how long single questions wait |
+| `mapped` | a step of training on a set that is larger than memory |
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -27,8 +28,8 @@ from maggnn_paper.ledger import LedgerRow
 
 COPIES = 16
 STEPS, WARM_UP, TURNS = 60, 10, 3
-ROOM = 1.25
-"""How much of its own memory a process may take, beside what it takes at the end: loading needs more for a moment."""
+ROOM = 1.1
+"""How much of its own memory a process may take, beside what it takes without a limit."""
 
 RUNS = Path("runs")
 """Where the set lies meanwhile: on a disk, which /tmp need not be."""
@@ -47,21 +48,25 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
 
     Args:
         limit: copies of ZINC-FULL, if not `COPIES`.
-        tell: is given a line.
+        tell: is given a line for each process that has made its steps.
     """
     copies = limit or COPIES
     RUNS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=RUNS) as name:
         single, many = data_root() / "zinc_full.npz", Path(name) / "many.graphs"
         size = write_mapped([single] * copies, many)
-        own = _child(many, None)["anonymous_mb"]
-        with _bounded(int(1e6 * ROOM * own) + size["bytes"] // 3) as group:
-            turns = [(_child(single, None), _child(many, group)) for _ in range(TURNS)]
+        tell(f"{size['graphs']} graphs are mapped, {size['bytes'] / 1e6:.0f} MB")
+        own = _child(many, None, tell)["anonymous_mb"]
+        most = int(1e6 * ROOM * own) + size["bytes"] // 3
+        with _bounded(most) as group:
+            turns = [(_child(single, None, tell), _child(many, group, tell)) for _ in range(TURNS)]
+    held = max(turn[1]["anonymous_mb"] for turn in turns)
+    fits = min(1.0, (most - 1e6 * held) / size["bytes"])
     memory, mapped = (statistics.median(turn[place]["ms"] for turn in turns) for place in (0, 1))
     note = (
         f"a step of {SETTINGS.training.batch_size} graphs, {mapped / memory:.3f} of {memory:.1f} ms from memory; "
-        f"{size['graphs']} graphs in {size['bytes'] / 1e6:.0f} MB, of which about a third fits into the memory left; "
-        f"{max(turn[1]['anonymous_mb'] for turn in turns):.0f} MB of the process's own; one thread"
+        f"{size['graphs']} graphs in {size['bytes'] / 1e6:.0f} MB, of which at most {100 * fits:.0f} % fit into the "
+        f"memory that is left beside {held:.0f} MB of the process's own; one thread, median of {TURNS} turns"
     )
     row = LedgerRow(
         table="people", dataset="mapped-step", method="mag-gnn", metric="ms", mean=round(mapped, 2), config="defaults",
@@ -86,7 +91,7 @@ def _bounded(most: int) -> Iterator[Path]:
         group.rmdir()
 
 
-def _child(data: Path, group: Path | None) -> dict[str, float]:
+def _child(data: Path, group: Path | None, tell: Callable[[str], None]) -> dict[str, float]:
     """Steps in a process of its own; a set that is bounded is not in memory when it begins."""
     if group is not None:
         _forget(data)
@@ -94,8 +99,12 @@ def _child(data: Path, group: Path | None) -> dict[str, float]:
     code = f"{enter}from maggnn_paper.bench.mapped import print_steps; print_steps({str(data)!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"steps on {data.name} failed: {done.stderr.strip().splitlines()[-1:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+        why = "out of memory" if done.returncode == -signal.SIGKILL else done.stderr.strip().splitlines()[-1:]
+        raise RuntimeError(f"steps on {data.name} failed: {why}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    limits = "" if group is None else ", with limited memory"
+    tell(f"{data.name}{limits}: {found['ms']:.1f} ms a step, {found['anonymous_mb']:.0f} MB of the process's own")
+    return found
 
 
 def _forget(folder: Path) -> None:
@@ -107,7 +116,7 @@ def _forget(folder: Path) -> None:
 
 
 def print_steps(name: str) -> None:
-    """Make steps, and print the median of their milliseconds and the process's own memory, as JSON."""
+    """Make steps, and print the mean of their milliseconds and the process's own memory, as JSON."""
     import torch
 
     from maggnn.training.paradigms import Ord

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from maggnn.errors import require
+from maggnn.errors import InputError, require
 from maggnn_paper.bench.people import smiles_of
 from maggnn_paper.bench.predict import default_model
 from maggnn_paper.ledger import LedgerRow
@@ -47,9 +48,9 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
 
     Args:
         limit: molecules, if not a million.
-        tell: is given one line a measurement.
+        tell: is given one line for each command that has ended, and one for each row.
     """
-    require("ray")
+    require("ray", "psutil")
     count = limit or MOLECULES
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -59,13 +60,13 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
         for size in sizes:
             lines = islice(cycle(molecules), size)
             (folder / f"{size}.smi").write_text("".join(f"{smiles}\n" for smiles in lines))
-        plain = [run_command(folder, [f"{size}.smi", "-o", f"{size}.parquet"]) for size in sizes]
-        ray = [run_command(folder, [f"{size}.smi", "-o", f"{size}", "--ray"]) for size in sizes]
+        plain = [run_command(folder, [f"{size}.smi", "-o", f"{size}.parquet"], tell) for size in sizes]
+        ray = [run_command(folder, [f"{size}.smi", "-o", f"{size}", "--ray"], tell) for size in sizes]
         _check_equal(folder, sizes)
     load = f"load average {os.getloadavg()[0]:.1f}, the command's own included"
     apart = sizes[1] - sizes[0]
-    rates = [apart / (runs[1].seconds - runs[0].seconds) for runs in (plain, ray)]
-    looks = ray[1].looks
+    rates = [apart / seconds_apart(*runs) for runs in (plain, ray)]
+    looks = [look for look in ray[1].looks if look] or [0.0]  # while there were workers
     quarter = max(1, len(looks) // 4)
     first, last = max(looks[:quarter]), max(looks[-quarter:])
     note = (
@@ -81,30 +82,57 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     return rows
 
 
-def run_command(folder: Path, arguments: Sequence[str]) -> Run:
+def seconds_apart(small: Run, large: Run) -> float:
+    """How much longer the larger table took; refused where other work on the machine hides it."""
+    if large.seconds <= small.seconds:
+        raise InputError(
+            f"the smaller table took {small.seconds:.0f} s and the larger one {large.seconds:.0f} s: the machine is "
+            "too busy for so few rows; give more of them, or measure when it is quiet"
+        )
+    return large.seconds - small.seconds
+
+
+def run_command(folder: Path, arguments: Sequence[str], tell: Callable[[str], None]) -> Run:
     """Run `maggnn predict`, and look at the memory of its workers."""
     import psutil
 
     command = [sys.executable, "-c", "from maggnn.apps.cli import main; main()", "predict", "model", *arguments]
     began, run = time.monotonic(), Run(0.0, [0.0])
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
+    # What it says is read all the time: a full pipe would stop it.
+    listener = threading.Thread(target=lambda: said.extend(process.stderr or ()), daemon=True)
+    listener.start()
+    try:
         watched = psutil.Process(process.pid)
         while process.poll() is None:
-            sizes = [0.0]
-            for child in watched.children(recursive=True):
-                try:
-                    if "MapWorker" in " ".join(child.cmdline()):
-                        memory = child.memory_info()
-                        sizes.append((memory.rss - memory.shared) / 1e6)  # the object store is shared by all
-                except psutil.Error:
-                    continue
-            run.looks.append(max(sizes))
+            run.looks.append(_largest_worker_mb(watched))
             run.driver_s = _processor_s(watched) or run.driver_s
             time.sleep(LOOK_EVERY_S)
+        run.seconds = time.monotonic() - began
+    finally:
+        process.kill()
+        process.wait()
+        listener.join()
     if process.returncode:
-        raise RuntimeError(f"maggnn predict {' '.join(arguments)} ended with exit code {process.returncode}")
-    run.seconds = time.monotonic() - began
+        raise RuntimeError(f"maggnn predict {' '.join(arguments)}: exit code {process.returncode}: {said[-1:]}")
+    tell(f"maggnn predict {' '.join(arguments)}: {run.seconds:.0f} s")
     return run
+
+
+def _largest_worker_mb(command: Any) -> float:
+    """The most memory that one of Ray's actors under a command holds for itself."""
+    import psutil
+
+    sizes = [0.0]
+    try:
+        for child in command.children(recursive=True):
+            if "MapWorker" in " ".join(child.cmdline()):
+                memory = child.memory_info()
+                sizes.append((memory.rss - memory.shared) / 1e6)  # the object store is shared by all
+    except psutil.Error:  # something has just ended
+        pass
+    return max(sizes)
 
 
 def _processor_s(process: Any) -> float:

@@ -41,6 +41,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.own_file import official_split
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.training.devices import Launch
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def fit_blend(
     quiet: bool = True,
     starts: Sequence[Start] | None = None,
     more: np.ndarray | None = None,
-    devices: int = 1,
+    launch: Launch | None = None,
 ) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
     """Fit a network for each fold, and for molecules also the classical parts. A single fold gives one network only.
 
@@ -79,7 +80,7 @@ def fit_blend(
         folder: where checkpoints are written, and from which an interrupted fit resumes.
         starts: initial weights for the network of each fold; None for random ones.
         more: additional numeric columns that boosting reads besides descriptors, [G, columns].
-        devices: the number of devices that train each network together.
+        launch: starts the processes that train each network together; None for one process.
 
     Returns:
         The model with all fitted parts (`trimmed` removes those without a weight), its out-of-fold predictions, and
@@ -91,7 +92,7 @@ def fit_blend(
     seeds = [config.runtime.seed + number for number in range(folds.count)]
     looks = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
     configs = [config.replaced(training=looks, runtime={"seed": seed}) for seed in seeds]
-    networks = train_members(sets, configs, folder, workers, quiet, starts, devices)
+    networks = train_members(sets, configs, folder, workers, quiet, starts, launch)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]

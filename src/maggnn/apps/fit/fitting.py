@@ -45,7 +45,7 @@ from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.model import weights_file
-from maggnn.training.devices import check_devices
+from maggnn.training.devices import Launch
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
@@ -79,7 +79,7 @@ def fit_table(
     device: str = "auto",
     start: Path | None = None,
     number_columns: Sequence[str] = (),
-    devices: int = 1,
+    launch: Launch | None = None,
 ) -> dict[str, Any]:
     """Fit a model to a table, test it, and write the folder `out`. Returns a summary as plain values.
 
@@ -93,8 +93,8 @@ def fit_table(
         device: where networks are trained: auto, cpu or cuda.
         start: the folder of a fitted model whose weights initialise the networks.
         number_columns: columns of the table that boosting and Gaussian processes read besides descriptors.
-        devices: the number of devices that train each network together, one network after the other; each device has
-            its own batch of `batch_size` graphs.
+        launch: starts the processes that train each network together, one network after the other; each process has
+            its own batch of `batch_size` graphs. None: one process trains every network.
     """
     began = time.monotonic()
     require("rdkit", "matplotlib")
@@ -105,7 +105,6 @@ def fit_table(
             pass
     given = None if settings is None else configs.load(settings)
     plan.check(split)
-    check_devices(devices, 1, device)
     if number_columns:
         require("sklearn")
         if ensemble == 1:
@@ -130,7 +129,7 @@ def fit_table(
         validated = None
         if plan.folds:
             validated = cross_validated(
-                own, facts, config, plan, ensemble, training, workers, _own_scores, starts, devices
+                own, facts, config, plan, ensemble, training, workers, _own_scores, starts, launch
             )
         choices = _choices(own, cleaning, weighting)
         if number_columns:
@@ -139,7 +138,7 @@ def fit_table(
         if earlier is not None:
             choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
         return _fitted_folder(
-            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, devices
+            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, launch
         )
 
 
@@ -215,14 +214,14 @@ def _fitted_folder(
     validated: CrossValidated | None,
     choices: tuple[str, ...],
     starts: Sequence[Start] | None,
-    devices: int,
+    launch: Launch | None,
 ) -> dict[str, Any]:
     """Fit, test, and write the folder. Returns a summary as plain values."""
     if own.table.target.guessed:
         tell(f"{table}: {own.table.target.why}")
     more = stacked(own.table.numbers, facts.number_columns)
     fit = fit_blend(
-        own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts, more, devices
+        own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts, more, launch
     )
     test, seconds = tested(*fit, own.dataset)
     fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value

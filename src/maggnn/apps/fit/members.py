@@ -29,7 +29,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import using_threads
 from maggnn.model.saving import load_model
 from maggnn.training.callbacks import Callback
-from maggnn.training.devices import ONE, Devices, launched
+from maggnn.training.devices import ONE, Devices, Launch
 from maggnn.training.progress import Progress
 from maggnn.training.run import train
 
@@ -56,7 +56,7 @@ def train_members(
     workers: int,
     quiet: bool,
     starts: Sequence[Start] | None = None,
-    devices: int = 1,
+    launch: Launch | None = None,
 ) -> list[MagGNN]:
     """Train a model on each data set, whose validation split is the member's fold.
 
@@ -64,11 +64,11 @@ def train_members(
         folder: in which each member gets its own folder; None writes nothing and trains in this process.
         workers: the number of processes; on a GPU, members are trained one after the other.
         starts: the initial weights of each member; None for random ones.
-        devices: the number of devices that train one member together (`maggnn.training.devices`).
+        launch: starts the processes that train one member together, one member after the other; None for one process.
     """
     starts = [None] * len(datasets) if starts is None else starts
-    if devices > 1:
-        return _on_devices(datasets, configs, folder, devices, quiet, starts)
+    if launch is not None:
+        return _on_devices(datasets, configs, folder, launch, quiet, starts)
     if len(datasets) == 1:
         return [_member(datasets[0], configs[0], folder and member_folder(folder, 1), quiet, (), starts[0])]
     numbers = [place for place in range(len(datasets)) if folder is None or not _is_done(folder, place)]
@@ -88,7 +88,7 @@ def _on_devices(
     datasets: Sequence[Dataset],
     configs: Sequence[Config],
     folder: Path | None,
-    devices: int,
+    launch: Launch,
     quiet: bool,
     starts: Sequence[Start],
 ) -> list[MagGNN]:
@@ -97,7 +97,7 @@ def _on_devices(
     for place, (dataset, config, start) in enumerate(zip(datasets, configs, starts, strict=True)):
         if not _is_done(folder, place):
             own = member_folder(folder, place + 1)
-            launched(_share, devices, 1, config.runtime.device, dataset, config, own, quiet, start)
+            launch(_share, dataset, config, own, quiet, start)
     return [_loaded(folder, place) for place in range(len(datasets))]
 
 

@@ -34,6 +34,7 @@ from maggnn.data.dataset import Dataset
 from maggnn.data.files import whole_file
 from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
+from maggnn.training.devices import Launch
 
 SEEDS_APART = 1000
 """The difference between the seeds of two repeats."""
@@ -123,7 +124,7 @@ def cross_validated(
     workers: int,
     judge: Judge,
     starts: Sequence[Start] | None = None,
-    devices: int = 1,
+    launch: Launch | None = None,
 ) -> CrossValidated:
     """Fit and test on every fold of every repeat; folds whose scores are in `folder` already are skipped.
 
@@ -131,7 +132,7 @@ def cross_validated(
         ensemble: the number of folds within the rows that a model is fitted to, as in the fit itself.
         folder: the folder of checkpoints and scores.
         starts: initial weights of the networks.
-        devices: the number of devices that train each network together.
+        launch: starts the processes that train each network together; None for one process.
     """
     scores: dict[str, list[float]] = {}
     shares = []
@@ -141,7 +142,7 @@ def cross_validated(
         if not path.exists():
             tell(f"{own.dataset.name}: cross-validation, {name}")
             found = _fold_scores(
-                own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts, devices
+                own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts, launch
             )
             with whole_file(path) as waiting:
                 waiting.write_text(json.dumps(found), encoding="utf-8")
@@ -178,7 +179,7 @@ def _fold_scores(
     workers: int,
     judge: Judge,
     starts: Sequence[Start] | None,
-    devices: int,
+    launch: Launch | None,
 ) -> dict[str, float | None]:
     inner = _inner_folds(own, rest, ensemble, seed)
     parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
@@ -186,7 +187,7 @@ def _fold_scores(
     config = config.replaced(runtime={"seed": seed})
     more = stacked(own.table.numbers, facts.number_columns)
     fit: tuple[Any, ...] = fit_blend(
-        dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts, more=more, devices=devices
+        dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts, more=more, launch=launch
     )
     return {name: value if math.isfinite(value) else None for name, value in judge(*fit, dataset).items()}
 

@@ -59,8 +59,10 @@ class EncoderConfig:
         False, "describe each node also by how many nodes are 1, 2, ... 12 edges away", experimental=True
     )
     rings: bool = option(False, "gine: each edge also knows the smallest ring it lies in, up to 8 nodes")
-    marking: Literal["binary", "distance"] = option(
-        "binary", "X(v) of Eq. 2: marked or not, or each node's distance from each marked node"
+    marking: Literal["binary", "distance", "colours"] = option(
+        "binary",
+        "X(v) of Eq. 2: marked or not; each node's distance from each marked node; or also how many nodes have its "
+        "stable colour",
     )
     mark_every_layer: bool = option(
         False,

@@ -7,6 +7,7 @@ of marks [N, m, width] stands beside edges that all copies share. What a marked 
 |---|---|
 | `binary` | c+ where u = v_j, else c- (the paper) |
 | `distance` | the distance from v_j to u, one-hot |
+| `colours` | the same, and how many nodes have u's stable colour: with all marks, and without the j-th |
 
 Another marking is a new class in this file and its name in `MARKINGS` and in `EncoderConfig.marking`.
 """
@@ -14,6 +15,7 @@ Another marking is a new class in this file and its name in `MARKINGS` and in `E
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +23,12 @@ from torch.nn import functional
 
 from maggnn.config import EncoderConfig
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.colours import class_sizes, mix, until_stable
 from maggnn.graphs.distances import FARTHEST, distances_from, with_distances
 from maggnn.graphs.packed import PackedGraphs
+
+CLASS_SIZES = (1, 2, 4, 8, 16)
+"""The largest sizes of the colour classes that `ColoursMarking` tells apart; one more kind is larger than all."""
 
 
 class Marking(nn.Module, ABC):
@@ -42,6 +48,9 @@ class Marking(nn.Module, ABC):
     """
 
     num_kinds: int | None
+
+    looks_at_values = False
+    """Whether it must look at values to know when it has finished: it is then neither recorded nor exported."""
 
     def __init__(self, config: EncoderConfig, tuple_order: int, width: int) -> None:
         super().__init__()
@@ -73,9 +82,8 @@ class Marking(nn.Module, ABC):
             The marks, [N, m, width].
         """
 
-    @abstractmethod
     def kinds(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """In which of `num_kinds` ways each node of each copy is marked.
+        """In which of `num_kinds` ways each node of each copy is marked; only for a marking that has a table.
 
         Args:
             graphs: the batch.
@@ -84,14 +92,15 @@ class Marking(nn.Module, ABC):
         Returns:
             Numbers of the ways, [N, m].
         """
+        raise NotImplementedError(f"{type(self).__name__} has no table of kinds")
 
-    @abstractmethod
     def kind_values(self) -> Tensor:
-        """X(v) of a node that is marked in each of these ways.
+        """X(v) of a node that is marked in each of these ways; only for a marking that has a table.
 
         Returns:
             One row for each way, [num_kinds, width].
         """
+        raise NotImplementedError(f"{type(self).__name__} has no table of kinds")
 
     def table(self) -> Tensor:
         """What each kind adds to h^(0), in double precision.
@@ -102,7 +111,8 @@ class Marking(nn.Module, ABC):
         values = self.kind_values().to(self.weight.device).double()
         return functional.linear(values, self.weight.double(), self.bias.double())
 
-    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
+    @staticmethod
+    def precomputed(packed: PackedGraphs) -> PackedGraphs:
         """Work out what this marking reads of the graphs once, for all batches.
 
         Args:
@@ -164,11 +174,73 @@ class DistanceMarking(Marking):
         distances = torch.arange((FARTHEST + 1) ** self.tuple_order)[:, None] // powers % (FARTHEST + 1)
         return _one_hot(distances)
 
-    def precomputed(self, packed: PackedGraphs) -> PackedGraphs:
+    @staticmethod
+    def precomputed(packed: PackedGraphs) -> PackedGraphs:
         return with_distances(packed)
 
 
-MARKINGS: dict[str, type[BinaryMarking | DistanceMarking]] = {"binary": BinaryMarking, "distance": DistanceMarking}
+class ColoursMarking(Marking):
+    """Distances from the marked nodes, and the sizes of the colour classes of the stable colouring of the copy.
+
+    For k + 1 colourings of the graph, that of the marked copy G(v) itself and those of the k copies that lack one of
+    the marks, a node gets these columns: the number of nodes of its colour as one-hot of 1, 2, 3-4, 5-8, 9-16 and
+    more; the number of colours over |V|; and whether every node has a colour of its own. Colours are those of colour
+    refinement (1-WL) of edges and marks alone, whatever features the graphs have, as distances are of edges alone.
+
+    Solvers of graph isomorphism mark a node of a large class next, because a node that is alone in its class gains
+    nothing. A move of the j-th mark puts a mark into the colouring without that mark, and this is what the columns
+    show to the Q-network: in which class the mark would be put, and whether the present colouring is already discrete.
+    A message-passing network cannot easily find out either, since it would have to compare the colours of all pairs
+    of nodes.
+
+    The columns depend on the graph and the marks and not on the numbering of the nodes: refinement commutes with
+    renumbering. They distinguish no more graphs than binary marks do. The stable colouring of G(v) refines those with
+    fewer marks, so the colours of a node in all of them are functions of its stable colour c(u), and the sizes of
+    their classes are functions of c(u) and of the multiset of the stable colours of the copy. Where two copies have
+    equal multisets, nodes of equal stable colour therefore have equal columns (and equal distances, see
+    `DistanceMarking`), and refinement that starts from them ends with equal multisets again.
+
+    The cost is colour refinement of (k + 1) m copies with integers, a few rounds in most graphs and at most |V| in a
+    long path. A round is about as expensive as the message passing of one layer with k + 1 channels and a sort.
+    """
+
+    num_kinds = None
+    looks_at_values = True
+
+    def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
+        distances, colourings = tuple_order * (FARTHEST + 1), tuple_order + 1
+        super().__init__(config, tuple_order, width=distances + colourings * (len(CLASS_SIZES) + 3))
+
+    def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        distances = _one_hot(distances_from(graphs, tuples))  # [N, m, k * (FARTHEST + 1)]
+        classes = self._classes(graphs, tuples)  # [N, m, (k + 1) * columns]
+        return torch.cat([distances.to(self.weight.dtype), classes.to(self.weight.dtype)], dim=-1)
+
+    def _classes(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        """What the k + 1 colourings of each copy say of each node, [N, m, (k + 1) * columns]."""
+        device = tuples.device
+        left_out = torch.tensor([0, *(1 << slot for slot in range(self.tuple_order))], device=device)
+        sets = mark_sets(graphs, tuples)[..., None] & ~left_out  # [N, m, k + 1]
+        bare = replace(graphs, x=None, edge_attr=None)
+        sizes = class_sizes(bare, until_stable(bare, mix(sets.flatten(1) + 1)))  # [N, m * (k + 1)]
+        bucket = torch.bucketize(sizes, torch.tensor(CLASS_SIZES, device=device))
+        one_hot = bucket[..., None] == torch.arange(len(CLASS_SIZES) + 1, device=device)
+        # Every class contributes its size times 1 / size, so the sum counts classes.
+        num_colours = graphs.padded(1 / sizes.double(), 0.0).sum(dim=1).round()  # [B, m * (k + 1)]
+        num_nodes = graphs.num_nodes[:, None]
+        whole = torch.stack([num_colours / num_nodes, num_colours == num_nodes], dim=-1)[graphs.node_graph]
+        return torch.cat([one_hot, whole], dim=-1).unflatten(1, sets.shape[1:]).flatten(2)
+
+    @staticmethod
+    def precomputed(packed: PackedGraphs) -> PackedGraphs:
+        return with_distances(packed)
+
+
+MARKINGS: dict[str, type[BinaryMarking | DistanceMarking | ColoursMarking]] = {
+    "binary": BinaryMarking,
+    "distance": DistanceMarking,
+    "colours": ColoursMarking,
+}
 """By the names that `encoder.marking` uses."""
 
 

@@ -23,31 +23,32 @@ from maggnn.model.saving import load_model, save_model
 from maggnn.model.tuples import sample_tuples
 
 CONFIG = EncoderConfig(num_layers=2, hidden=8, marking="colours")
-COLUMNS = len(CLASS_SIZES) + 3
 
 
-def plain_classes(graph, marks):
-    """The sizes of the colour classes by refinement with nested tuples, for marks as a dict from slot to node."""
+def plain_colours(graph, marks):
+    """The stable colours by refinement with nested tuples, and the sizes of their classes; marks are {slot: node}."""
     colours = {node: tuple(slot for slot, marked in marks.items() if marked == node) for node in graph}
     for _ in graph:
         colours = {node: (colours[node], tuple(sorted(colours[other] for other in graph[node]))) for node in graph}
         names = {colour: number for number, colour in enumerate(sorted(set(colours.values())))}
         colours = {node: names[colour] for node, colour in colours.items()}
     counts = Counter(colours.values())
-    return [counts[colours[node]] for node in graph]
+    return colours, [counts[colours[node]] for node in graph]
 
 
 def expected(graph, nodes):
-    """The columns of all colourings of one marked copy, [V, (k + 1) * columns]."""
-    rows = []
+    """The columns of all colourings of one marked copy, [V, (k + 1) * columns + k]."""
+    rows, same = [], []
     for left_out in (None, *range(len(nodes))):
-        sizes = plain_classes(graph, {slot: node for slot, node in enumerate(nodes) if slot != left_out})
+        colours, sizes = plain_colours(graph, {slot: node for slot, node in enumerate(nodes) if slot != left_out})
         fineness = sum(1 / size for size in sizes) / len(sizes)
         kinds = [sum(size > limit for limit in CLASS_SIZES) for size in sizes]
         one_hot = torch.nn.functional.one_hot(torch.tensor(kinds), len(CLASS_SIZES) + 1)
         whole = torch.tensor([[fineness, max(sizes) == 1]]).expand(len(sizes), -1)
         rows.append(torch.cat([one_hot, whole], dim=1))
-    return torch.cat(rows, dim=1)
+        if left_out is not None:
+            same.append(torch.tensor([[colours[node] == colours[nodes[left_out]]] for node in graph]))
+    return torch.cat([*rows, *same], dim=1)
 
 
 @settings(max_examples=40, deadline=None)
@@ -104,7 +105,7 @@ def test_a_model_learns_and_is_not_exported():
     model = small_model()
     model.predictor(graphs, sample_tuples(graphs, 2, 2, seeded())).square().sum().backward()
     weight = model.predictor.encoder.mark_embedding.weight
-    assert float(weight.grad[:, -3 * COLUMNS :].abs().sum()) > 0
+    assert float(weight.grad[:, 2 * (FARTHEST + 1) :].abs().sum()) > 0
     assert not model.recordable, "refinement looks at values to know when it has finished"
     with pytest.raises(InputError, match="marking = colours cannot be exported"):
         ExportedSearch(model)

@@ -7,7 +7,7 @@ of marks [N, m, width] stands beside edges that all copies share. What a marked 
 |---|---|
 | `binary` | c+ where u = v_j, else c- (the paper) |
 | `distance` | the distance from v_j to u, one-hot |
-| `colours` | the same, and how many nodes have u's stable colour, with all marks and without the j-th |
+| `colours` | the same, and how many nodes have u's stable colour (not for each slot) |
 
 Another marking is a new class in this file and its name in `MARKINGS` and in `EncoderConfig.marking`.
 """
@@ -182,47 +182,37 @@ class DistanceMarking(Marking):
 class ColoursMarking(Marking):
     """Distances from the marked nodes, and what the stable colouring of the marked copy says of each node.
 
-    There are k + 1 colourings: that of the copy G(v) itself, and those of the k copies that lack one of the marks.
-    Each gives a node these columns: how many nodes have its colour, as one-hot of 1, 2, 3-4, 5-8, 9-16 and more; the
-    number of colours over |V|; and whether every node has a colour of its own. A colouring without the j-th mark also
-    gives one column that says whether the node has the colour of v_j. Colours are those of colour refinement (1-WL) of
-    edges and marks alone, whatever features the graphs have, as distances are of edges alone.
+    The columns beside the distances are: how many nodes have the node's colour, as one-hot of 1, 2, 3-4, 5-8, 9-16 and
+    more; the number of colours over |V|; and whether every node has a colour of its own. Colours are those of colour
+    refinement (1-WL) of edges and marks alone, whatever features the graphs have, as distances are of edges alone.
 
-    A move of the j-th mark individualises a node of the colouring without that mark. Solvers of graph isomorphism
-    choose it in a large class, because a node that is alone in its class gains nothing, and a node with the colour of
-    v_j often gives what v_j gave. These columns show that to the Q-network, and they show whether the present colouring
-    is discrete, so that it can stay. A message-passing network cannot easily find this out by itself, because it would
-    have to compare the colours of all pairs of nodes.
+    Solvers of graph isomorphism mark a node of a large class next, because a node that is alone in its class gains
+    nothing. The columns show the classes to the Q-network, and they show how fine the present colouring is, so that it
+    can stay where there is nothing to gain. A message-passing network cannot easily find this out by itself, because it
+    would have to compare the colours of all pairs of nodes.
 
     The columns do not depend on the numbering of the nodes, because refinement commutes with renumbering. They
-    distinguish no more graphs than binary marks do: the stable colouring of G(v) refines those with fewer marks, so the
-    colours of a node u in all of them are functions of its stable colour c(u), and the columns are functions of c(u)
-    and of the multiset of the stable colours of the copy. Where two copies have equal multisets, nodes of equal stable
-    colour therefore have equal columns (and equal distances, see `DistanceMarking`), and refinement that starts from
-    X(v) ends with equal multisets again.
+    distinguish no more graphs than binary marks do, because they are functions of the stable colour of the node and of
+    the multiset of the stable colours of the copy. Where two copies have equal multisets, nodes of equal stable colour
+    therefore have equal columns (and equal distances, see `DistanceMarking`), and refinement that starts from X(v) ends
+    with equal multisets again.
 
-    The cost is the colour refinement of (k + 1) m copies with integers, which needs a few rounds in most graphs and
-    at most |V| (about |V| / 2 in a path). With k = 2 and 10 layers of width 64 a step of training takes a fifth longer.
+    The cost is the colour refinement of every copy with integers, which needs a few rounds in most graphs and at most
+    |V| (about |V| / 2 in a path).
     """
 
     num_kinds = None
     looks_at_values = True
 
     def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
-        distances, colourings = tuple_order * (FARTHEST + 1), tuple_order + 1
-        super().__init__(config, tuple_order, width=distances + colourings * (len(CLASS_SIZES) + 3) + tuple_order)
+        super().__init__(config, tuple_order, width=tuple_order * (FARTHEST + 1) + len(CLASS_SIZES) + 3)
 
     def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        left_out = torch.tensor([0, *(1 << slot for slot in range(self.tuple_order))], device=tuples.device)
-        sets = mark_sets(graphs, tuples)[..., None] & ~left_out  # [N, m, k + 1]
+        distances = _one_hot(distances_from(graphs, tuples))  # [N, m, k * (FARTHEST + 1)]
         bare = replace(graphs, x=None, edge_attr=None)
-        colours = until_stable(bare, mix(sets.flatten(1) + 1)).view_as(sets)
-        parts = [
-            _one_hot(distances_from(graphs, tuples)),
-            _class_columns(graphs, class_sizes(bare, colours.flatten(1)).view_as(sets)),
-            _with_colour_of_mark(graphs, tuples, colours[..., 1:]),
-        ]
-        return torch.cat([part.to(self.weight.dtype) for part in parts], dim=-1)
+        sizes = class_sizes(bare, until_stable(bare, mix(mark_sets(graphs, tuples) + 1)))  # [N, m]
+        classes = _class_columns(graphs, sizes)  # [N, m, columns]
+        return torch.cat([distances.to(self.weight.dtype), classes.to(self.weight.dtype)], dim=-1)
 
     @staticmethod
     def precomputed(packed: PackedGraphs) -> PackedGraphs:
@@ -249,20 +239,14 @@ def _one_hot(distances: Tensor) -> Tensor:
 
 
 def _class_columns(graphs: GraphBatch, sizes: Tensor) -> Tensor:
-    """What sizes of classes [N, m, C] say: their buckets, the share of colours and whether it is 1, [N, m, C * 8]."""
+    """What sizes of classes [N, m] say: their buckets, the share of colours and whether it is 1, [N, m, columns]."""
     bucket = torch.bucketize(sizes, torch.tensor(CLASS_SIZES, device=sizes.device))
     one_hot = bucket[..., None] == torch.arange(len(CLASS_SIZES) + 1, device=sizes.device)
     # The nodes of a class share 1 among them, so the sum counts classes.
-    num_colours = graphs.padded(1 / sizes.double(), 0.0).sum(dim=1).round()  # [B, m, C]
-    num_nodes = graphs.num_nodes[:, None, None]
-    whole = torch.stack([num_colours / num_nodes, num_colours == num_nodes], dim=-1)  # [B, m, C, 2]
-    return torch.cat([one_hot, whole[graphs.node_graph]], dim=-1).flatten(2)
-
-
-def _with_colour_of_mark(graphs: GraphBatch, tuples: Tensor, colours: Tensor) -> Tensor:
-    """Which nodes have the colour of v_j in the j-th colouring, for colourings [N, m, k]: [N, m, k]."""
-    at_marks = marked_nodes(colours, graphs, tuples).diagonal(dim1=2, dim2=3)  # [B, m, k]
-    return colours == at_marks[graphs.node_graph]
+    num_colours = graphs.padded(1 / sizes.double(), 0.0).sum(dim=1).round()  # [B, m]
+    num_nodes = graphs.num_nodes[:, None]
+    whole = torch.stack([num_colours / num_nodes, num_colours == num_nodes], dim=-1)  # [B, m, 2]
+    return torch.cat([one_hot, whole[graphs.node_graph]], dim=-1)
 
 
 def marks(graphs: GraphBatch, tuples: Tensor, c_plus: float, c_minus: float, dtype: torch.dtype) -> Tensor:

@@ -25,30 +25,25 @@ from maggnn.model.tuples import sample_tuples
 CONFIG = EncoderConfig(num_layers=2, hidden=8, marking="colours")
 
 
-def plain_colours(graph, marks):
-    """The stable colours by refinement with nested tuples, and the sizes of their classes; marks are {slot: node}."""
-    colours = {node: tuple(slot for slot, marked in marks.items() if marked == node) for node in graph}
+def plain_sizes(graph, marks):
+    """The sizes of the classes of the stable colouring, by refinement with nested tuples."""
+    colours = {node: tuple(marked == node for marked in marks) for node in graph}
     for _ in graph:
         colours = {node: (colours[node], tuple(sorted(colours[other] for other in graph[node]))) for node in graph}
         names = {colour: number for number, colour in enumerate(sorted(set(colours.values())))}
         colours = {node: names[colour] for node, colour in colours.items()}
     counts = Counter(colours.values())
-    return colours, [counts[colours[node]] for node in graph]
+    return [counts[colours[node]] for node in graph]
 
 
 def expected(graph, nodes):
-    """The columns of all colourings of one marked copy, [V, (k + 1) * columns + k]."""
-    rows, same = [], []
-    for left_out in (None, *range(len(nodes))):
-        colours, sizes = plain_colours(graph, {slot: node for slot, node in enumerate(nodes) if slot != left_out})
-        fineness = sum(1 / size for size in sizes) / len(sizes)
-        kinds = [sum(size > limit for limit in CLASS_SIZES) for size in sizes]
-        one_hot = torch.nn.functional.one_hot(torch.tensor(kinds), len(CLASS_SIZES) + 1)
-        whole = torch.tensor([[fineness, max(sizes) == 1]]).expand(len(sizes), -1)
-        rows.append(torch.cat([one_hot, whole], dim=1))
-        if left_out is not None:
-            same.append(torch.tensor([[colours[node] == colours[nodes[left_out]]] for node in graph]))
-    return torch.cat([*rows, *same], dim=1)
+    """The columns of one marked copy, [V, columns]."""
+    sizes = plain_sizes(graph, nodes)
+    fineness = sum(1 / size for size in sizes) / len(sizes)
+    kinds = [sum(size > limit for limit in CLASS_SIZES) for size in sizes]
+    one_hot = torch.nn.functional.one_hot(torch.tensor(kinds), len(CLASS_SIZES) + 1)
+    whole = torch.tensor([[fineness, max(sizes) == 1]]).expand(len(sizes), -1)
+    return torch.cat([one_hot, whole], dim=1)
 
 
 @settings(max_examples=40, deadline=None)

@@ -30,7 +30,7 @@ CANDIDATES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Agents that were tried and are not in the package: the recipe and what is set."""
 
-UNIVERSAL = {"colours": UniversalJob("one-core-colours", seconds=1800.0, workers=0, device="cpu")}
+UNIVERSAL = {"colours": UniversalJob("one-core-colours", seconds=1140.0, workers=0, device="cpu")}
 """Agents that are trained on the curriculum; they take so long that they are trained only where they are named."""
 
 

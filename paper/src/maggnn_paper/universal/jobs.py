@@ -51,15 +51,8 @@ ONE_CORE = replace(
 )
 """The training for one core of a CPU: smaller batches and a narrower network, limited by time and not by steps."""
 
-COLOURS = replace(
-    ONE_CORE,
-    encoder=replace(ONE_CORE.encoder, marking="colours", num_layers=2),
-    peak_rate=2e-3,
-    epsilon_end=0.5,
-)
-"""The same with marks that show the stable colouring. Few layers are enough then, and can hardly memorise the classical
-graphs, of which there are not many. Half of the moves stay random to the end: an agent that soon reaches finest tuples
-would hardly see others, and would not learn to leave them."""
+COLOURS = replace(ONE_CORE, encoder=replace(ONE_CORE.encoder, marking="colours", num_layers=6), peak_rate=2e-3)
+"""The same with marks that show the stable colouring, and fewer layers."""
 
 
 def _encoder(rate: float = BASE.peak_rate, **changes: Any) -> UniversalSettings:
@@ -85,8 +78,7 @@ VARIANTS: dict[str, UniversalSettings] = {
     "one-core-imitation": replace(ONE_CORE, loss="imitation", peak_rate=1e-3),
     "one-core-one-mark": replace(ONE_CORE, tuple_order=1, one_node=0.0),
     "one-core-colours": COLOURS,
-    "one-core-colours-4-layers": replace(COLOURS, encoder=replace(COLOURS.encoder, num_layers=4)),
-    "one-core-colours-10-layers": replace(COLOURS, encoder=replace(COLOURS.encoder, num_layers=10)),
+    "one-core-colours-deep": replace(COLOURS, encoder=replace(COLOURS.encoder, num_layers=10)),
 }
 """What is tried, by name."""
 

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 AGENT_FOLDER = Path(__file__).parent / "agents"
 """Where the agents that come with the package lie."""
 
-AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any")
+AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any", "colours")
 """Trained to count 3-cycles and 6-cycles through nodes, to tell the 15 graphs of SR25 apart, and to find the rings of
-molecules, without labels; `any` to make stable colourings finer, on generated graphs of many kinds."""
+molecules, without labels; `any` and `colours` to make stable colourings finer, on generated graphs of many kinds, where
+`colours` also sees the stable colouring of its own marked copy (`encoder.marking = "colours"`)."""
 
 
 @dataclass(frozen=True)

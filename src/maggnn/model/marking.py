@@ -23,7 +23,6 @@ from torch.nn import functional
 
 from maggnn.config import EncoderConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import class_sizes, mix, until_stable
 from maggnn.graphs.distances import FARTHEST, distances_from, with_distances
 from maggnn.graphs.packed import PackedGraphs
 
@@ -208,6 +207,8 @@ class ColoursMarking(Marking):
         super().__init__(config, tuple_order, width=tuple_order * (FARTHEST + 1) + len(CLASS_SIZES) + 3)
 
     def values(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        from maggnn.graphs.colours import class_sizes, mix, until_stable  # few models need it
+
         distances = _one_hot(distances_from(graphs, tuples))  # [N, m, k * (FARTHEST + 1)]
         bare = replace(graphs, x=None, edge_attr=None)
         sizes = class_sizes(bare, until_stable(bare, mix(mark_sets(graphs, tuples) + 1)))  # [N, m]

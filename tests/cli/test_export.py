@@ -256,7 +256,7 @@ def test_a_program_that_cannot_be_read_back_is_not_said_to_be_unwritable(tmp_pat
     def check(path: Path) -> None:
         (tmp_path / "absent").read_bytes()
 
-    with pytest.raises(InputError, match=r"x.pt2: cannot be read back \(No such file"):
+    with pytest.raises(InputError, match=r"x.pt2: the new file cannot be read back \(No such file"):
         exporting.write_checked(tmp_path / "x.pt2", b"program", check)
     assert not list(tmp_path.iterdir())
 

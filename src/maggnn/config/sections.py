@@ -59,8 +59,10 @@ class EncoderConfig:
         False, "add the numbers of nodes 1, 2, ... 12 edges away to node features", experimental=True
     )
     rings: bool = option(False, "gine: add the smallest ring that contains each edge, up to 8 nodes, to edge features")
-    marking: Literal["binary", "distance"] = option(
-        "binary", "X(v) of Eq. 2: marked or not, or each node's distance from each marked node"
+    marking: Literal["binary", "distance", "colours"] = option(
+        "binary",
+        "X(v) of Eq. 2: marked or not; each node's distance from each marked node; or also the number of nodes that have "
+        "its stable colour",
     )
     mark_every_layer: bool = option(
         False,

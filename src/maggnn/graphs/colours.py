@@ -151,6 +151,25 @@ def readout(graphs: GraphBatch, colours: Tensor) -> Refined:
     return Refined(mix(table.sum(1)), counts - _has_padding(graphs))
 
 
+def until_stable(graphs: GraphBatch, colours: Tensor) -> Tensor:
+    """Colourings [N, M], refined until none of them gains a colour in any graph: [N, M]."""
+    edges, counts = Edges.of(graphs), readout(graphs, colours).num_colours
+    for _ in range(graphs.max_num_nodes):  # a round adds a colour or is the last: there are at most |V|
+        colours, before = next_colours(edges, colours), counts
+        counts = readout(graphs, colours).num_colours
+        if torch.equal(counts, before):
+            break
+    return colours
+
+
+def class_sizes(graphs: GraphBatch, colours: Tensor) -> Tensor:
+    """How many nodes of its graph have the colour of each node, itself included, in each colouring [N, M]: [N, M]."""
+    table = graphs.padded(colours, 0).transpose(1, 2).contiguous()  # [B, M, V]
+    ordered = table.sort(dim=-1).values
+    sizes = torch.searchsorted(ordered, table, right=True) - torch.searchsorted(ordered, table)
+    return sizes[graphs.node_graph, :, graphs.local_id.clamp(max=graphs.max_num_nodes - 1)]
+
+
 def entropy(graphs: GraphBatch, colours: Tensor) -> Tensor:
     """Return the entropy, in nats, of the colour of a uniformly random node of each copy, [B, M], in double precision.
 

@@ -167,7 +167,9 @@ class Encoder(AnyEncoder):
             self.structure_embedding = nn.Linear(width, config.hidden, bias=False)
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
         self.layers = nn.ModuleList(_layer(config, edge_features, base) for _ in range(config.num_layers))
-        self.recordable = all(isinstance(layer, GINLayer) for layer in self.layers)  # PyG's layers may synchronise
+        known = self.mark_embedding is None or not self.mark_embedding.looks_at_values
+        # PyG's layers may synchronise the GPU too.
+        self.recordable = known and all(isinstance(layer, GINLayer) for layer in self.layers)
         self.start: nn.Module | None = None  # in a frozen encoder: `initial` and the first layer combined
         self.last = nn.Linear(config.hidden, config.hidden) if config.jk == "last" else None
 

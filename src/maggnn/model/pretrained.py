@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 AGENT_FOLDER = Path(__file__).parent / "agents"
 """The folder of the agents that come with the package."""
 
-AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any")
+AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any", "colours")
 """They were trained to count 3-cycles and 6-cycles through nodes, to distinguish the 15 graphs of SR25, and to find the
-rings of molecules without labels; `any` was trained to refine stable colourings of generated graphs of many kinds."""
+rings of molecules without labels. `any` and `colours` were trained to refine stable colourings of generated graphs of
+many kinds; `colours` also reads the stable colouring of its own marked copy (`encoder.marking = "colours"`)."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def test_rows_of_a_small_predictor(tmp_path, monkeypatch):
     small = ("encoder.num_layers=2", "encoder.hidden=8", "training.starts_per_graph=2", "training.predictor_steps=3")
     monkeypatch.setitem(zero_shot.SETTINGS, "sr25", (*small, "training.agent_steps=0"))
     monkeypatch.setitem(zero_shot.TESTS, "sr25", 2)
-    rows = zero_shot.reproduce(tmp_path, datasets=["sr25"], agent="sr25")
+    rows = zero_shot.reproduce(tmp_path, datasets=["sr25"], methods=["sr25"])
     assert {row.dataset for row in rows} == {"sr25>sr25"} and {row.table for row in rows} == {"transfer"}
     agent = {row.t: row for row in rows if (row.method, row.keep) == ("mag-gnn-pre", "last")}
     assert sorted(agent) == [1, 2, 3, 4]
@@ -42,7 +42,7 @@ def test_rows_of_a_small_predictor(tmp_path, monkeypatch):
     own = pretrained_agent("sr25").weights
     assert all(torch.equal(value, own[name]) for name, value in put_in.q_network.state_dict().items())
     before = model.stat().st_mtime_ns
-    assert zero_shot.reproduce(tmp_path, datasets=["sr25"], agent="sr25") == rows
+    assert zero_shot.reproduce(tmp_path, datasets=["sr25"], methods=["sr25"]) == rows
     assert model.stat().st_mtime_ns == before
 
 

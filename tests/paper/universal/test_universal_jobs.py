@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
 from maggnn.model.pretrained import pretrained_agent
+from maggnn_paper.tables import families, travellers
 from maggnn_paper.universal import jobs, training
 from maggnn_paper.universal.curriculum import CurriculumSettings
 from maggnn_paper.universal.exclusion import hashes_of
@@ -26,20 +26,37 @@ def test_every_variant_can_be_built():
         _ = UniversalJob("bse").settings
 
 
-def test_a_job_leaves_an_agent_and_its_figures(tmp_path, monkeypatch):
+@pytest.fixture
+def tiny(monkeypatch):
+    """Trainings of five steps that are tested on one family; published sets need not be here."""
     ours = hashes_of([graph for graphs in generated().values() for graph in graphs])
     monkeypatch.setattr(training, "forbidden_hashes", lambda: ours)
     monkeypatch.setattr(jobs, "FAMILIES", ("cfi_wheel",))
-    tiny = replace(
-        VARIANTS["base"],
-        encoder=EncoderConfig(num_layers=2, hidden=8),
-        steps=5,
-        batches=2,
-        curriculum=CurriculumSettings(most_nodes=16, batch_nodes=60, graphs=12),
-    )
-    monkeypatch.setitem(VARIANTS, "base", tiny)
+    for name in ("base", "one-core-colours"):
+        small = replace(
+            VARIANTS[name],
+            encoder=replace(VARIANTS[name].encoder, num_layers=2, hidden=8, norm="batch"),
+            steps=5,
+            batches=2,
+            curriculum=CurriculumSettings(most_nodes=16, batch_nodes=60, graphs=12),
+        )
+        monkeypatch.setitem(VARIANTS, name, small)
+
+
+def test_a_job_leaves_an_agent_and_its_figures(tmp_path, tiny):
     job = UniversalJob("base", seconds=60.0, workers=0, device="cpu")
     result = run_universal(job, tmp_path)
     assert json.loads((tmp_path / job.name / "families.json").read_text())["families"] == result["families"]
     assert pretrained_agent(str(tmp_path / job.name / AGENT)).tuple_order == 2
     assert "cfi_wheel" in in_words(job, json.loads(json.dumps(result)))
+
+
+def test_an_agent_of_the_curriculum_is_trained_judged_and_saved(tmp_path, tiny, monkeypatch):
+    monkeypatch.setattr(families, "FAMILIES", ("cfi_wheel",))
+    target = tmp_path / "agents"
+    target.mkdir()
+    rows = travellers.reproduce(tmp_path, agents=target, datasets=["colours"])
+    assert {row.dataset for row in rows} == {"colours>cfi_wheel"} and {row.marking for row in rows} == {"colours"}
+    agent = pretrained_agent(str(target / "colours.safetensors"))
+    assert agent.shape.encoder.marking == "colours" and agent.moves_tuples_alone
+    assert agent.ledger in [json.loads(row.to_json()) for row in rows]

@@ -154,7 +154,7 @@ def test_missing_features_are_named():
         encoder(bare, sample_tuples(bare, 1, 2))
 
 
-@pytest.mark.parametrize("marking", ["binary", "distance"])
+@pytest.mark.parametrize("marking", ["binary", "distance", "colours"])
 def test_marks_in_every_layer_are_added_to_each_layers_input(marking):
     graphs = random_batch()
     encoder = encoder_for(graphs, conv="gine", marking=marking, mark_every_layer=True, num_layers=3)

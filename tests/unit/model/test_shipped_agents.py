@@ -13,8 +13,8 @@ from maggnn.model import pretrained
 from maggnn.model.state import State
 from maggnn.training.run import train
 from maggnn_paper.recipes import recipe
+from maggnn_paper.tables import travellers
 from maggnn_paper.tables.families import UNIVERSAL
-from maggnn_paper.tables.travellers import RECIPES
 
 LEDGER = Path(__file__).parents[3] / "results" / "ledger.jsonl"
 
@@ -24,25 +24,26 @@ def test_a_shipped_agent_says_where_it_comes_from(name):
     assert pretrained._path(name).stat().st_size < 3_000_000
     agent = pretrained_agent(name)
     assert agent.ledger in [json.loads(line) for line in LEDGER.read_text().splitlines()]
-    if name == UNIVERSAL:
+    if name in (UNIVERSAL, *travellers.UNIVERSAL):
         assert agent.ledger["table"] == "families" and agent.moves_tuples_alone
         return
-    assert agent.config == recipe(RECIPES[name])
+    assert agent.config == recipe(travellers.RECIPES[name])
     assert agent.ledger["dataset"] == agent.config.data.name
 
 
-def test_pre_takes_the_universal_agent_with_any_number_of_tuples(recwarn):
+@pytest.mark.parametrize("name", [UNIVERSAL, *travellers.UNIVERSAL])
+def test_pre_takes_a_universal_agent_with_any_number_of_tuples(name, recwarn):
     """Its weights are the file's after training, whatever m is, and nothing warns of another m."""
     for num_tuples in (1, 3):
         config = Config().replaced(
             data={"name": "shrikhande_rook"},
             encoder={"num_layers": 2, "hidden": 8},
-            agent={"pretrained": UNIVERSAL, "num_tuples": num_tuples, "tuple_order": 2, "num_moves": 2},
+            agent={"pretrained": name, "num_tuples": num_tuples, "tuple_order": 2, "num_moves": 2},
             training={"paradigm": "pre", "agent_steps": 0, "predictor_steps": 2, "batch_size": 2},
         )
         model = train(config, quiet=True).model
-        own = pretrained_agent(UNIVERSAL).weights
-        assert all(torch.equal(value, own[name]) for name, value in model.q_network.state_dict().items())
+        own = pretrained_agent(name).weights
+        assert all(torch.equal(value, own[key]) for key, value in model.q_network.state_dict().items())
     assert not [warning for warning in recwarn if "agent" in str(warning.message)]
 
 

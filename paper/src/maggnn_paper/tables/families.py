@@ -20,11 +20,9 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import AGENTS, PretrainedAgent, pretrained_agent, save_agent
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.universal.families import FAMILIES, MOST_NODES, STARTS, Measured, measure, print_families
+from maggnn_paper.universal.jobs import TABLES
 
 __all__ = ["AGENTS", "FAMILIES", "UNIVERSAL", "reproduce"]
-
-TABLES = "families"
-"""The folder of exact values of all tuples, which serve every agent."""
 
 UNIVERSAL = "any"
 """The agent that was trained on the curriculum: `any.safetensors` in the table's folder, or the package's."""

@@ -94,6 +94,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
+        "zero_shot": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "learners": tuple(learners.LEARNERS),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
@@ -122,7 +123,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
-        "agents": {name: name for name in travellers.RECIPES},
+        "agents": {name: name for name in (*travellers.RECIPES, *travellers.UNIVERSAL)},
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has a single row: leave --row out")

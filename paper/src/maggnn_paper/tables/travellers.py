@@ -1,11 +1,14 @@
-"""The pretrained agents of the package that learn on one data set: trained by ORD, tested, saved with that row.
+"""The pretrained agents of the package: trained, tested, and saved with the row that evaluates them.
 
-The universal agent, which learns on generated graphs, is trained and tested by `maggnn_paper.universal`.
+Most of them learn on one data set, by ORD. Those of `UNIVERSAL` are trained on the graphs of a curriculum and evaluated
+on families that it excludes (`maggnn_paper.universal`). The agent `any`, the first of that kind, was trained by two
+jobs in turn ("one-core", then "one-core-slow" from its weights) and is not trained here.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +18,8 @@ from maggnn_paper.jobs.job import Job, run_jobs
 from maggnn_paper.jobs.summary import score_row
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import recipe
+from maggnn_paper.tables import families
+from maggnn_paper.universal.jobs import AGENT, UniversalJob, run_universal
 
 RECIPES = {"cycles3": "cycle3", "cycles6": "cycle6", "sr25": "sr25_pair", "rings": "zinc_rings"}
 TESTS = {"cycles3": 10, "cycles6": 10, "sr25": 100, "rings": 10}
@@ -24,6 +29,9 @@ CANDIDATES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rings_four": ("zinc_rings", ("agent.num_tuples=4",)),
 }
 """Agents that were tried and are not in the package: the recipe and what is set."""
+
+UNIVERSAL = {"colours": UniversalJob("one-core-colours", seconds=1140.0, workers=0, device="cpu")}
+"""Agents that are trained on the curriculum; they take so long that they are trained only where they are named."""
 
 
 def agent_jobs(names: Sequence[str] = tuple(RECIPES)) -> list[Job]:
@@ -41,15 +49,17 @@ def reproduce(
 ) -> list[LedgerRow]:
     """Train what is not in `folder` yet and save the agents, in the package unless `agents` names another folder.
 
-    Rows: each agent on its own data set after its moves, with random moves and with no move for comparison.
+    Rows: each agent on its own data set after its moves, with random moves and with no move for comparison; agents of
+    `UNIVERSAL` on all families.
 
     Args:
         datasets: the agents to train, by name.
     """
-    jobs = agent_jobs(datasets)
     target = AGENT_FOLDER if agents is None else agents
-    rows: list[LedgerRow] = []
-    for name, job, result in zip(datasets, jobs, run_jobs(jobs, folder, workers), strict=True):
+    rows = [row for name in datasets if name in UNIVERSAL for row in _universal(name, folder, target)]
+    own = [name for name in datasets if name not in UNIVERSAL]
+    jobs = agent_jobs(own)
+    for name, job, result in zip(own, jobs, run_jobs(jobs, folder, workers), strict=True):
         table = "cycles" if name.startswith("cycles") else "moves"
         moves = job.config.agent.num_moves
         row = score_row(table, "mag-gnn", [result], moves, note=f"the agent {name} on its own data set")
@@ -60,4 +70,14 @@ def reproduce(
             )
         model, config = load_model(folder / job.name / "model.safetensors")
         save_agent(target / f"{name}.safetensors", model, config, json.loads(row.to_json()))
+    return rows
+
+
+def _universal(name: str, folder: Path, target: Path) -> list[LedgerRow]:
+    """Train an agent on the curriculum, judge it on the families and save it."""
+    job, judged = UNIVERSAL[name], folder / f"{name}.safetensors"
+    run_universal(job, folder)
+    shutil.copyfile(folder / job.name / AGENT, judged)
+    rows = families.reproduce(folder, families.FAMILIES, (name,))  # writes the agent anew, with its row
+    shutil.copyfile(judged, target / judged.name)
     return rows

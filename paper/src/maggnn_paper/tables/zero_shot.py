@@ -1,9 +1,9 @@
 """One agent in place of a data set's own, without any training of it: SR25, EXP and the super graphs of Theorem 2.
 
-A predictor learns from random marks alone, as ORD does. Then the agent `any`, which was trained on other graphs and
-without labels, moves the marks, and the prediction is made from the last state. It is compared with random moves in the
-same predictor, and with controls that use as many encoder passes: the most confident of t + 1 random states and the
-mean of t + 1 random starts. Rows are of the table `transfer`, named `any>sr25`.
+A predictor learns from random marks alone, as ORD does. Then the agent `any` (or the one of `--methods`), which was
+trained on other graphs and without labels, moves the marks, and the prediction is made from the last state. It is
+compared with random moves in the same predictor, and with controls that use as many encoder passes: the most confident
+of t + 1 random states and the mean of t + 1 random starts. Rows are of the table `transfer`, named `any>sr25`.
 
 Two more rows show how useful fine colourings are to this predictor. The method `mag-gnn-finest` is its accuracy at all
 finest tuples, which an agent that searches only for these cannot exceed by much. With `keep` = finest the prediction is
@@ -17,6 +17,7 @@ marks on opposite blocks say whether a sequence is positive, so the share of wal
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -101,15 +102,19 @@ def predictor_jobs(dataset: str, runs: int) -> list[Job]:
 
 
 def reproduce(
-    folder: Path, runs: int = 1, workers: int = 1, datasets: Sequence[str] = DATASETS, agent: str = UNIVERSAL
+    folder: Path,
+    runs: int = 1,
+    workers: int = 1,
+    datasets: Sequence[str] = DATASETS,
+    methods: Sequence[str] = (UNIVERSAL,),
 ) -> list[LedgerRow]:
     """Run what is not in `folder` yet and return the rows.
 
     Args:
-        agent: by name or path.
+        methods: the agents, by name or path.
     """
     rows: list[LedgerRow] = []
-    for dataset in datasets:
+    for dataset, agent in itertools.product(datasets, methods):
         if dataset in SUPERGRAPHS:
             rows += supergraph_rows(dataset, agent)
             continue

@@ -25,7 +25,6 @@ from maggnn.data import registry
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError, did_you_mean
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.distances import with_distances
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import best_index, best_move, random_move
 from maggnn.model.q_network import QNetwork
@@ -272,8 +271,8 @@ def _judged(
 ) -> Iterator[Judged]:
     """The pairs of a family, those of one size together."""
     held = graphs.to(device)
-    if network.encoder is not None and network.encoder.config.marking == "distance":
-        held = with_distances(held)
+    if network.encoder is not None and network.encoder.mark_embedding is not None:
+        held = network.encoder.mark_embedding.precomputed(held)
     for size in graphs.num_nodes.unique().tolist():
         ids = (graphs.num_nodes == size).nonzero()[:, 0]
         for number, part in enumerate(ids.split(16)):

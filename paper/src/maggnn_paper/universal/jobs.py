@@ -22,6 +22,9 @@ from maggnn_paper.universal.training import UniversalSettings, save, train, vali
 AGENT = "agent.safetensors"
 """The trained agent, in the folder of its job."""
 
+TABLES = "families"
+"""The folder of exact values of all tuples, which serve every agent."""
+
 BASE = UniversalSettings(
     encoder=EncoderConfig(num_layers=10, hidden=96, residual=True, norm="layer", marking="distance"),
     steps=100_000,
@@ -48,6 +51,9 @@ ONE_CORE = replace(
 )
 """The training for one core of a CPU: smaller batches and a narrower network, limited by time and not by steps."""
 
+COLOURS = replace(ONE_CORE, encoder=replace(ONE_CORE.encoder, marking="colours", num_layers=6), peak_rate=2e-3)
+"""The same with marks that show the stable colouring, and fewer layers."""
+
 
 def _encoder(rate: float = BASE.peak_rate, **changes: Any) -> UniversalSettings:
     return replace(BASE, encoder=replace(BASE.encoder, **changes), peak_rate=rate)
@@ -71,6 +77,8 @@ VARIANTS: dict[str, UniversalSettings] = {
     "one-core-foresight": replace(ONE_CORE, gamma=0.5, foresight=1),
     "one-core-imitation": replace(ONE_CORE, loss="imitation", peak_rate=1e-3),
     "one-core-one-mark": replace(ONE_CORE, tuple_order=1, one_node=0.0),
+    "one-core-colours": COLOURS,
+    "one-core-colours-deep": replace(COLOURS, encoder=replace(COLOURS.encoder, num_layers=10)),
 }
 """What is tried, by name."""
 
@@ -132,7 +140,8 @@ def run_universal(job: UniversalJob, folder: Path) -> dict[str, Any]:
     # The agent is safe before the tests, which may still be stopped.
     save(own / AGENT, network, settings, {"variant": job.variant, "validation": checked})
     for name in FAMILIES if settings.tuple_order <= 2 else ():
-        result["families"] += [row.to_dict() for row in measure(network, settings.tuple_order, name, device)]
+        measured = measure(network, settings.tuple_order, name, device, folder=folder / TABLES)
+        result["families"] += [row.to_dict() for row in measured]
         with whole_file(own / "families.json") as waiting:
             waiting.write_text(json.dumps(result))
     return result

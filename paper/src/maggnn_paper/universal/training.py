@@ -26,10 +26,10 @@ from torch import Tensor
 from maggnn.config import AgentConfig, Config, DataConfig, EncoderConfig, PredictorConfig, TrainingConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.distances import with_distances
 from maggnn.model import weights_file
 from maggnn.model.agent import epsilon_greedy, search
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.marking import MARKINGS
 from maggnn.model.normalise import fix_statistics
 from maggnn.model.pretrained import save_agent
 from maggnn.model.q_network import AgentShape, QNetwork
@@ -145,8 +145,7 @@ class Walkers:
     ) -> Walkers:
         """Random starts in fresh graphs."""
         held = packed(graphs).to(device)
-        if settings.encoder.marking == "distance":
-            held = with_distances(held)
+        held = MARKINGS[settings.encoder.marking].precomputed(held)
         batch = held[torch.arange(len(held))]
         table = None
         if settings.tuple_order <= TABULATED:

@@ -127,6 +127,12 @@ def check_exportable(model: MagGNN) -> None:
     for encoder in (model.predictor.encoder, None if model.q_network is None else model.q_network.encoder):
         if encoder is not None and not isinstance(encoder, Encoder):
             raise InputError(f"a baseline ({type(encoder).__name__}) cannot be exported, only MAG-GNN and GIN")
+        marking = None if encoder is None else encoder.mark_embedding
+        if encoder is not None and marking is not None and marking.looks_at_values:
+            raise InputError(
+                f"encoder.marking = {encoder.config.marking} cannot be exported, only binary and distance: the rounds "
+                "of colour refinement depend on the graph. Where the agent reads it, choose another agent"
+            )
         layers = [] if encoder is None else encoder.layers
         if any(type(layer) not in (GINLayer, GINELayer) for layer in layers):
             conv = model.predictor.encoder.config.conv

@@ -61,8 +61,8 @@ class EncoderConfig:
     rings: bool = option(False, "gine: add the smallest ring that contains each edge, up to 8 nodes, to edge features")
     marking: Literal["binary", "distance", "colours"] = option(
         "binary",
-        "X(v) of Eq. 2: marked or not; each node's distance from each marked node; or also the number of nodes that have "
-        "its stable colour",
+        "X(v) of Eq. 2: marked or not; the distance of each node from each marked node; or this, and the number of "
+        "nodes that have its stable colour",
     )
     mark_every_layer: bool = option(
         False,

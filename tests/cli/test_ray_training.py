@@ -74,7 +74,7 @@ def test_training_on_ray_goes_on_exactly_after_a_kill(cluster, trained, start_co
         _, said = process.communicate(timeout=LONGEST_S)
     assert process.returncode == (0 if killed == "worker" else -signal.SIGKILL), said
     if killed == "worker":
-        assert "a worker died: all are started again" in said
+        assert "a worker died: all workers are started again" in said
     else:
         assert not (tmp_path / "run" / "model.safetensors").exists()
         with start_command("maggnn", *command, cwd=trained.parent) as process:

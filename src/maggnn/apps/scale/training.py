@@ -1,9 +1,9 @@
 """`maggnn train --ray` and `maggnn fit --ray`: the training loop in worker processes of Ray Train's `TorchTrainer`.
 
 Ray Train places one worker for each device on the nodes of the cluster and connects them to a process group of torch
-(NCCL on GPUs, gloo on CPUs). From there on everything is as without Ray (`maggnn.training.devices`): the same steps,
-log and checkpoints in the run folder, which all nodes have to see. Ray keeps no checkpoints of its own. Where a worker
-or its node dies, all workers are started again, and the run goes on from its last checkpoint.
+(NCCL on GPUs, gloo on CPUs). The rest is as without Ray (`maggnn.training.devices`): the same steps, log and
+checkpoints in the run folder, which must be on a file system that all nodes share. Ray keeps no checkpoints of its own.
+If a worker or its node dies, all workers are started again, and the run resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from maggnn.training.devices import Devices, Launch, Work, launcher
 from maggnn.training.run import train_one
 
 MOST_RESTARTS = 3
-"""How often workers that died are replaced before the command ends."""
+"""How often all workers are started again, after one of them died, before the command ends."""
 
 RAY_TRAIN = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",  # paths are those of the command
-    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # it would print what is meant for people a second time
+    "RAY_TRAIN_ENABLE_PRINT_PATCH": "0",  # it would print progress a second time
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",  # one more process, for clusters that announce the end of a node
     "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of a run is noticed
     "RAY_TRAIN_METRICS_ENABLED": "0",
@@ -43,12 +43,13 @@ RAY_TRAIN = {
 
 
 def train_on_ray(count: int, address: str, config: Config, folder: Path) -> dict[str, float]:
-    """Train as `config` says in workers of Ray; the seconds of each phase.
+    """Train a model in workers of Ray. Returns the seconds of each phase.
 
     Args:
-        count: workers, each with its own batches: one for each GPU, or for each CPU where there are no GPUs.
-        address: of Ray, as `connected` reads it.
-        folder: of the run; the nodes share the file system that it is on.
+        count: the number of workers, each with its own batches on one GPU, or on one CPU if there are no GPUs.
+        address: the address of Ray, in a form that `connected` accepts.
+        config: the settings of the run.
+        folder: the folder of the run, on a file system that all nodes share.
     """
     with ray_workers(count, address, config.runtime.device) as launch:
         return launch(train_one, config, folder, False)
@@ -56,7 +57,7 @@ def train_on_ray(count: int, address: str, config: Config, folder: Path) -> dict
 
 @contextlib.contextmanager
 def launched_by(address: str | None, count: int, device: str) -> Iterator[Launch | None]:
-    """What starts the processes of a training: Ray at an address, else this machine; None for one process here."""
+    """Yield the function that starts the processes of a training, on Ray if there is an address; None for one process."""
     if address is None:
         yield launcher(count, device)
         return
@@ -66,10 +67,12 @@ def launched_by(address: str | None, count: int, device: str) -> Iterator[Launch
 
 @contextlib.contextmanager
 def ray_workers(count: int, address: str, device: str) -> Iterator[Launch]:
-    """Connect to Ray; what is yielded calls a function in `count` workers and returns what the first of them does.
+    """Connect to Ray. Yields a function that calls another one in `count` workers and returns the first one's result.
 
     Args:
-        device: as `runtime.device`: with "auto", GPUs are used where the cluster has any.
+        count: the number of workers.
+        address: the address of Ray, in a form that `connected` accepts.
+        device: as `runtime.device`; "auto" uses GPUs if the cluster has any.
     """
     require("ray", "pyarrow")
     os.environ.update({name: value for name, value in RAY_TRAIN.items() if name not in os.environ})
@@ -80,7 +83,7 @@ def ray_workers(count: int, address: str, device: str) -> Iterator[Launch]:
 
 
 def _claimed(count: int, device: str, resources: Resources) -> Resources:
-    """What the workers take, one GPU or one CPU each; more than the cluster has is refused."""
+    """Return what the workers claim, one GPU or one CPU each; more than the cluster has is refused."""
     if device.partition(":")[0] not in ("auto", "cpu", "cuda"):
         raise InputError(f"runtime.device is {device!r}, must be auto, cpu or cuda")
     on_gpus = device.startswith("cuda") or (device == "auto" and resources.gpus >= 1)
@@ -99,7 +102,7 @@ def _say_busy(claimed: Resources) -> None:
 
 
 def _launched(claimed: Resources, work: Work[Any], *arguments: Any) -> Any:
-    """Call `work(Devices, *arguments)` in the workers, and again where one of them died; what the first returns."""
+    """Call `work(Devices, *arguments)` in the workers, and again if one of them died. Returns the first one's result."""
     from ray.train import WorkerGroupError
 
     for restart in range(MOST_RESTARTS + 1):
@@ -109,15 +112,15 @@ def _launched(claimed: Resources, work: Work[Any], *arguments: Any) -> Any:
             _raise_mistake(error)
             if restart == MOST_RESTARTS:
                 raise InputError(
-                    f"workers died {MOST_RESTARTS + 1} times; the same command goes on from the last checkpoint"
+                    f"workers died {MOST_RESTARTS + 1} times; the same command resumes from the last checkpoint"
                 ) from error
-            tell("a worker died: all are started again, from the last checkpoint")
+            tell("a worker died: all workers are started again, from the last checkpoint")
     raise AssertionError
 
 
 def _once(claimed: Resources, work: Work[Any], arguments: tuple[Any, ...]) -> Any:
     with tempfile.TemporaryDirectory() as storage, _printed_here() as lines, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Ray, about its own next version
+        warnings.simplefilter("ignore")  # Ray warns about its next version
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
 
@@ -130,14 +133,14 @@ def _once(claimed: Resources, work: Work[Any], arguments: tuple[Any, ...]) -> An
             scaling_config=ScalingConfig(num_workers=count, use_gpu=on_gpus),
             run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=0)),
         )
-        # One result, by the thread of `while_it_fits`: in the main thread Ray would catch Ctrl-C for itself.
+        # `while_it_fits` calls it in a thread: in the main thread Ray would handle Ctrl-C itself.
         (result,) = while_it_fits((trainer.fit() for _ in range(1)), claimed)
     return result.return_value
 
 
 def _raise_mistake(error: Any) -> None:
-    """Raise what the function itself raised in a worker, a user's mistake as it is; return where workers died."""
-    # Some versions of Ray wrap what was raised together with the traceback in the worker.
+    """Raise an error that the function itself raised in a worker; return if workers died."""
+    # Some versions of Ray wrap the exception together with the worker's traceback.
     causes = [getattr(failure, "_base_exc", failure) for failure in error.worker_failures.values()]
     for cause in causes:
         if isinstance(cause, InputError | OSError):
@@ -147,13 +150,13 @@ def _raise_mistake(error: Any) -> None:
 
 
 def _is_loss(cause: BaseException) -> bool:
-    """Whether a worker died, about which Ray raises an error of its own, or waited in vain for one that did."""
+    """Whether a worker died, which is an error of Ray's own, or waited in vain for one that died."""
     of_ray = type(cause).__module__.partition(".")[0] == "ray"
     return of_ray or isinstance(cause, torch.distributed.DistError) or "gloo/transport" in str(cause)
 
 
 def _in_worker(given: dict[str, Any]) -> Any:
-    """In a worker of Ray Train, whose process group is there already."""
+    """Call the function in a worker of Ray Train, which has set up the process group."""
     from ray import train
     from ray.train.torch import get_device
 
@@ -170,7 +173,7 @@ def _in_worker(given: dict[str, Any]) -> Any:
 
 
 class _Lines:
-    """What a worker writes to standard error, as lines that go to the command."""
+    """Sends the lines that a worker writes to standard error to the command."""
 
     def __init__(self, queue: Any) -> None:
         self.queue, self.begun = queue, ""

@@ -57,7 +57,7 @@ def train_on_ray(count: int, address: str, config: Config, folder: Path) -> dict
 
 @contextlib.contextmanager
 def launched_by(address: str | None, count: int, device: str) -> Iterator[Launch | None]:
-    """Yield the function that starts the processes of a training, on Ray if there is an address; None for one process."""
+    """Yield the function that starts the processes of a training, on Ray if `address` is given; None for one process."""
     if address is None:
         yield launcher(count, device)
         return
@@ -102,7 +102,7 @@ def _say_busy(claimed: Resources) -> None:
 
 
 def _launched(claimed: Resources, work: Work[Any], *arguments: Any) -> Any:
-    """Call `work(Devices, *arguments)` in the workers, and again if one of them died. Returns the first one's result."""
+    """Call `work(Devices, *arguments)` in the workers, again if one of them died. Returns the first one's result."""
     from ray.train import WorkerGroupError
 
     for restart in range(MOST_RESTARTS + 1):

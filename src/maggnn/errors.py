@@ -74,8 +74,9 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     known = [str(choice) for choice in choices]
     if not known:
         return ""
-    nearest = difflib.get_close_matches(str(name)[:100], known, n=1, cutoff=0.0)
-    guess = f": did you mean {nearest[0]!r}?" if nearest else ":"
+    in_small_letters = {choice.lower(): choice for choice in reversed(known)}
+    nearest = difflib.get_close_matches(str(name)[:100].lower(), in_small_letters, n=1, cutoff=0.0)
+    guess = f": did you mean {in_small_letters[nearest[0]]!r}?" if nearest else ":"
     return f"{guess} There are {', '.join(known)}" if len(known) <= MOST_LISTED else guess
 
 

@@ -16,6 +16,8 @@ def test_the_nearest_name_and_all_of_few():
     many = [f"set{number}" for number in range(MOST_LISTED + 1)]
     assert did_you_mean("set3x", many) == ": did you mean 'set3'?"
     assert did_you_mean("anything", []) == ""
+    assert did_you_mean("SMILES", ["y", "smiles"]) == ": did you mean 'smiles'? There are y, smiles"
+    assert did_you_mean("id", ["ID", "y"]) == ": did you mean 'ID'? There are ID, y"
 
 
 def test_extras_are_those_of_the_distribution():

@@ -357,7 +357,7 @@ def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="folder for the pictures")] = Path("runs/demo"),
     as_json: AsJson = False,
 ) -> None:
-    """Compare MAG-GNN with its controls, in about three minutes.
+    """Compare MAG-GNN with its controls, in less than three minutes.
 
     GIN, random marks, random moves and MAG-GNN are compared on generated data sets.
     """

@@ -147,7 +147,7 @@ def _several(
     read = chosen_fragments([smiles for smiles, _ in listed], fitted.facts.salts)
     listed = [(smiles, from_table) for smiles, (_, from_table) in zip(read, listed, strict=True)]
     if len(listed) > MOST_MOLECULES:
-        raise InputError(f"{len(listed)} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
+        raise InputError(f"more than {MOST_MOLECULES} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
     _note_blend(model, fitted)
     explainer, searches, properties = PropertyExplainer.of(model, fitted), [], []
     for smiles, from_table in listed:

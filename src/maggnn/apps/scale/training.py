@@ -57,7 +57,7 @@ def train_on_ray(count: int, address: str, config: Config, folder: Path) -> dict
 
 @contextlib.contextmanager
 def launched_by(address: str | None, count: int, device: str) -> Iterator[Launch | None]:
-    """Yield the function that starts the processes of a training, on Ray if there is an address; None for one process."""
+    """Yield the function that starts the processes of a training, on Ray if `address` is given, or None for one."""
     if address is None:
         yield launcher(count, device)
         return

@@ -96,7 +96,7 @@ def test_a_model_fitted_on_ray_is_that_of_two_processes(cluster, call_command, t
 
 
 MISTAKES = {
-    "address": (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: no Ray answers there"),
+    "address": (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1: Ray does not respond there"),
     "devices": (["--ray", "--devices", "3"], "--devices 3: the cluster has 2 CPUs"),
     "gpus": (["--ray", "--set", "runtime.device=cuda"], "--devices 1: the cluster has 0 GPUs"),
     "nodes": (["--ray", "--nodes", "2"], "--nodes 2: with --ray"),

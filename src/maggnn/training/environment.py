@@ -162,7 +162,7 @@ class Environment:
         for graph, num_nodes in zip(ids, packed.num_nodes[ids].tolist(), strict=True):
             batch = packed[graph[None]]
             tuples = all_tuples(num_nodes, tuple_order, packed.device)
-            chunks = tuples.split(max(1, MARKED_NODES_A_CHUNK // num_nodes))
+            chunks = tuples.split(max(1, MARKED_NODES_A_CHUNK[packed.device.type] // num_nodes))
             parts += [self.predictor.embed(batch, chunk[None])[0] for chunk in chunks]
         self._table = torch.cat(parts)
         rows = packed.num_nodes[ids] ** tuple_order
@@ -173,7 +173,8 @@ class Environment:
         self._first_row = first_row.to(packed.device)
         assert packed.y is not None, "an evaluation needs targets"
         y = packed.y[ids.to(packed.device)].repeat_interleave(rows.to(packed.device), dim=0)
-        chunks = zip(self._table.split(MARKED_NODES_A_CHUNK), y.split(MARKED_NODES_A_CHUNK), strict=True)
+        size = MARKED_NODES_A_CHUNK[packed.device.type]
+        chunks = zip(self._table.split(size), y.split(size), strict=True)
         read = self.predictor.read_pooled
         self._loss_table = torch.cat(
             [individual_loss(read(part, 1, None), label, self.task, self.reward) for part, label in chunks]
@@ -195,5 +196,6 @@ class Environment:
 MAX_TABLE_ROWS = 5_000_000
 """The largest table of tuple embeddings: two gigabytes at d = 100."""
 
-MARKED_NODES_A_CHUNK = 200_000
-"""The number of nodes of marked copies that are embedded at once; it bounds the memory of a tabulation."""
+MARKED_NODES_A_CHUNK = {"cpu": 4_000, "cuda": 200_000}
+"""The number of nodes of marked copies that are embedded at once. It bounds the memory of a tabulation; on a CPU the
+features of a chunk stay in its caches, which takes less than a third of the time of chunks that do not."""

@@ -44,7 +44,7 @@ def marked_scores(model: MagGNN, graph: GraphBatch) -> Tensor:
     assert graph.y is not None, "a score needs the true class"
     y, parts = graph.y, []
     tuples = all_tuples(graph.total_nodes, model.agent.tuple_order, graph.device)  # [|V|^k, k]
-    for chunk in tuples.split(max(1, MARKED_NODES_A_CHUNK // graph.total_nodes)):
+    for chunk in tuples.split(max(1, MARKED_NODES_A_CHUNK[graph.device.type] // graph.total_nodes)):
         embeddings = model.predictor.embed(graph, chunk[None])  # [1, chunk, d]
         outputs = model.predictor.read(embeddings[:, :, None], graph)  # [1, chunk, classes]
         parts.append(1 - individual_loss(outputs, y, "classification", "error")[0])

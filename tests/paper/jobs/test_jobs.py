@@ -1,6 +1,9 @@
 """Tiny real trainings side by side: results are kept, what is there is not run again, environments are shared."""
 
 import json
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -119,3 +122,45 @@ def test_progress_is_told(tmp_path, capsys):
     run_jobs([JOB], tmp_path, workers=1)
     told = capsys.readouterr()
     assert told.out == "" and f"[1/1, 0 s left] {JOB.name}  mag-gnn" in told.err and "random-moves" in told.err
+
+
+LONG = """
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from maggnn_paper.jobs.side_by_side import run_all
+
+@dataclass(frozen=True)
+class Sleep:
+    name: str
+
+def run(job, folder):
+    import os, time
+    (folder / f"{job.name}.pid").write_text(str(os.getpid()))
+    time.sleep(300)
+
+if __name__ == "__main__":
+    run_all([Sleep("a"), Sleep("b")], run, lambda job, result: "", Path(sys.argv[1]), workers=2)
+"""
+
+
+def test_workers_end_with_a_command_that_is_killed(tmp_path):
+    psutil = pytest.importorskip("psutil")
+    (tmp_path / "long.py").write_text(LONG)
+    command = subprocess.Popen([sys.executable, tmp_path / "long.py", tmp_path], stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: all((tmp_path / f"{name}.pid").exists() for name in "ab"))
+        time.sleep(0.2)
+        workers = [int((tmp_path / f"{name}.pid").read_text()) for name in "ab"]
+        assert all(psutil.pid_exists(worker) for worker in workers)
+    finally:
+        command.kill()
+        command.wait()
+    until(lambda: not any(psutil.pid_exists(worker) for worker in workers))
+
+
+def until(holds, longest_s=120.0):
+    end = time.monotonic() + longest_s
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

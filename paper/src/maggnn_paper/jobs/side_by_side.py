@@ -21,6 +21,7 @@ import torch
 
 from maggnn.apps.scale.cluster import Resources, connected
 from maggnn.data.files import whole_file
+from maggnn.data.worker_processes import leave_with_parent
 from maggnn.errors import require
 
 Result = dict[str, Any]
@@ -84,7 +85,7 @@ def run_all(
             _tell(number + 1, len(waiting), began, job, in_words(job, run_and_keep(job, run, folder)))
     else:
         # Largest first would be faster still; jobs of one reproduction are alike enough.
-        with ProcessPoolExecutor(workers, get_context("spawn"), single_thread) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), _begin_worker) as pool:
             futures = {pool.submit(run_and_keep, job, run, folder): job for job in waiting}
             for number, future in enumerate(as_completed(futures)):
                 job = futures[future]
@@ -130,6 +131,12 @@ def _measured(run: Callable[[SomeJob, Path], Result], job: SomeJob, folder: Path
 def single_thread() -> None:
     """Processes side by side already use every core."""
     torch.set_num_threads(1)
+
+
+def _begin_worker() -> None:
+    """Prepare a process that measures jobs; it ends with the command that started it."""
+    single_thread()
+    leave_with_parent()
 
 
 def _tell(done: int, total: int, began: float, job: Named, words: str) -> None:

@@ -115,11 +115,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_killed_at_random_and_started_again(folder, tmp_path, command, kills):
     def fresh(name: str) -> Path:
-        """A folder of its own, in which only the command's result is missing."""
+        """A folder of its own, in which only the command's result, and what it prints, is missing."""
         made = tmp_path / name
         made.mkdir()
         for path in folder.iterdir():
-            if path.name != COMMANDS[command][COMMANDS[command].index("-o") + 1]:
+            if path.name not in (COMMANDS[command][COMMANDS[command].index("-o") + 1], "out.txt", "err.txt"):
                 (made / path.name).symlink_to(path)
         return made
 

@@ -277,8 +277,9 @@ def _slow_tests(part: str, **environment: str) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-n", "0", "-m", "slow", TESTS[part]]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if ended.returncode:
-        last = (ended.stdout.strip().splitlines() or [""])[-1]
-        raise InputError(f"{TESTS[part]}: the slow tests fail ({last})")
+        lines = ended.stdout.strip().splitlines() or [""]
+        reason = next((line[2:].strip() for line in lines if line.startswith("E ")), lines[-1])
+        raise InputError(f"{TESTS[part]}: the slow tests fail: {reason}")
     return ended.stdout
 
 

@@ -32,7 +32,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import Edges, mix, next_colours, readout
+from maggnn.graphs.colours import Edges, class_sizes, mix, next_colours, readout, until_stable
 from maggnn.model.agent import Scores, q_rows
 from maggnn.model.refined.copies import CELLS, first_colours, refine_in_parts
 from maggnn.model.state import State
@@ -217,19 +217,12 @@ def random_scores(seed: int) -> Scores:
 
     def scores(state: State) -> tuple[Tensor, Tensor]:
         graphs = state.graphs
-        colours, _ = _stable_colours(graphs, state.tuples)  # [N, C]
-        sizes = torch.stack([_class_sizes(own, graphs) for own in colours.unbind(dim=1)], dim=1)  # [N, C]
+        colours = until_stable(graphs, first_colours(graphs, state.tuples))  # [N, C]
+        sizes = class_sizes(graphs, colours)  # [N, C]
         slots = [_uniform(colours, next(draws)).log() / sizes for _ in range(state.tuples.shape[2])]
         return torch.stack(slots, dim=2), state.history
 
     return scores
-
-
-def _class_sizes(colours: Tensor, graphs: GraphBatch) -> Tensor:
-    """How many nodes of the same graph have each node's colour, [N]."""
-    keys = torch.stack([graphs.node_graph, colours], dim=1)
-    _, which, counts = keys.unique(dim=0, return_inverse=True, return_counts=True)
-    return counts[which]
 
 
 def _uniform(hashes: Tensor, seed: int) -> Tensor:

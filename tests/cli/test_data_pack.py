@@ -70,6 +70,24 @@ def test_pack_as_json_with_other_features_and_a_random_split(folder, call_comman
         assert arrays["target_names"].tolist() == ["a", "b"] and str(arrays["features"]) == "qm9"
 
 
+def test_pack_replaces_a_file_only_if_told_to(folder, call_command):
+    (folder / "my.npz").write_text("of an earlier run")
+    line = call_command("maggnn", *PACK, "-o", "my.npz", cwd=folder).mistake()
+    assert "my.npz: exists already" in line and (folder / "my.npz").read_text() == "of an earlier run"
+    call_command("maggnn", *PACK, "-o", "my.npz", "--overwrite", cwd=folder).output()
+    with np.load(folder / "my.npz", allow_pickle=False) as arrays:
+        assert len(arrays["num_nodes"]) == 4
+
+
+def test_the_list_of_errors_never_replaces_the_table(folder, call_command):
+    """A table without errors would even be removed, as the list of an earlier attempt is."""
+    table = folder / "mine.csv"
+    table.rename(folder / "mine.errors.csv")
+    options = (*PACK[:2], "mine.errors.csv", *PACK[3:], "-o", "mine.npz", "--overwrite")
+    line = call_command("maggnn", *options, cwd=folder).mistake()
+    assert "mine.errors.csv: is the input" in line and (folder / "mine.errors.csv").read_text() == TABLE
+
+
 MISTAKES = {
     "column": ([*PACK[:4], "smile", *PACK[5:], "-o", "my.npz"], ["mine.csv", "'smile'", "did you mean 'smiles'?"]),
     "all bad": ([*PACK[:6], "smiles", "-o", "my.npz"], ["'smiles' is both the SMILES and a target"]),

@@ -366,6 +366,15 @@ def test_overwrite_replaces(mistaken, called):
     assert len(read(mistaken / "old.csv")) == 102
 
 
+def test_overwrite_never_replaces_the_input(mistaken, called):
+    table = (mistaken / "mine.csv").read_bytes()
+    (mistaken / "link.csv").symlink_to("mine.csv")
+    for name in ("mine.csv", "link.csv"):
+        arguments = ("predict", "numbers", "mine.csv", "-o", name, "--workers", "1", "--overwrite")
+        assert f"{name}: is the input" in called(*arguments, cwd=mistaken).mistake()
+        assert (mistaken / "mine.csv").read_bytes() == table
+
+
 def test_a_score_that_is_no_number_is_never_the_best():
     draws = np.full(10, np.nan)
     good = {"forest": Judged(1.0, np.ones(10)), "boosting": Judged(2.0, np.full(10, 2.0))}

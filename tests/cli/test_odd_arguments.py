@@ -4,6 +4,8 @@ from functools import partial
 
 import pytest
 
+from maggnn.apps.terminal import MOST_SEED
+
 TABLE = ("--smiles", "smiles", "--target", "y", "--workers", "1")
 LONG = "n" * 300
 TINY = '[data]\nname = "shrikhande_rook"\n[training]\npredictor_steps = 2\nagent_steps = 0\nbatch_size = 2\n'
@@ -49,6 +51,20 @@ def test_settings_that_no_generator_takes(folder, called, setting):
         "mine.csv",
         "tiny.toml",
     ]
+
+
+def test_a_wrong_option_points_to_the_help_of_its_command(folder, called):
+    assert (
+        called("data", "pack", "mine.csv", "--smile", "s", cwd=folder)
+        .mistake()
+        .endswith("(see maggnn data pack --help)")
+    )
+    assert called("--colour", cwd=folder).mistake().endswith("(see maggnn --help)")
+
+
+def test_repeats_and_networks_of_the_largest_seed_have_valid_seeds(folder, called):
+    options = ("--steps", "3", "--seed", MOST_SEED, "--folds", "2", "-o", "out")
+    assert called("fit", "mine.csv", *TABLE, *options, cwd=folder).code == 0
 
 
 def test_a_seed_of_more_than_32_bits_fits(folder, called):

@@ -15,7 +15,7 @@ import typer
 from maggnn import __version__
 from maggnn.apps.data_commands import data_app
 from maggnn.apps.inspection_commands import agents, distinguish, explain, settings, show
-from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table, run_app, tell
+from maggnn.apps.terminal import MOST_SEED, AsJson, Overwrite, SmilesColumn, print_table, run_app, tell
 from maggnn.errors import InputError
 
 app = typer.Typer(
@@ -28,7 +28,6 @@ Settings = Annotated[list[str], typer.Option("--set", help="override a setting, 
 Targets = Annotated[list[str], typer.Option(help="the column of a target (default: as in training)", metavar="COL")]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing files")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
 CV_KEYS = ("mean", "low", "high")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from maggnn.apps.terminal import MOST_SEED, AsJson, print_table
+from maggnn.apps.terminal import MOST_SEED, AsJson, Overwrite, print_table
 from maggnn.errors import InputError
 
 data_app = typer.Typer(help="Data sets: list, verify and pack them.")
@@ -62,13 +62,14 @@ def data_pack(
     workers: Annotated[int, typer.Option(help="number of worker processes", min=1)] = 1,
     task: Annotated[str, typer.Option(help="auto, classification or regression")] = "auto",
     regression: Annotated[bool, typer.Option("--regression", help="the same as --task regression")] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Convert a table of molecules to a packed file. Rows that cannot be used are listed in another file next to it."""
     from maggnn.apps.fit.packing import pack_table
 
     task = "regression" if regression else task
-    result = pack_table(table, smiles, target, out, features, split, seed, workers, task)
+    result = pack_table(table, smiles, target, out, features, split, seed, workers, task, overwrite)
     if as_json:
         print(json.dumps(result))
         return

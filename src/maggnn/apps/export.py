@@ -31,7 +31,7 @@ from torch.export import Dim, ExportedProgram
 
 from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.fitted import MODEL, Facts, is_fitted, load_first
-from maggnn.data.files import check_writable, whole_file
+from maggnn.data.files import check_output, check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.export.program import DESCRIPTION, SUFFIXES, Run, open_exported
@@ -92,10 +92,7 @@ def _check_out(out: Path, kind: str, overwrite: bool) -> None:
     if out.suffix != SUFFIXES[kind]:
         raise InputError(f"{out}: --format {kind} writes a {SUFFIXES[kind]} file")
     check_writable(out)
-    if out.is_dir():
-        raise InputError(f"{out} is a folder: give the path of a file")
-    if out.exists() and not overwrite:
-        raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
+    check_output(out, overwrite)
 
 
 def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:

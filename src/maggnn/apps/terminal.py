@@ -28,9 +28,10 @@ STOPPED = 130
 
 STOPPED_MESSAGE = "stopped; all written files are complete, and the same command resumes if it can be resumed"
 
-MOST_SEED = 2**62
-"""The largest seed of an option, as of `runtime.seed`: offsets that are added to a seed still fit into 64 bits."""
+MOST_SEED = 2**61
+"""The largest seed of an option. With offsets of repeats and networks, it is within the bound of `runtime.seed`."""
 
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace existing files")]
 AsJson = Annotated[bool, typer.Option("--json", help="print the result as one JSON object")]
 SmilesColumn = Annotated[str | None, typer.Option(help="the column of SMILES (default: as in training)", metavar="COL")]
 
@@ -46,9 +47,11 @@ def run_app(app: typer.Typer, name: str) -> None:
     sys.unraisablehook = _stop_even_where_interrupts_are_ignored(name)
     try:
         _check_arguments(sys.argv[1:])
-        code = app(standalone_mode=False)  # an exit code, if the command does not just return
+        code = app(prog_name=name, standalone_mode=False)  # an exit code, if the command does not just return
     except UsageError as error:
-        sys.exit(_fail(name, f"{' '.join(error.format_message().split())} (see {name} --help)", code=2))
+        sys.exit(
+            _fail(name, f"{' '.join(error.format_message().split())} (see {_command(name, error)} --help)", code=2)
+        )
     except InputError as error:
         sys.exit(_fail(name, str(error), code=2))
     except ModuleNotFoundError as error:
@@ -85,6 +88,11 @@ def _stop_even_where_interrupts_are_ignored(name: str) -> Callable[[Any], None]:
         os._exit(STOPPED)
 
     return hook
+
+
+def _command(name: str, error: Any) -> str:
+    """Return the command whose arguments are wrong, such as `maggnn data pack`, as people type it."""
+    return name if error.ctx is None else error.ctx.command_path
 
 
 def _check_arguments(arguments: list[str]) -> None:

@@ -42,6 +42,25 @@ def check_writable(path: Path) -> None:
         waiting.touch()
 
 
+def check_output(out: Path, overwrite: bool) -> None:
+    """Raise an `InputError` if `out` cannot be written or would replace a file; to be called before long work.
+
+    Args:
+        out: the path of a file.
+        overwrite: whether an existing file may be replaced.
+    """
+    if out.is_dir():
+        raise InputError(f"{out} is a folder: give the path of a file")
+    if out.exists() and not overwrite:
+        raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
+
+
+def check_not_input(out: Path, source: Path) -> None:
+    """Raise an `InputError` if `out` is the file that a command reads, which `--overwrite` must not replace."""
+    if out.exists() and source.exists() and out.samefile(source):
+        raise InputError(f"{out}: is the input of this command; choose another name for its output")
+
+
 @contextlib.contextmanager
 def locked(path: Path, busy: str | None = None) -> Iterator[None]:
     """Hold the lock file `path` until the block ends, which removes it, or until the process ends in any way.

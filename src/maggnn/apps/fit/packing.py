@@ -15,6 +15,7 @@ import numpy as np
 
 from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.terminal import tell
+from maggnn.data.files import check_not_input, check_output
 from maggnn.data.molecules.smiles import RowError
 from maggnn.data.molecules.table import count_lines, read_table
 from maggnn.data.molecules.target_column import target_kind
@@ -38,9 +39,13 @@ def pack_table(
     seed: int,
     workers: int,
     task: str = "auto",
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Pack `table` into `out` and list the rows left out in `<out>.errors.csv`. Returns a summary as plain values."""
     check_name(out)
+    errors = out.with_suffix(".errors.csv")
+    check_not_input(errors, table)
+    check_output(out, overwrite)
     kind = target_kind(table, targets, task)
     if kind.labels:
         raise InputError(
@@ -51,7 +56,7 @@ def pack_table(
         packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, kind)
     labels = {"class_names": np.array(kind.classes)} if kind.classes else {}
     save_packed(out, packed.arrays | labels)
-    write_errors(out.with_suffix(".errors.csv"), packed.errors)
+    write_errors(errors, packed.errors)
     if kind.guessed:
         tell(f"{table}: {kind.why}")
     return {

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maggnn.data.files import locked, whole_file
+from maggnn.data.files import check_output, locked, whole_file
 from maggnn.errors import InputError
 
 RUN, JOINED, FINISHED = "run.json", "joined", "finished"
@@ -49,10 +49,7 @@ class Parts:
         if known == identity and (self.folder / FINISHED).exists() and not (self.folder / JOINED).exists():
             self._tidy()
             return False
-        if self.out.is_dir():
-            raise InputError(f"{self.out} is a folder: give the path of a file")
-        if self.out.exists() and not overwrite:
-            raise InputError(f"{self.out}: exists already; choose another name, or --overwrite to replace it")
+        check_output(self.out, overwrite)
         if known is not None and known != identity and not overwrite:
             raise InputError(f"{self.folder}: contains parts of another run; remove it, or --overwrite to start again")
         self._prepare(identity, keep=known == identity)

@@ -42,6 +42,7 @@ from maggnn.apps.fit.row_files import (
 from maggnn.apps.fit.tables.number_columns import column_places, with_numbers
 from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
+from maggnn.data.files import check_not_input
 from maggnn.data.molecules.target_column import are_truth
 from maggnn.data.packing import Arrays
 from maggnn.data.worker_processes import worker_pool
@@ -86,6 +87,7 @@ def predict_table(
     """
     began = time.monotonic()
     check_writable_name(out)
+    check_not_input(out, table)
     check_coverage(coverage)
     pick_device(device)  # an error here should come before long work
     fitted = replace(FittedModel.load(model), device=device)

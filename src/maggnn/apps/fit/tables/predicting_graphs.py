@@ -14,9 +14,8 @@ from typing import Any
 
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.row_files import cell_text, join_parts, write_part
-from maggnn.data.files import whole_file
+from maggnn.data.files import check_output, whole_file
 from maggnn.data.graph_files import read_graphs
-from maggnn.errors import InputError
 
 NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
@@ -42,8 +41,7 @@ def predict_graphs(
         columns: returns all of these columns except the reason.
     """
     began = time.monotonic()
-    if out.exists() and not overwrite:
-        raise InputError(f"{out}: exists already; choose another name, or --overwrite to replace it")
+    check_output(out, overwrite)
     graphs = read_graphs(str(path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenWarning)

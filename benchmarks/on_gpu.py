@@ -34,7 +34,7 @@ from maggnn_paper.brec import reproduce as brec
 from maggnn_paper.brec.reproduce import BrecJob
 from maggnn_paper.jobs.job import Job, in_words, run_job
 from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
-from maggnn_paper.tables import ablation, molecules, passes, theorem2, travellers
+from maggnn_paper.tables import ablation, molecules, passes, pretrained_agents, theorem2
 from maggnn_paper.universal.jobs import AGENT, UniversalJob, run_universal
 from maggnn_paper.universal.jobs import in_words as universal_in_words
 
@@ -64,7 +64,7 @@ def jobs_of(what: str) -> Sequence[AnyJob]:
     if table == "theorem2":
         return theorem2.jobs(int(row), runs)
     if table == "agents":
-        return travellers.agent_jobs(row.split(","))
+        return pretrained_agents.agent_jobs(row.split(","))
     return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]
 
 

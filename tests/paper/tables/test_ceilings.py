@@ -4,14 +4,14 @@ import torch
 
 from maggnn.data.synthetic.expressivity import shrikhande_rook
 from maggnn_paper.brec import reproduce
-from maggnn_paper.brec.ceiling import out_of_reach, told_apart_by
+from maggnn_paper.brec.ceiling import distinguished_by, out_of_reach
 from maggnn_paper.brec.pairs import pair_ids
 from maggnn_paper.tables import ceilings
 
 
 def test_pairs_by_marks():
     graphs, pairs = shrikhande_rook().select(torch.tensor([0, 1, 0, 0])), torch.arange(2)  # one graph twice
-    found = [told_apart_by(graphs, pairs, order).tolist() for order in range(3)]
+    found = [distinguished_by(graphs, pairs, order).tolist() for order in range(3)]
     assert found == [[False, False], [False, False], [True, False]]
 
 

@@ -9,7 +9,7 @@ from builders import seeded
 from maggnn.errors import InputError
 from maggnn_paper import ledger, recipes
 from maggnn_paper.figures.learners import draw_learners
-from maggnn_paper.jobs import looks
+from maggnn_paper.jobs import learning_curve
 from maggnn_paper.tables import learners
 
 
@@ -28,7 +28,7 @@ def test_curves_of_learners_in_one_environment(tmp_path, monkeypatch):
     monkeypatch.setattr(learners, "recipe", tiny_recipe)
     monkeypatch.setattr(learners, "TESTS", 2)
     monkeypatch.setattr(learners, "LOOKS", 2)
-    monkeypatch.setattr(looks, "TESTS_A_LOOK", 2)
+    monkeypatch.setattr(learning_curve, "TESTS_PER_POINT", 2)
     folder = tmp_path / "jobs"
     rows = learners.reproduce(folder, runs=1, methods=["lookahead", "DQN"])
     ledger.append(rows, tmp_path / "ledger.jsonl")

@@ -10,7 +10,7 @@ from maggnn.model import pretrained
 from maggnn_paper import ledger, recipes
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs import job as jobs
-from maggnn_paper.tables import ablation, baselines, cycles, molecules, moves, travellers
+from maggnn_paper.tables import ablation, baselines, cycles, molecules, moves, pretrained_agents
 from maggnn_paper.tables.registry import reproduce_table
 
 
@@ -43,13 +43,13 @@ def miniature(tmp_path, monkeypatch):
     }
     for name, arrays in sets.items():
         np.savez(tmp_path / "data" / f"{name}.npz", **arrays)
-    for module in (molecules, travellers, cycles):
+    for module in (molecules, pretrained_agents, cycles):
         monkeypatch.setattr(module, "recipe", tiny_recipe)
     monkeypatch.setattr(baselines, "baseline_recipe", tiny_baseline)
     for module in (molecules, cycles, baselines):
         monkeypatch.setattr(module, "TESTS", 3)
     monkeypatch.setattr(molecules, "STARTS", 4)
-    monkeypatch.setattr(travellers, "TESTS", dict.fromkeys(travellers.RECIPES, 2))
+    monkeypatch.setattr(pretrained_agents, "TESTS", dict.fromkeys(pretrained_agents.RECIPES, 2))
 
 
 def tiny_recipe(name):
@@ -85,7 +85,7 @@ def tiny_baseline(task, method):
 def agents(tmp_path, monkeypatch):
     """The three agents that travel, trained in a moment; their names mean these files here."""
     folder = tmp_path / "agents"
-    rows = travellers.reproduce(tmp_path / "homes", agents=folder)
+    rows = pretrained_agents.reproduce(tmp_path / "homes", agents=folder)
     monkeypatch.setattr(pretrained, "_path", lambda name: folder / f"{name}.safetensors")
     return rows
 
@@ -94,12 +94,12 @@ def test_agents_are_saved_with_their_config_and_row(agents, tmp_path):
     assert [row.dataset for row in agents] == [
         name for name in ("cycle3", "cycle6", "sr25", "zinc_rings") for _ in range(3)
     ]
-    for name, first in zip(travellers.RECIPES, agents[::3], strict=True):
+    for name, first in zip(pretrained_agents.RECIPES, agents[::3], strict=True):
         path = tmp_path / "agents" / f"{name}.safetensors"
         assert path.stat().st_size < 3_000_000
         agent = pretrained.pretrained_agent(name)
         assert agent.ledger == json.loads(first.to_json()) and agent.ledger["method"] == "mag-gnn"
-        assert agent.config == tiny_recipe(travellers.RECIPES[name])
+        assert agent.config == tiny_recipe(pretrained_agents.RECIPES[name])
 
 
 @pytest.mark.parametrize(("dataset", "metric"), [("zinc", "mae"), ("molhiv", "auroc")])

@@ -1,4 +1,4 @@
-"""Theorem 1: telling nodes of random regular graphs, against a count by hand."""
+"""Theorem 1: informative nodes of random regular graphs, against a count by hand."""
 
 import networkx
 

@@ -10,15 +10,15 @@ from maggnn.model.pretrained import pretrained_agent
 from maggnn.theory.refinement import compare
 from maggnn_paper.tables.registry import reproduce_table
 from maggnn_paper.universal import families
-from maggnn_paper.universal.families import Judged, family, measure, print_families, telling
+from maggnn_paper.universal.families import Judged, family, informative, measure, print_families
 from maggnn_paper.universal.training import UniversalSettings, fresh_network, save
 
 NETWORK = fresh_network(UniversalSettings()).eval()
 
 
-def test_telling_tuples_are_those_of_a_comparison():
+def test_informative_tuples_are_those_of_a_comparison():
     graphs = family("sr25", most_graphs=4)
-    tells = telling(graphs[torch.arange(4)], 2)
+    tells = informative(graphs[torch.arange(4)], 2)
     for pair in range(2):
         first, second = (graphs.select(torch.tensor([2 * pair + i])) for i in (0, 1))
         comparison = compare(first, second, 2, shares=True)
@@ -53,7 +53,7 @@ def test_controls_and_teacher(order, capsys):
 def test_tables_that_were_kept_serve_another_agent(tmp_path, monkeypatch):
     first = measure(NETWORK, 2, "sr25", starts=2, most_graphs=2, folder=tmp_path)
     (kept,) = tmp_path.glob("*/*.safetensors")
-    monkeypatch.setattr(families, "telling", None)  # nothing is worked out again
+    monkeypatch.setattr(families, "informative", None)  # nothing is worked out again
     assert measure(NETWORK, 2, "sr25", starts=2, most_graphs=2, folder=tmp_path) == first
     assert kept.parent.name == "sr25-k2-2-100"
 

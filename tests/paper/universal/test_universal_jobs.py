@@ -7,7 +7,7 @@ import pytest
 
 from maggnn.errors import InputError
 from maggnn.model.pretrained import pretrained_agent
-from maggnn_paper.tables import families, travellers
+from maggnn_paper.tables import families, pretrained_agents
 from maggnn_paper.universal import jobs, training
 from maggnn_paper.universal.curriculum import CurriculumSettings
 from maggnn_paper.universal.exclusion import hashes_of
@@ -55,7 +55,7 @@ def test_an_agent_of_the_curriculum_is_trained_judged_and_saved(tmp_path, tiny, 
     monkeypatch.setattr(families, "FAMILIES", ("cfi_wheel",))
     target = tmp_path / "agents"
     target.mkdir()
-    rows = travellers.reproduce(tmp_path, agents=target, datasets=["colours"])
+    rows = pretrained_agents.reproduce(tmp_path, agents=target, datasets=["colours"])
     assert {row.dataset for row in rows} == {"colours>cfi_wheel"} and {row.marking for row in rows} == {"colours"}
     agent = pretrained_agent(str(target / "colours.safetensors"))
     assert agent.shape.encoder.marking == "colours" and agent.moves_tuples_alone

@@ -13,7 +13,7 @@ from maggnn.model import pretrained
 from maggnn.model.state import State
 from maggnn.training.run import train
 from maggnn_paper.recipes import recipe
-from maggnn_paper.tables import travellers
+from maggnn_paper.tables import pretrained_agents
 from maggnn_paper.tables.families import UNIVERSAL
 
 LEDGER = Path(__file__).parents[3] / "results" / "ledger.jsonl"
@@ -24,14 +24,14 @@ def test_a_shipped_agent_says_where_it_comes_from(name):
     assert pretrained._path(name).stat().st_size < 3_000_000
     agent = pretrained_agent(name)
     assert agent.ledger in [json.loads(line) for line in LEDGER.read_text().splitlines()]
-    if name in (UNIVERSAL, *travellers.UNIVERSAL):
+    if name in (UNIVERSAL, *pretrained_agents.UNIVERSAL):
         assert agent.ledger["table"] == "families" and agent.moves_tuples_alone
         return
-    assert agent.config == recipe(travellers.RECIPES[name])
+    assert agent.config == recipe(pretrained_agents.RECIPES[name])
     assert agent.ledger["dataset"] == agent.config.data.name
 
 
-@pytest.mark.parametrize("name", [UNIVERSAL, *travellers.UNIVERSAL])
+@pytest.mark.parametrize("name", [UNIVERSAL, *pretrained_agents.UNIVERSAL])
 def test_pre_takes_a_universal_agent_with_any_number_of_tuples(name, recwarn):
     """Its weights are the file's after training, whatever m is, and nothing warns of another m."""
     for num_tuples in (1, 3):

@@ -12,7 +12,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.theory.refinement import graph_hashes
 
 
-def told_apart_by(graphs: PackedGraphs, pairs: Tensor, order: int) -> Tensor:
+def distinguished_by(graphs: PackedGraphs, pairs: Tensor, order: int) -> Tensor:
     """Whether the copies of graphs 2i and 2i + 1 that `order` marks make differ, for each i of `pairs` [P]: [P].
 
     Pairs that are distinguished with fewer marks are not refined with more.
@@ -30,4 +30,4 @@ def told_apart_by(graphs: PackedGraphs, pairs: Tensor, order: int) -> Tensor:
 def out_of_reach(pairs: tuple[int, ...], order: int) -> frozenset[int]:
     """Those of some of BREC's pairs that no tuples of this order distinguish."""
     numbers = torch.tensor(pairs)
-    return frozenset(numbers[~told_apart_by(registry.load("brec").graphs, numbers, order)].tolist())
+    return frozenset(numbers[~distinguished_by(registry.load("brec").graphs, numbers, order)].tolist())

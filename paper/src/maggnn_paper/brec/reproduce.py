@@ -219,7 +219,7 @@ def _official(graphs: Pairs, settings: RpcSettings | BaselineSettings, seed: int
     return rpc(graphs, settings, seed) if isinstance(settings, RpcSettings) else baseline_rpc(graphs, settings, seed)
 
 
-def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABELLINGS) -> Tensor:
+def pairs_of_job(job: BrecJob, result: Result, method: str, factor: float = RELABELLINGS) -> Tensor:
     """Which pairs a job's method distinguished, [P]; `factor` as in `rpc.distinguished`."""
     found = {name: torch.tensor(values) for name, values in result["found"][method].items()}
     if isinstance(job.settings, PaperSettings):
@@ -230,7 +230,7 @@ def told_apart(job: BrecJob, result: Result, method: str, factor: float = RELABE
 def _row(test: str, dataset: str, method: str, results: dict[BrecJob, Result]) -> LedgerRow:
     """Pairs distinguished, mean and standard deviation over seeds."""
     first_job, first = next(iter(results.items()))
-    counts = _by_seed(results, lambda job, result: float(told_apart(job, result, method).sum()))
+    counts = _by_seed(results, lambda job, result: float(pairs_of_job(job, result, method).sum()))
     seconds = _by_seed(results, lambda _, result: result["seconds"])
     settings = first_job.settings
     marked = not isinstance(settings, BaselineSettings) and method != "gin"
@@ -304,7 +304,7 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     note += "; no agent was trained" if method == FINEST else ""
     if test == "paper":
         return f"{note}; a start counts as right if both graphs are classified correctly"
-    other = _by_seed(results, lambda job, result: float(told_apart(job, result, method, 1.0).sum())).mean()
+    other = _by_seed(results, lambda job, result: float(pairs_of_job(job, result, method, 1.0).sum())).mean()
     one_seed = [result for job, result in results.items() if job.seed == 0]  # all seeds read the same tuples
     searches = [SearchCosts(**result["search"]) for result in one_seed if result.get("search")]
     note += f"; {SearchCosts.together(searches).in_words}" if searches else ""
@@ -344,5 +344,5 @@ def _described(results: dict[BrecJob, Result]) -> str:
 
 def in_words(job: BrecJob, result: Result) -> str:
     """What the line of progress says of a result."""
-    counts = "  ".join(f"{name} {int(told_apart(job, result, name).sum())}" for name in result["found"])
+    counts = "  ".join(f"{name} {int(pairs_of_job(job, result, name).sum())}" for name in result["found"])
     return f"of {len(job.pairs)}: {counts}  {result['seconds']:.0f} s"

@@ -31,7 +31,7 @@ from maggnn.model.saving import load_model, save_model
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
 from maggnn.training.run import Trained, count_parameters, train
 from maggnn.training.validation import VALIDATION_SEED
-from maggnn_paper.jobs.looks import Looks
+from maggnn_paper.jobs.learning_curve import LearningCurve
 from maggnn_paper.jobs.side_by_side import Result, run_all
 from maggnn_paper.ledger import commit_name, hardware_name, torch_version
 
@@ -108,8 +108,8 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         torch.cuda.reset_peak_memory_stats()
     predictor, phase_s = _borrowed_predictor(job, folder)
     alone = parent_process() is None  # processes side by side would write over each other's progress
-    looks = [Looks(config, job.look_every, job.max_moves)] if job.look_every else []
-    trained = train(config, kept, quiet=not alone, predictor=predictor, callbacks=looks)
+    curves = [LearningCurve(config, job.look_every, job.max_moves)] if job.look_every else []
+    trained = train(config, kept, quiet=not alone, predictor=predictor, callbacks=curves)
     phase_s = {**trained.seconds, **phase_s}
     packed = trained.model.precomputed(trained.dataset.graphs.to(device))
     if job.cautions:
@@ -123,7 +123,7 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         "config": configs.to_dict(config),
         "metric": trained.dataset.metric,
         **_tested(job, trained, packed),
-        "looks": looks[0].scores if looks else {},
+        "looks": curves[0].scores if curves else {},
         "best_validation": trained.best_validation,
         "score_spread": trained.score_spread,
         "params": count_parameters(trained.model),

@@ -140,9 +140,9 @@ def passes_of(method: str, agent: dict[str, Any], moves: int, keep: str) -> int 
         return None
     if RESULT_POLICY[method] == "gin":
         return 1
-    looks = moves if RESULT_POLICY[method] == "mag-gnn" else 0
+    searched = moves if RESULT_POLICY[method] == "mag-gnn" else 0
     answers = moves + 1 if keep == "confident" else 1
-    return agent["num_tuples"] * (looks + answers) * _starts(keep)
+    return agent["num_tuples"] * (searched + answers) * _starts(keep)
 
 
 def _starts(keep: str) -> int:

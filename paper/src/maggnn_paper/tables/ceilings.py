@@ -13,7 +13,7 @@ import torch
 
 from maggnn.data import registry
 from maggnn.theory.refinement import graph_hashes
-from maggnn_paper.brec.ceiling import told_apart_by
+from maggnn_paper.brec.ceiling import distinguished_by
 from maggnn_paper.brec.pairs import CATEGORIES, pair_ids
 from maggnn_paper.ledger import LedgerRow
 
@@ -29,7 +29,7 @@ def reproduce(folder: Path) -> list[LedgerRow]:
 def _pairs_of_brec(marks: int) -> list[LedgerRow]:
     graphs, every = registry.load("brec").graphs, pair_ids(["all"])["all"]
     began = time.perf_counter()
-    told = told_apart_by(graphs, every, marks)
+    told = distinguished_by(graphs, every, marks)
     seconds = time.perf_counter() - began
     return [
         LedgerRow(

@@ -82,7 +82,7 @@ def _rows(name: str, agent: PretrainedAgent, measured: Measured) -> list[LedgerR
         for moves, value in enumerate(getattr(measured, metric)):
             made.append(_row(name, agent, measured, metric, value, moves))
     if measured.method == "refinement":
-        whole = (measured.most, measured.share_finest, measured.share_telling)
+        whole = (measured.most, measured.share_finest, measured.share_informative)
         for metric, value in zip(("fineness", "finest", "telling"), whole, strict=True):
             made.append(_row(name, agent, measured, metric, value, None))
     return made

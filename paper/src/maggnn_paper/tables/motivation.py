@@ -1,6 +1,6 @@
 """The paper's motivation experiment: one random 2-tuple of an SR25 graph, read by a GNN trained on random tuples.
 
-All |V|^2 marked graphs of each graph are scored; the best score of each graph shows that a telling tuple exists.
+All |V|^2 marked graphs of each graph are scored; the best score of each graph shows that an informative tuple exists.
 """
 
 from __future__ import annotations

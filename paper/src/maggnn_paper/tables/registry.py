@@ -22,12 +22,12 @@ from maggnn_paper.tables import (
     moves,
     own_loop,
     passes,
+    pretrained_agents,
     relabelling,
     synthetic,
     theorem1,
     theorem2,
     training_time,
-    travellers,
     zero_shot,
 )
 
@@ -51,7 +51,7 @@ TABLES = {
     "transfer": molecules.reproduce_transfer,
     "ablation": ablation.reproduce,
     "learners": learners.reproduce,
-    "agents": travellers.reproduce,
+    "agents": pretrained_agents.reproduce,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
     "own_loop": own_loop.reproduce,
@@ -123,7 +123,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
-        "agents": {name: name for name in (*travellers.RECIPES, *travellers.UNIVERSAL)},
+        "agents": {name: name for name in (*pretrained_agents.RECIPES, *pretrained_agents.UNIVERSAL)},
     }.get(name)
     if choices is None:
         raise InputError(f"table {name} has a single row: leave --row out")

@@ -48,7 +48,7 @@ def unlike_shares(graphs: PackedGraphs) -> torch.Tensor:
 
 
 def reproduce(folder: Path, sizes: Sequence[int] = SIZES) -> list[LedgerRow]:
-    """Three rows for each number of nodes: shares of pairs with a telling node, of such nodes, of unlike node pairs."""
+    """Three rows for each number of nodes: pairs with an informative node, such nodes, unlike node pairs."""
     rows = []
     for num_nodes in sizes:
         graphs = random_regular(num_nodes, DEGREE, 2 * PAIRS, seed=0)

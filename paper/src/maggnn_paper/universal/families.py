@@ -110,7 +110,7 @@ def _brec(category: str) -> PackedGraphs:
 # ---- exact tables ---------------------------------------------------------------------------------------
 
 
-def telling(graphs: GraphBatch, order: int) -> Tensor:
+def informative(graphs: GraphBatch, order: int) -> Tensor:
     """Which tuples are informative, for pairs of graphs of equal size, [B, V^k].
 
     A tuple of graph 2i is informative if its refined copy never occurs in graph 2i + 1, and vice versa.
@@ -149,7 +149,7 @@ class Judged:
             found = {name: table.to(graphs.device) for name, table in load_file(kept).items()}
         else:
             values = ValueTable.of(graphs, order).values
-            found = {"values": values, "tells": telling(graphs, order).view(values.shape)}
+            found = {"values": values, "tells": informative(graphs, order).view(values.shape)}
             if kept is not None:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 with whole_file(kept) as waiting:
@@ -199,7 +199,7 @@ class Measured:
         family, method: which.
         graphs: how many were tested.
         fineness, finest, telling: after 0, 1, ... moves, means over graphs and starts.
-        most, share_finest, share_telling: of the same family the best fineness that there is, and the shares of all
+        most, share_finest, share_informative: of the same family the best fineness that there is, and the shares of all
             tuples that are finest and that are informative.
     """
 
@@ -211,7 +211,7 @@ class Measured:
     telling: list[float]
     most: float
     share_finest: float
-    share_telling: float
+    share_informative: float
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -258,11 +258,13 @@ def measure(
         for method, (tuples, step, moves) in steps.items():
             figures[method].append(_walk(judged, tuples, step, moves))
         whole.append(_of_all_tuples(judged))
-    most, share_finest, share_telling = torch.cat(whole, dim=1).mean(dim=1).tolist()
+    most, share_finest, share_informative = torch.cat(whole, dim=1).mean(dim=1).tolist()
     measured = []
     for method, parts in figures.items():
         fineness, finest, tells = torch.cat(parts, dim=2).mean(dim=2).T.tolist()
-        measured.append(Measured(name, method, len(graphs), fineness, finest, tells, most, share_finest, share_telling))
+        measured.append(
+            Measured(name, method, len(graphs), fineness, finest, tells, most, share_finest, share_informative)
+        )
     return measured
 
 
@@ -299,7 +301,7 @@ def _of_all_tuples(judged: Judged) -> Tensor:
 
 # ---- in words -------------------------------------------------------------------------------------------
 
-HEADINGS = ("family", "graphs", "method", "fineness after 0, 1, ... moves", "finest", "telling")
+HEADINGS = ("family", "graphs", "method", "fineness after 0, 1, ... moves", "finest", "informative")
 
 
 def lines(measured: Sequence[Measured]) -> list[list[str]]:
@@ -307,7 +309,7 @@ def lines(measured: Sequence[Measured]) -> list[list[str]]:
     table = []
     for row in measured:
         if row.method == METHODS[0]:
-            every = [_number(row.most), _number(row.share_finest), _number(row.share_telling)]
+            every = [_number(row.most), _number(row.share_finest), _number(row.share_informative)]
             table.append([row.family, str(row.graphs), "all tuples (best, shares)", *every])
         figures = [" ".join(_number(value) for value in values) for values in (row.fineness, row.finest, row.telling)]
         table.append([row.family, str(row.graphs), row.method, *figures])

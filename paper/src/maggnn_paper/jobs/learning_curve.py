@@ -14,11 +14,11 @@ from maggnn.training.callbacks import Callback
 from maggnn.training.evaluate import evaluate
 from maggnn.training.validation import VALIDATION_SEED
 
-TESTS_A_LOOK = 20
+TESTS_PER_POINT = 20
 """Tests of each graph at one point of a curve."""
 
 
-class Looks(Callback):
+class LearningCurve(Callback):
     """Tests the agent after every `every` of its steps on the validation part.
 
     Attributes:
@@ -43,6 +43,6 @@ class Looks(Callback):
         generator = make_generator(VALIDATION_SEED + self.seed, self.packed.device)
         task, metric = self.dataset.task, self.dataset.metric
         seen = evaluate(
-            self.model, self.packed, self.ids, task, self.moves, TESTS_A_LOOK, 0.0, generator, metric=metric
+            self.model, self.packed, self.ids, task, self.moves, TESTS_PER_POINT, 0.0, generator, metric=metric
         )
         self.scores[step] = seen.last.tolist()

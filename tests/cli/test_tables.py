@@ -173,7 +173,7 @@ def test_a_random_split_gives_every_class_its_share(called, tmp_path, values):
     (tmp_path / "t.csv").write_text(table(lines))
     found = []
     for seed in (0, 1):
-        called(*COMMANDS["pack"], "--seed", seed, cwd=tmp_path).output()
+        called(*COMMANDS["pack"], "--seed", seed, "--overwrite", cwd=tmp_path).output()
         with np.load(tmp_path / "new.npz") as arrays:
             found.append({part: arrays[part].tolist() for part in ("train", "val", "test")})
     held_out = round(0.1 * len(values))
@@ -221,7 +221,7 @@ def test_a_packed_file_keeps_its_labels_and_never_changes_its_metric(called, tmp
     assert (packed.class_names, packed.metric) == (("chain", "ring"), "auroc") and len(packed.split(0, 0).val) == 10
     lines = [line.replace("ring,val", "chain,val") for line in lines]
     (tmp_path / "t.csv").write_text(table(lines, "smiles,y,set"))
-    called(*COMMANDS["pack"], "--split", "set", cwd=tmp_path).output()
+    called(*COMMANDS["pack"], "--split", "set", "--overwrite", cwd=tmp_path).output()
     packed = load_own(tmp_path / "new.npz")
     assert packed.metric == "auroc"
     with pytest.raises(InputError, match="val has only one class, 0: split the graphs in another way"):

@@ -1,5 +1,7 @@
 """The engine on a GPU answers as on a CPU: frozen layers, tables, padding and recordings included."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -54,7 +56,25 @@ def test_a_frozen_model_answers_as_in_float64_on_the_cpu(conv, encoder, padded):
     assert float((answers - exact).abs().max() / exact.abs().max()) < 1e-4
 
 
-@pytest.mark.parametrize("marking", ["binary", "distance"])
+@pytest.mark.parametrize("bonds", [3, 40])
+@torch.no_grad()
+def test_directed_marks_answer_as_in_float64_on_the_cpu(bonds):
+    packed = make_packed()
+    packed = replace(packed, edge_attr=packed.edge_attr.clone().fill_(bonds - 1))
+    torch.manual_seed(0)
+    config = EncoderConfig(conv="gine", num_layers=3, hidden=100, marking="directed", residual=True)
+    agent = AgentConfig(num_tuples=2, tuple_order=2, num_moves=0)
+    model = MagGNN(2, FeatureSpec((5, 5)), FeatureSpec((bonds,)), config, agent=agent).eval()
+    ids = torch.arange(len(packed))
+    tuples = sample_tuples(packed[ids], 2, 2, torch.Generator().manual_seed(1))
+    exact = model.double().predictor(packed[ids], tuples)
+    on_gpu = packed.to("cuda")
+    twin = frozen(model.float().cuda(), present=on_gpu)
+    answers = twin.predictor(on_gpu[ids], tuples.cuda()).cpu()
+    assert float((answers - exact).abs().max() / exact.abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize("marking", ["binary", "distance", "directed"])
 @pytest.mark.parametrize("memory_mb", [1000.0, 1.0])
 def test_recorded_searches_repeat_and_keep_to_the_budget(memory_mb, marking):
     packed = make_packed().to("cuda")
@@ -101,7 +121,7 @@ def test_what_the_edges_say_is_the_same_on_a_gpu():
     assert float((answers - exact).abs().max() / exact.abs().max()) < 1e-4
 
 
-@pytest.mark.parametrize("marking", ["binary", "distance"])
+@pytest.mark.parametrize("marking", ["binary", "distance", "directed"])
 @torch.no_grad()
 def test_recordings_serve_any_number_of_sets(marking):
     """Central starts, so that the answers are the model's own whatever the chunks."""

@@ -128,6 +128,33 @@ def test_edges_may_share_rows(gpu, count, relu, width, padding, device, generato
         assert error(grad, expected_grad) <= BACKWARD, name
 
 
+@pytest.mark.parametrize("padding", [False, True], ids=["exact", "padded"])
+@pytest.mark.parametrize("width", [3, 100])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("count", [0, 4, 40, 100])  # 0: each edge of each copy has a row of its own
+def test_edges_may_differ_between_copies(gpu, count, relu, width, padding, device, generator):
+    """A table of kinds of edge, and each edge's kind in each copy."""
+    graphs = random_batch(device, generator, padding=padding)
+    num_edges, copies = graphs.edge_index.shape[1], 3
+    h = random(graphs.total_nodes, copies, width, device=device, generator=generator)
+    scale = random(1, device=device, generator=generator)
+    shape = (count, width) if count else (num_edges, copies, width)
+    table = random(*shape, device=device, generator=generator)
+    kinds = torch.randint(count - 1, (num_edges, copies), generator=generator).to(device) if count else None
+    out = real(gpu.aggregate(h, scale, graphs, relu, table, kinds), graphs)
+    doubles = in_double([h, scale, table])
+    expected = real(reference.aggregate(doubles[0], doubles[1], graphs, relu, doubles[2], kinds), graphs)
+    assert error(out, expected) <= FORWARD
+    weight = (torch.randn(out.shape, generator=generator).to(device) + real(h, graphs) / 2).detach()
+    ours = torch.autograd.grad(out, [h, scale, table], weight)
+    theirs = torch.autograd.grad(expected, doubles, weight.double())
+    for name, grad, expected_grad in zip(("h", "scale", "table"), ours, theirs, strict=True):
+        if name == "table" and not count:  # the rows of padded edges do not matter
+            used = int(graphs.edge_offsets[-1])
+            grad, expected_grad = grad[:used], expected_grad[:used]
+        assert error(grad, expected_grad) <= BACKWARD, name
+
+
 @pytest.mark.parametrize(("relu", "with_edges"), MESSAGES)
 def test_aggregate_without_any_edge(gpu, relu, with_edges, device, generator):
     packed = PackedGraphs.build(torch.tensor([3, 1]), torch.tensor([0, 0]), torch.empty(2, 0)).to(device)

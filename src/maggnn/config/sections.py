@@ -59,10 +59,10 @@ class EncoderConfig:
         False, "add the numbers of nodes 1, 2, ... 12 edges away to node features", experimental=True
     )
     rings: bool = option(False, "gine: add the smallest ring that contains each edge, up to 8 nodes, to edge features")
-    marking: Literal["binary", "distance", "colours"] = option(
+    marking: Literal["binary", "distance", "directed", "colours"] = option(
         "binary",
-        "X(v) of Eq. 2: marked or not; the distance of each node from each marked node; or this, and the number of "
-        "nodes that have its stable colour",
+        "X(v) of Eq. 2: marked or not; the distance of each node from each marked node; this, and whether each edge "
+        "leads towards or away from each marked node (gine); or distances and the size of stable colour classes",
     )
     mark_every_layer: bool = option(
         False,

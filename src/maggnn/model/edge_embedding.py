@@ -1,9 +1,16 @@
-"""The embedding of edge features, optionally with the smallest ring of each edge as an additional category."""
+"""The embedding of edges: their features, optionally the smallest ring of each edge, and directions.
+
+Directions are what `encoder.marking = "directed"` adds to the messages of a marked copy:
+
+    message from u to w in copy v:   relu(h_u + e_uw + sum over j of D_j[sign(d(v_j, w) - d(v_j, u))])
+
+Shapes: m copies of E edges, k marks of a copy, d width; K rows of bonds.
+"""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
@@ -13,6 +20,9 @@ from maggnn.model.features import FeatureEmbedding, FeatureSpec
 
 MAX_KINDS = 256
 """Up to this many combinations of bond categories, a layer embeds the combinations instead of each bond."""
+
+SIGNS = 3
+"""Towards the marked node, to a node as far away, and away from it."""
 
 
 class EdgeEmbedding(FeatureEmbedding):
@@ -59,6 +69,61 @@ class EdgeEmbedding(FeatureEmbedding):
             one_hot = rings[:, None] == torch.arange(NUM_CATEGORIES, device=rings.device)
             return torch.cat([edge_attr, one_hot.to(edge_attr.dtype)], dim=1)
         return torch.cat([edge_attr.long(), rings[:, None]], dim=1)
+
+
+class DirectionEmbedding(nn.Module):
+    """D: one vector for each slot and sign. A way of being marked is numbered in base 3, the first slot fastest.
+
+    Args:
+        tuple_order: k.
+        hidden: d.
+
+    Shapes:
+        weight: [k, 3, d]; table: [3^k, d].
+    """
+
+    def __init__(self, tuple_order: int, hidden: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(tuple_order, SIGNS, hidden))
+
+    @property
+    def num_ways(self) -> int:
+        return SIGNS ** len(self.weight)
+
+    def table(self) -> Tensor:
+        """Return the sum over the slots for each way of being marked, [3^k, d]."""
+        way = torch.arange(self.num_ways, device=self.weight.device)
+        digits = (way // SIGNS**slot % SIGNS for slot in range(len(self.weight)))
+        rows = [vectors[digit] for vectors, digit in zip(self.weight, digits, strict=True)]
+        return torch.stack(rows).sum(dim=0)
+
+    def joined(self, bonds: Tensor | None, kinds: Tensor | None, directions: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Add directions to the embeddings of bonds, in the form that `messages.aggregate` reads.
+
+        Args:
+            bonds: embeddings of the kinds of bonds [K, d], or of each edge [E, d] if `kinds` is None; None without
+                edge features.
+            kinds: each edge's row of `bonds`, [E], or None.
+            directions: the way in which each edge of each copy is marked, [E, m].
+
+        Returns:
+            Rows and each edge's row in each copy [E, m]; without kinds of bonds, the rows of all edges [E, m, d] and
+            None.
+        """
+        table = self.table()
+        if bonds is None:
+            return table, directions
+        if kinds is None:
+            return bonds[:, None] + table[directions], None
+        return self.rows(bonds), self.row_numbers(kinds, directions)
+
+    def rows(self, bonds: Tensor) -> Tensor:
+        """Return the sum for each kind of bond [K, d] and way of being marked, [K * 3^k, d]; ways vary fastest."""
+        return (bonds[:, None] + self.table()).flatten(0, 1)
+
+    def row_numbers(self, kinds: Tensor, directions: Tensor) -> Tensor:
+        """Return the row of `rows` of each edge in each copy, [E] and [E, m] -> [E, m]."""
+        return kinds[:, None] * self.num_ways + directions
 
 
 def _with_ring_column(bonds: FeatureSpec) -> FeatureSpec:

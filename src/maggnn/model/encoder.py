@@ -18,10 +18,10 @@ from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import FARTHEST, distances_and_walks, random_walk
-from maggnn.model.edge_embedding import EdgeEmbedding
+from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
 from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures
 from maggnn.model.kernels.messages import aggregate
-from maggnn.model.marking import make_marking
+from maggnn.model.marking import make_marking, marks_edges
 from maggnn.model.normalise import Norm
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class GINLayer(nn.Module):
     relu = False
     """Whether messages pass through relu."""
 
-    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec, tuple_order: int = 0) -> None:
         super().__init__()
         d, bias = config.hidden, config.norm != "batch"  # BatchNorm follows and would cancel a bias
         self.eps = nn.Parameter(torch.zeros(1))
@@ -46,16 +46,17 @@ class GINLayer(nn.Module):
         self.last_norm = Norm(config.norm, d)
         self.residual, self.dropout = config.residual, config.dropout
         self.edge_embedding: EdgeEmbedding | None = None
+        self.direction_embedding: DirectionEmbedding | None = None
 
-    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        hidden = self.norm.relu(self.first(self.aggregate(h, graphs)), graphs.num_real)
+    def forward(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None = None) -> Tensor:
+        hidden = self.norm.relu(self.first(self.aggregate(h, graphs, directions)), graphs.num_real)
         rest = h if self.residual else None
         if not self.training or not self.dropout:
             return self.last_norm.relu(self.second(hidden), graphs.num_real, rest)
         out = functional.dropout(self.last_norm.relu(self.second(hidden), graphs.num_real), self.dropout)
         return out if rest is None else rest + out
 
-    def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+    def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None) -> Tensor:
         return aggregate(h, 1 + self.eps, graphs)
 
     def folded(self) -> FoldedLayer | None:
@@ -65,7 +66,8 @@ class GINLayer(nn.Module):
         first, second = self.norm.folded(self.first), self.last_norm.folded(self.second)
         if first is None or second is None:
             return None
-        return FoldedLayer(*first, *second, 1 + self.eps, self.residual, self.relu, self.edge_embedding)
+        embeddings = self.edge_embedding, self.direction_embedding
+        return FoldedLayer(*first, *second, 1 + self.eps, self.residual, self.relu, *embeddings)
 
     def frozen(self, how: Freezing) -> nn.Module:
         """Return a frozen layer with folded norms, or the layer itself if they cannot be folded."""
@@ -76,18 +78,22 @@ class GINLayer(nn.Module):
 
 
 class GINELayer(GINLayer):
-    """GIN with bonds: messages relu(h_u + e_uv)   [Hu et al. 2020]."""
+    """GIN with bonds: messages relu(h_u + e_uv)   [Hu et al. 2020], also with directions (see `edge_embedding`)."""
 
     relu = True
 
-    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec) -> None:
-        super().__init__(config, edge_features)
+    def __init__(self, config: EncoderConfig, edge_features: FeatureSpec, tuple_order: int = 0) -> None:
+        super().__init__(config, edge_features, tuple_order)
         reads = config.rings or not edge_features.empty
         if reads:
             self.edge_embedding = EdgeEmbedding(edge_features, config.rings, config.hidden)
+        if tuple_order and marks_edges(config):
+            self.direction_embedding = DirectionEmbedding(tuple_order, config.hidden)
 
-    def aggregate(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+    def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None) -> Tensor:
         edges, kinds = self.edges(graphs)
+        if self.direction_embedding is not None and directions is not None:
+            edges, kinds = self.direction_embedding.joined(edges, kinds, directions)
         return aggregate(h, 1 + self.eps, graphs, relu=True, edges=edges, kinds=kinds)
 
     def edges(self, graphs: GraphBatch) -> tuple[Tensor | None, Tensor | None]:
@@ -166,7 +172,7 @@ class Encoder(AnyEncoder):
             self.structure_norm = Norm("batch", width)
             self.structure_embedding = nn.Linear(width, config.hidden, bias=False)
         self.constant = nn.Parameter(torch.randn(config.hidden)) if self._blank else None
-        self.layers = nn.ModuleList(_layer(config, edge_features, base) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(_layer(config, edge_features, base, tuple_order) for _ in range(config.num_layers))
         known = self.mark_embedding is None or not self.mark_embedding.looks_at_values
         # PyG's layers may synchronise the GPU too.
         self.recordable = known and all(isinstance(layer, GINLayer) for layer in self.layers)
@@ -192,13 +198,15 @@ class Encoder(AnyEncoder):
         """Apply the layers from number `first` on, then jumping knowledge: [N, m, d] -> [N, m, d].
 
         Args:
-            tuples: the marks, which later layers read again with `encoder.mark_every_layer`.
+            tuples: the marks, which layers read again with `encoder.mark_every_layer` and for the directions of edges.
         """
         total, marks = h, self._marks_read_again(graphs, tuples)
+        directions = self._directions(graphs, tuples)
         for number in range(first, len(self.layers)):
             if marks is not None and number:
                 h = h + self.later_marks[number - 1](marks)
-            h = self.layers[number](h, graphs)
+            layer = self.layers[number]
+            h = layer(h, graphs) if directions is None else layer(h, graphs, directions)
             total = total + h if self.config.jk == "sum" else h
         total = total.to(self.dtype)  # frozen layers may have a lower precision
         return total if self.last is None else self.last(total)
@@ -210,6 +218,14 @@ class Encoder(AnyEncoder):
         if tuples is None:
             raise InputError("encoder.mark_every_layer is not for this method: its layers do not know the marks")
         return self.mark_embedding.values(graphs, tuples)
+
+    def _directions(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
+        """Return the way in which each edge of each copy is marked, [E, m]; None if the marks leave edges alone."""
+        if self.mark_embedding is None or not self.mark_embedding.marks_edges:
+            return None
+        if tuples is None:
+            raise InputError("encoder.marking = directed is not for this method: its layers do not know the marks")
+        return self.mark_embedding.directions(graphs, tuples)
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
         """Return h^(0) of G(v), [N, m, d]."""
@@ -284,10 +300,12 @@ class Encoder(AnyEncoder):
         return FrozenStart(folded, self.initial_table(atoms), self.mark_embedding, numbers, bonds, how.dtype)
 
 
-def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | None) -> nn.Module:
+def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | None, tuple_order: int) -> nn.Module:
     layers = {"gin": GINLayer, "gine": GINELayer}
     if base is None and config.conv in layers:
-        return layers[config.conv](config, edge_features)
+        return layers[config.conv](config, edge_features, tuple_order)
+    if tuple_order and marks_edges(config):
+        raise InputError("encoder.marking = directed marks edges for gine only: use gine, or another marking")
     from maggnn.model.base_gnn import ConvolutionLayer  # few models need it
 
     return ConvolutionLayer(config, edge_features, base)

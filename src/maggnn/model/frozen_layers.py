@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, values_known
-from maggnn.model.edge_embedding import EdgeEmbedding
+from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
 from maggnn.model.features import FeatureEmbedding
 from maggnn.model.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.model.marking import Marking
@@ -89,10 +89,11 @@ class FoldedLayer(NamedTuple):
     residual: bool
     relu: bool
     edge_embedding: EdgeEmbedding | None
+    direction_embedding: DirectionEmbedding | None
 
 
 class FrozenLayer(nn.Module):
-    """A folded layer as three kernels; the embeddings of bonds are read from one small table."""
+    """A folded layer as three kernels; the embeddings of bonds and directions are read from one small table."""
 
     def __init__(self, layer: FoldedLayer, dtype: torch.dtype) -> None:
         super().__init__()
@@ -101,12 +102,17 @@ class FrozenLayer(nn.Module):
         weights = (layer.first, layer.first_bias, layer.second, layer.second_bias)
         self.weights = nn.ParameterList([nn.Parameter(weight) for weight in weights]).to(dtype).requires_grad_(False)
         self.scale = nn.Parameter(layer.scale, requires_grad=False)
-        self.edge_embedding = embedding = layer.edge_embedding
-        self.table = None if embedding is None else nn.Parameter(embedding.table(), requires_grad=False)
+        self.edge_embedding, self.direction_embedding = layer.edge_embedding, layer.direction_embedding
+        table = None if self.edge_embedding is None else self.edge_embedding.table()
+        if self.direction_embedding is not None:
+            table = self.direction_embedding.table() if table is None else self.direction_embedding.rows(table)
+        self.table = None if table is None else nn.Parameter(table, requires_grad=False)
 
-    def forward(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+    def forward(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None = None) -> Tensor:
         first, first_bias, second, second_bias = self.weights
         kinds = None if self.edge_embedding is None else self.edge_embedding.kinds_of(graphs)
+        if self.direction_embedding is not None and directions is not None:
+            kinds = directions if kinds is None else self.direction_embedding.row_numbers(kinds, directions)
         h = h.to(self.dtype)
         rows = aggregate(h, self.scale, graphs, self.relu, self.table, kinds).flatten(0, 1)
         out = product_relu(product_relu(rows, first, first_bias), second, second_bias).reshape(h.shape)

@@ -125,7 +125,7 @@ def featured(seed, top, count=12):
 
 
 @pytest.mark.parametrize("adapt", [False, True])
-@pytest.mark.parametrize("marking", ["binary", "distance"])
+@pytest.mark.parametrize("marking", ["binary", "distance", "directed"])
 def test_one_engine_answers_for_any_number_of_sets(adapt, marking):
     """Tables grow with what occurs, and the answers are the model's own."""
     torch.manual_seed(0)

@@ -99,6 +99,13 @@ SETTINGS = {
     "plain": ({}, {}, {"tuple_order": 0, "num_moves": 0}, {}),
     "no features": ({}, {}, {"start": "central"}, {"node_features": FeatureSpec(), "edge_features": FeatureSpec()}),
     "distance marks": ({"marking": "distance", "conv": "gine"}, {}, {"start": "central"}, {}),
+    "directed marks": ({"marking": "directed", "conv": "gine"}, {}, {"start": "central"}, {}),
+    "directed marks, no bonds": (
+        {"marking": "directed", "conv": "gine"},
+        {},
+        {"start": "central"},
+        {"edge_features": FeatureSpec()},
+    ),
     "distance marks in every layer": (
         {"marking": "distance", "mark_every_layer": True, "conv": "gine"},
         {},

@@ -96,6 +96,19 @@ def test_a_frozen_model_answers_alike(encoder, conv, tuple_order, features, padd
     assert not any(parameter.requires_grad for parameter in answering.parameters())
 
 
+@pytest.mark.parametrize("padded", [False, True], ids=["exact", "padded"])
+@pytest.mark.parametrize("features", [False, True], ids=["bare", "features"])
+@pytest.mark.parametrize("tuple_order", [1, 3])
+@pytest.mark.parametrize("encoder", [{}, {"jk": "sum"}, {"norm": "layer"}], ids=str)
+def test_a_frozen_model_with_directed_marks_answers_alike(encoder, tuple_order, features, padded):
+    packed = make_packed([4, 1, 7, 3], features=features)
+    ids = torch.tensor([2, 0, 0, 1, 3])
+    graphs = packed.gather(ids, packed.rounded_size(ids) if padded else packed.size_of(ids))
+    answering = check(make_model(packed, "gine", tuple_order, marking="directed", **encoder), graphs)
+    layers = [isinstance(layer, FrozenLayer) for layer in answering.predictor.encoder.layers]
+    assert all(layers) == any(layers) == (encoder.get("norm") != "layer")
+
+
 @settings(max_examples=30, deadline=None)
 @given(
     sizes=st.lists(st.integers(1, 7), min_size=1, max_size=4),

@@ -12,6 +12,7 @@ from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
 from maggnn.model.encoder import Encoder, GINELayer, GINLayer, Norm
 from maggnn.model.features import FeatureSpec
+from maggnn.model.kernels import reference
 from maggnn.model.tuples import sample_tuples
 
 pytestmark = pytest.mark.usefixtures("double_precision")
@@ -152,6 +153,29 @@ def test_missing_features_are_named():
     bare = replace(graphs, x=None, edge_attr=None)
     with pytest.raises(InputError, match="edge_attr"):
         encoder(bare, sample_tuples(bare, 1, 2))
+
+
+@pytest.mark.parametrize("dtype", [torch.long, torch.float32], ids=["kinds", "floats"])
+def test_directed_marks_are_added_to_the_bonds_of_each_copy(dtype):
+    """A pass over two copies equals two passes over one copy whose edges have the sum as float features."""
+    graphs = random_batch()
+    if dtype is torch.float32:
+        graphs = replace(graphs, edge_attr=torch.randn(graphs.edge_index.shape[1], 2).double())
+    encoder = encoder_for(graphs, conv="gine", marking="directed", num_layers=2)
+    tuples = sample_tuples(graphs, 2, 2, seeded(1))
+    directions = encoder.mark_embedding.directions(graphs, tuples)
+    for copy in range(2):
+        h = encoder.initial(graphs, tuples[:, copy : copy + 1])
+        for layer in encoder.layers:
+            edges, kinds = layer.edges(graphs)
+            bonds = edges if kinds is None else edges[kinds]
+            rows = bonds + layer.direction_embedding.table()[directions[:, copy]]
+            sums = reference.aggregate(h, 1 + layer.eps, graphs, True, rows)
+            hidden = layer.norm.relu(layer.first(sums), None)
+            h = layer.last_norm.relu(layer.second(hidden), None)
+        torch.testing.assert_close(encoder(graphs, tuples)[:, copy], h[:, 0])
+    with pytest.raises(InputError, match="directed is not for this method"):
+        encoder.onward(h, graphs, first=0)
 
 
 @pytest.mark.parametrize("marking", ["binary", "distance", "colours"])

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from builders import edgeless
 from maggnn.config import EncoderConfig
-from maggnn.graphs.distances import FARTHEST
+from maggnn.errors import InputError
+from maggnn.graphs.distances import FARTHEST, distances_from
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.edge_embedding import DirectionEmbedding
+from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.marking import MARKINGS, make_marking, marked_nodes, marks
 from maggnn.model.tuples import sample_tuples
 
@@ -71,11 +74,46 @@ def test_the_table_of_a_marking_says_what_its_map_says(name, tuple_order):
 
 
 def test_a_marking_without_a_table_says_so():
-    (name,) = MARKINGS.keys() - {"binary", "distance"}
-    marking = make_marking(EncoderConfig(hidden=5, marking=name), 2)
-    assert marking.num_kinds is None
-    with pytest.raises(NotImplementedError, match="ColoursMarking has no table"):
-        marking.table()
+    for name in MARKINGS.keys() - {"binary", "distance", "directed"}:
+        marking = make_marking(EncoderConfig(hidden=5, marking=name), 2)
+        assert marking.num_kinds is None
+        with pytest.raises(NotImplementedError, match="ColoursMarking has no table"):
+            marking.table()
+
+
+def test_only_directed_marks_reach_the_edges():
+    graphs, tuples = edgeless(3), torch.zeros(1, 1, 2, dtype=torch.long)
+    for name in MARKINGS:
+        marking = make_marking(EncoderConfig(conv="gine", hidden=5, marking=name), 2)
+        assert marking.marks_edges == (name == "directed")
+        if name != "directed":
+            with pytest.raises(NotImplementedError, match="does not mark edges"):
+                marking.directions(graphs, tuples)
+
+
+@pytest.mark.parametrize("tuple_order", [1, 2, 3])
+def test_directions_are_the_signs_of_the_change_of_distance(tuple_order):
+    edges = torch.tensor(ring_with_tail(5, 9)).T
+    packed = PackedGraphs.build(torch.tensor([14]), torch.tensor([14]), edges, undirected_once=True)
+    graphs = packed[torch.zeros(2, dtype=torch.long)]
+    tuples = sample_tuples(graphs, 3, tuple_order, torch.Generator().manual_seed(1))
+    marking = make_marking(EncoderConfig(conv="gine", hidden=5, marking="directed"), tuple_order)
+    found = marking.directions(graphs, tuples)
+    away = distances_from(graphs, tuples)
+    for number, (source, target) in enumerate(graphs.edge_index.T.tolist()):
+        for copy in range(3):
+            signs = (away[target, copy] - away[source, copy]).sign().tolist()
+            assert int(found[number, copy]) == sum((sign + 1) * 3**slot for slot, sign in enumerate(signs))
+    embedding = DirectionEmbedding(tuple_order, 4)
+    way = int(found.max())
+    expected = sum(embedding.weight[slot, way // 3**slot % 3] for slot in range(tuple_order))
+    torch.testing.assert_close(embedding.table()[way], expected)
+
+
+def test_directed_marks_need_layers_that_read_edges():
+    for conv in ("gin", "GATConv"):
+        with pytest.raises(InputError, match="gine"):
+            MagGNN(2, encoder=EncoderConfig(conv=conv, hidden=8, num_layers=1, marking="directed"))
 
 
 def test_distance_marks_are_one_hot_for_each_slot():

@@ -227,7 +227,43 @@ _ZINC_DISTANCE: Variants = {
     "SIMUL, marks in every layer": ("mag-gnn", _EVERY_LAYER),
 }  # fmt: skip
 
+_ZINC_DIRECTED: Variants = {
+    "gin": ("gin", ()),
+    "random marks": ("random-marks", ("agent.num_moves=0",)),
+    "PRE": ("mag-gnn-pre", ()),
+    "SIMUL": ("mag-gnn", ()),
+    **{
+        f"PRE, {name}": ("mag-gnn-pre", settings)
+        for name, settings in {
+            "m=4": ("agent.num_tuples=4",),
+            "t=1": ("agent.num_moves=1",),
+            "t=4": ("agent.num_moves=4",),
+            "no dropout": ("encoder.dropout=0.0",),
+            "dropout .2": ("encoder.dropout=0.2",),
+            "decay .03": ("training.weight_decay=0.03",),
+            "decay .3": ("training.weight_decay=0.3",),
+            "steps of 512": ("training.batch_size=512",),
+            "8 layers": ("encoder.num_layers=8", "encoder.hidden=124"),
+            "agent rings": ("agent.pretrained=rings",),
+            "central starts": ("agent.start=central",),
+            "marks in every layer": _EVERY_LAYER,
+        }.items()
+    },
+    **{
+        f"{start}, k={k}, m={m}": (
+            "random-marks",
+            (f"agent.start={start}", "agent.num_moves=0", f"agent.num_tuples={m}", f"agent.tuple_order={k}"),
+        )
+        for start, k, m in (("random", 1, 4), ("random", 1, 6), ("central", 1, 1), ("central", 1, 4), ("central", 1, 6))
+    },
+    "SIMUL, m=4": ("mag-gnn", ("agent.num_tuples=4",)),
+    "SIMUL, k=1, m=4": ("mag-gnn", ("agent.num_tuples=4", "agent.tuple_order=1")),
+    "SIMUL, half the agent steps": ("mag-gnn", ("training.agent_steps=2000",)),
+    "SIMUL, no dropout": ("mag-gnn", ("encoder.dropout=0.0",)),
+}
+
 VARIANTS: dict[str, Variants] = {
+    "zinc_directed": _ZINC_DIRECTED,
     "zinc": _ZINC,
     "zinc_full": _ZINC_FULL,
     "qm9": _QM9,

@@ -130,8 +130,8 @@ def check_exportable(model: MagGNN) -> None:
         marking = None if encoder is None else encoder.mark_embedding
         if encoder is not None and marking is not None and marking.looks_at_values:
             raise InputError(
-                f"encoder.marking = {encoder.config.marking} cannot be exported, only binary and distance: the rounds "
-                "of colour refinement depend on the graph. Where the agent reads it, choose another agent"
+                f"encoder.marking = {encoder.config.marking} cannot be exported, only binary, distance and directed: "
+                "the rounds of colour refinement depend on the graph. Where the agent reads it, choose another agent"
             )
         layers = [] if encoder is None else encoder.layers
         if any(type(layer) not in (GINLayer, GINELayer) for layer in layers):

@@ -32,8 +32,8 @@ def aggregate(
         return scale * h + _SumNeighbours.apply(h, graphs)
     messages = _SourceNodes.apply(h, graphs)  # [E, m, d]
     if edges is not None:
-        rows = edges if kinds is None else torch.nn.functional.embedding(kinds, edges)
-        messages = messages + rows[:, None]
+        rows = edges if kinds is None else torch.nn.functional.embedding(kinds, edges)  # [E, d] or [E, m, d]
+        messages = messages + (rows[:, None] if rows.ndim == 2 else rows)
     return scale * h + _SumEdges.apply(messages.relu() if relu else messages, graphs)
 
 
@@ -84,9 +84,11 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
     """
     if edges is None:
         return _adjacency(graphs, flat.dtype), flat.relu()
-    source, d = graphs.edge_index[0], edges.shape[1]
-    if kinds is None:
-        messages = flat.index_select(0, source).reshape(len(source), -1, d).add_(edges[:, None])
+    source, d = graphs.edge_index[0], edges.shape[-1]
+    if kinds is None or kinds.ndim == 2:
+        rows = edges if kinds is None else edges[kinds]
+        messages = flat.index_select(0, source).reshape(len(source), -1, d)
+        messages.add_(rows[:, None] if rows.ndim == 2 else rows)
         return _incidence(graphs, flat.dtype), messages.relu_().reshape(len(source), -1)
     total = graphs.total_nodes
     message = graphs.derived("message of each edge", lambda: kinds * total + source, of=kinds)

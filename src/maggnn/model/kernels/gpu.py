@@ -35,6 +35,7 @@ def aggregate(
 ) -> Tensor:
     """See `messages.aggregate`."""
     edges = None if edges is None else edges.contiguous()
+    kinds = None if kinds is None else kinds.contiguous()
     return _Aggregate.apply(h.contiguous(), scale, edges, kinds, graphs, relu)
 
 
@@ -116,7 +117,8 @@ class _Aggregate(torch.autograd.Function):
             source = graphs.edge_index[0]
             programs.aggregate[_grid(len(h), row)](
                 h, _or(edges, h), _or(kinds, source), scale, graphs.edge_offsets, source, out,
-                row, h.shape[-1], edges is not None, kinds is not None, relu, programs.WIDE[h.dtype], _block(row),
+                row, h.shape[-1], edges is not None, kinds is not None, _by_copy(edges, kinds), relu,
+                programs.WIDE[h.dtype], _block(row),
             )  # fmt: skip
         return out
 
@@ -132,7 +134,8 @@ class _Aggregate(torch.autograd.Function):
             products = h.new_empty(grid)  # products of h and its gradient, whose sum is the derivative by `scale`
             programs.aggregate_backward[grid](
                 h, _or(edges, h), _or(kinds, source), scale, grad, graphs.source_offsets, graphs.by_source, target,
-                grad_h, products, row, h.shape[-1], edges is not None, kinds is not None, ctx.relu, _block(row),
+                grad_h, products, row, h.shape[-1], edges is not None, kinds is not None, _by_copy(edges, kinds),
+                ctx.relu, _block(row),
             )  # fmt: skip
             grad_scale = products.sum().reshape(scale.shape)
         if edges is not None and ctx.needs_input_grad[2]:
@@ -145,22 +148,24 @@ def _edge_gradient(
 ) -> Tensor:
     """Return the gradient of each edge or kind of edge, summed in a deterministic order."""
     source, target = graphs.edge_index
+    by_copy = _by_copy(edges, kinds)
     if kinds is not None and len(edges) <= MOST_KINDS and h.dtype == torch.float32 and h.numel() and len(source):
         return _kind_gradient(h, edges, kinds, grad, graphs, relu)
-    # First for each edge, [E, d]; then, if edges share rows, summed by a product with one-hot rows.
-    result = h.new_zeros(len(source), edges.shape[1])
+    # First for each edge, [E, d], or each edge and copy; then, if they share rows, summed by one-hot rows.
+    copies, width = h.shape[1], h.shape[2]
+    result = h.new_zeros(len(source) * (copies if by_copy else 1), width)
     if result.numel() and h.numel():
-        copies, width = h.shape[1], h.shape[2]
-        programs.edge_gradient[(len(source),)](
+        program = programs.copy_gradient if by_copy else programs.edge_gradient
+        program[(len(result),)](
             h, edges, _or(kinds, source), grad, source, target, result, copies, width,
             kinds is not None, relu, _power_of_two(width),
         )  # fmt: skip
     if kinds is None:
-        return result
+        return result.reshape(edges.shape)
     count, dtype = len(edges), result.dtype
 
-    def one_hot() -> Tensor:  # [kinds, E], the same for all layers
-        return (kinds == torch.arange(count, device=kinds.device)[:, None]).to(dtype)
+    def one_hot() -> Tensor:  # [kinds, rows of result], the same for all layers
+        return (kinds.flatten() == torch.arange(count, device=kinds.device)[:, None]).to(dtype)
 
     return graphs.derived(f"edges of {count} kinds, {dtype}", one_hot, of=kinds) @ result
 
@@ -175,9 +180,14 @@ def _kind_gradient(h: Tensor, edges: Tensor, kinds: Tensor, grad: Tensor, graphs
     partial = h.new_empty(parts, count, width)
     programs.kind_gradient[(parts, _tiles_of(width, COLUMNS))](
         h, edges, kinds, grad, source, target, partial, num_edges, share, count, h.shape[1], width,
-        relu, max(16, _power_of_two(count)), tile, COLUMNS,
+        _by_copy(edges, kinds), relu, max(16, _power_of_two(count)), tile, COLUMNS,
     )  # fmt: skip
     return partial.sum(dim=0)
+
+
+def _by_copy(edges: Tensor | None, kinds: Tensor | None) -> bool:
+    """Whether what an edge adds differs between copies: rows [E, m, d], or the rows' numbers [E, m]."""
+    return edges is not None and (edges.ndim == 3 if kinds is None else kinds.ndim == 2)
 
 
 def _or(given: Tensor | None, other: Tensor) -> Tensor:

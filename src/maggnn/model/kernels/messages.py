@@ -22,8 +22,9 @@ def aggregate(
     Args:
         scale: one number, (1 + eps) of GIN.
         relu: whether f is relu (GINE) instead of the identity (GIN).
-        edges: e, [E, d], shared by the m copies; None adds nothing.
-        kinds: each edge's row in `edges` [kinds, d], [E]; None means that edge i has row i.
+        edges: e, [E, d], shared by the m copies, or [E, m, d]; None adds nothing.
+        kinds: each edge's row in `edges` [kinds, d], [E], or its row in each copy, [E, m]; None means that edge i has
+            row i.
     """
     return _kernels(h).aggregate(h, scale, graphs, relu, edges, kinds)
 

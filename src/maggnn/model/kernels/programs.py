@@ -12,9 +12,24 @@ WIDE = {torch.bfloat16: tl.float32, torch.float32: tl.float32, torch.float64: tl
 
 
 @triton.jit
+def kind_of(
+    kinds, edge, column, row, inside, width: tl.constexpr, has_kinds: tl.constexpr, by_copy: tl.constexpr
+):  # fmt: skip
+    """The row of `edges` that an edge adds: one for all copies, or one in each column's copy."""
+    kind = edge
+    if by_copy:
+        kind = edge * (row // width) + column // width
+        if has_kinds:
+            kind = tl.load(kinds + kind, mask=inside, other=0)
+    elif has_kinds:
+        kind = tl.load(kinds + edge)
+    return kind
+
+
+@triton.jit
 def aggregate(
     h, edges, kinds, scale, offsets, source, out,
-    row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
+    row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr, by_copy: tl.constexpr,
     relu: tl.constexpr, wide: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -24,9 +39,7 @@ def aggregate(
     for position in range(tl.load(offsets + node), tl.load(offsets + node + 1)):
         message = tl.load(h + tl.load(source + position) * row + column, mask=inside, other=0.0).to(wide)
         if has_edges:
-            kind = position
-            if has_kinds:
-                kind = tl.load(kinds + position)
+            kind = kind_of(kinds, position, column, row, inside, width, has_kinds, by_copy)
             message += tl.load(edges + kind * width + column % width, mask=inside, other=0.0)
         if relu:
             message = tl.maximum(message, 0.0)
@@ -55,7 +68,7 @@ def sum_kinds(
 @triton.jit
 def aggregate_backward(
     h, edges, kinds, scale, grad, offsets, by_source, target, out, products,
-    row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr,
+    row, width: tl.constexpr, has_edges: tl.constexpr, has_kinds: tl.constexpr, by_copy: tl.constexpr,
     relu: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     node = tl.program_id(0).to(tl.int64)
@@ -71,9 +84,7 @@ def aggregate_backward(
         if relu:
             message = own
             if has_edges:
-                kind = edge
-                if has_kinds:
-                    kind = tl.load(kinds + edge)
+                kind = kind_of(kinds, edge, column, row, inside, width, has_kinds, by_copy)
                 message += tl.load(edges + kind * width + column % width, mask=inside, other=0.0)
             arriving = tl.where(message > 0, arriving, 0.0)
         total += arriving
@@ -105,9 +116,31 @@ def edge_gradient(
 
 
 @triton.jit
+def copy_gradient(
+    h, edges, kinds, grad, source, target, out,
+    copies, width: tl.constexpr, has_kinds: tl.constexpr, relu: tl.constexpr, block: tl.constexpr,
+):  # fmt: skip
+    """`edge_gradient` for edges that differ between copies: a row for each edge and copy."""
+    place = tl.program_id(0).to(tl.int64)
+    edge, copy = place // copies, place % copies
+    column = tl.arange(0, block)
+    inside = column < width
+    arriving = tl.load(grad + (tl.load(target + edge) * copies + copy) * width + column, mask=inside, other=0.0)
+    if relu:
+        kind = place
+        if has_kinds:
+            kind = tl.load(kinds + place)
+        message = tl.load(edges + kind * width + column, mask=inside, other=0.0)
+        message += tl.load(h + (tl.load(source + edge) * copies + copy) * width + column, mask=inside, other=0.0)
+        arriving = tl.where(message > 0, arriving, 0.0)
+    tl.store(out + place * width + column, arriving, mask=inside)
+
+
+@triton.jit
 def kind_gradient(
     h, edges, kinds, grad, source, target, partial, num_edges, share, num_kinds, copies, width: tl.constexpr,
-    relu: tl.constexpr, kind_block: tl.constexpr, tile_edges: tl.constexpr, tile_columns: tl.constexpr,
+    by_copy: tl.constexpr, relu: tl.constexpr,
+    kind_block: tl.constexpr, tile_edges: tl.constexpr, tile_columns: tl.constexpr,
 ):  # fmt: skip
     part = tl.program_id(0)
     column = (tl.program_id(1) * tile_columns + tl.arange(0, tile_columns))[None, :]
@@ -118,19 +151,30 @@ def kind_gradient(
         edge = first + tl.arange(0, tile_edges)
         known = edge < end
         inside = known[:, None] & (column < width)
-        kind = tl.load(kinds + edge, mask=known, other=0)
         from_row = tl.load(source + edge, mask=known, other=0)[:, None] * copies * width + column
         to_row = tl.load(target + edge, mask=known, other=0)[:, None] * copies * width + column
-        present = tl.load(edges + kind[:, None] * width + column, mask=inside, other=0.0)
-        passed = tl.zeros((tile_edges, tile_columns), dtype=tl.float32)
-        for copy in range(copies):
-            arriving = tl.load(grad + to_row + copy * width, mask=inside, other=0.0)
-            if relu:
-                message = present + tl.load(h + from_row + copy * width, mask=inside, other=0.0)
-                arriving = tl.where(message > 0, arriving, 0.0)
-            passed += arriving
-        one_hot = ((kind[None, :] == every) & known[None, :]).to(tl.float32)
-        total += tl.dot(one_hot, passed, input_precision="ieee")
+        if by_copy:
+            for copy in range(copies):
+                kind = tl.load(kinds + edge * copies + copy, mask=known, other=0)
+                arriving = tl.load(grad + to_row + copy * width, mask=inside, other=0.0)
+                if relu:
+                    message = tl.load(edges + kind[:, None] * width + column, mask=inside, other=0.0)
+                    message += tl.load(h + from_row + copy * width, mask=inside, other=0.0)
+                    arriving = tl.where(message > 0, arriving, 0.0)
+                one_hot = ((kind[None, :] == every) & known[None, :]).to(tl.float32)
+                total += tl.dot(one_hot, arriving, input_precision="ieee")
+        else:
+            kind = tl.load(kinds + edge, mask=known, other=0)
+            present = tl.load(edges + kind[:, None] * width + column, mask=inside, other=0.0)
+            passed = tl.zeros((tile_edges, tile_columns), dtype=tl.float32)
+            for copy in range(copies):
+                arriving = tl.load(grad + to_row + copy * width, mask=inside, other=0.0)
+                if relu:
+                    message = present + tl.load(h + from_row + copy * width, mask=inside, other=0.0)
+                    arriving = tl.where(message > 0, arriving, 0.0)
+                passed += arriving
+            one_hot = ((kind[None, :] == every) & known[None, :]).to(tl.float32)
+            total += tl.dot(one_hot, passed, input_precision="ieee")
     tl.store(partial + (part * num_kinds + every) * width + column, total, mask=(every < num_kinds) & (column < width))
 
 

@@ -18,7 +18,8 @@ def aggregate(
     source, target = graphs.edge_index[0], graphs.edge_index[1]
     messages = h[source]  # [E, m, d]
     if edges is not None:
-        messages = messages + (edges if kinds is None else edges[kinds])[:, None]
+        rows = edges if kinds is None else edges[kinds]  # [E, d] or [E, m, d]
+        messages = messages + (rows[:, None] if rows.ndim == 2 else rows)
     return scale * h + _arriving(messages.relu() if relu else messages, target, graphs)
 
 

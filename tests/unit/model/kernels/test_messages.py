@@ -60,7 +60,7 @@ def dense_aggregate(h, scale, graphs, relu, edges):
     source, target, _ = incidence(graphs)
     sent = torch.einsum("en,nmd->emd", source, h)
     if edges is not None:
-        sent = sent + edges[:, None]
+        sent = sent + (edges[:, None] if edges.ndim == 2 else edges)
     return scale * h + torch.einsum("ne,emd->nmd", target, sent.relu() if relu else sent)
 
 
@@ -144,6 +144,30 @@ def test_edges_may_share_rows(kernels, relu, padding):
     out = real(kernels.aggregate(h, scale, graphs, relu, table, kinds), graphs)
     expected = real(dense_aggregate(h, scale, graphs, relu, table[kinds]), graphs)
     torch.testing.assert_close(out, expected)
+    weight = torch.randn(out.shape, dtype=torch.float64, generator=generator)
+    inputs = [h, scale, table]
+    grads = torch.autograd.grad(out, inputs, weight), torch.autograd.grad(expected, inputs, weight)
+    for ours, theirs in zip(*grads, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("with_table", [False, True])
+@pytest.mark.parametrize("padding", [False, True])
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_edges_may_differ_between_copies(kernels, relu, padding, with_table):
+    """A row for each edge in each copy, by its number in a table or directly; with gradients and without."""
+    generator = torch.Generator().manual_seed(0)
+    graphs = batch_of(*GRAPHS["undirected"], padding=padding)
+    num_edges = graphs.edge_index.shape[1]
+    h, scale = random(graphs.total_nodes, 2, 3, generator=generator), random(1, generator=generator)
+    table = random(4, 3, generator=generator) if with_table else random(num_edges, 2, 3, generator=generator)
+    kinds = torch.randint(3, (num_edges, 2), generator=generator) if with_table else None
+    out = real(kernels.aggregate(h, scale, graphs, relu, table, kinds), graphs)
+    expected = real(dense_aggregate(h, scale, graphs, relu, table if kinds is None else table[kinds]), graphs)
+    torch.testing.assert_close(out, expected)
+    with torch.no_grad():
+        torch.testing.assert_close(real(kernels.aggregate(h, scale, graphs, relu, table, kinds), graphs), expected)
     weight = torch.randn(out.shape, dtype=torch.float64, generator=generator)
     inputs = [h, scale, table]
     grads = torch.autograd.grad(out, inputs, weight), torch.autograd.grad(expected, inputs, weight)

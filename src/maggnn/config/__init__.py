@@ -303,6 +303,11 @@ def _check_values(config: Config, origin: str) -> None:
         raise InputError(
             f"{origin}: baseline.name = {config.baseline.name} has no starts: set training.starts_per_graph to 1"
         )
+    if training.unmoved_share and (training.paradigm == "ord" or config.agent.start != "random"):
+        raise InputError(
+            f"{origin}: training.unmoved_share mixes random and moved tuples: "
+            "use simul or pre with agent.start = random"
+        )
     if training.patience and not training.validate_every:
         raise InputError(f"{origin}: training.patience counts validations: set validate_every too")
     if config.agent.start != "random" and training.starts_per_graph != 1:

@@ -199,6 +199,13 @@ class TrainingConfig:
         at_most=0.9,
         experimental=True,
     )
+    unmoved_share: float = option(
+        0.0,
+        "SIMUL and PRE: share of the graphs of a predictor step whose random tuples the agent does not move",
+        at_least=0,
+        at_most=1,
+        experimental=True,
+    )
     starts_per_graph: int = option(
         1, "random sets U drawn for each graph of a predictor step (edges are shared)", at_least=1
     )

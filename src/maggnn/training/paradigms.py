@@ -231,8 +231,16 @@ class Paradigm(ABC):
         return loss
 
     def moved_sets(self, graphs: GraphBatch, searcher: MagGNN) -> tuple[Tensor, int]:
-        """Return one set U for each graph: random tuples that the agent of `searcher` has moved t times."""
-        return searcher.walk(graphs, generator=self.random.device)[-1].tuples, 1
+        """Return one set U for each graph: random tuples that the agent of `searcher` has moved t times.
+
+        With `training.unmoved_share` the tuples of some graphs stay where they are, so that the predictor still sees
+        marks at all nodes and not only at those that the agent prefers.
+        """
+        states, share = searcher.walk(graphs, generator=self.random.device), self.config.training.unmoved_share
+        if not share:
+            return states[-1].tuples, 1
+        draws = torch.rand(graphs.num_graphs, 1, 1, device=graphs.device, generator=self.random.device)
+        return torch.where(draws < share, states[0].tuples, states[-1].tuples), 1
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
         """Use given weights of f_p and train only the agent."""

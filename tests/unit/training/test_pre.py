@@ -168,3 +168,27 @@ def test_mistakes_are_named(agent_file, tmp_path):
     ):
         with pytest.raises(InputError, match=words):
             away(agent_file).replaced(**settings)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_of_the_graphs_keeps_its_random_tuples(agent_file, share):
+    dataset = molecules()
+    config = away(agent_file).replaced(training={"unmoved_share": share})
+    pre = Pre(config, dataset, dataset.split(0, 0), CPU)
+    graphs, ids = pre.packed[torch.arange(12).repeat(50)], torch.arange(12).repeat(50)
+    start = pre.random.state()
+    found, sets = pre.sets_to_learn(graphs, ids)
+    pre.random.load_state(start)
+    states = pre.searcher.walk(graphs, generator=pre.random.device)
+    unmoved = (found == states[0].tuples).flatten(1).all(dim=1)
+    moved = (found == states[-1].tuples).flatten(1).all(dim=1)
+    assert sets == 1 and bool((unmoved | moved).all())
+    stayed = float((states[0].tuples == states[-1].tuples).flatten(1).all(dim=1).float().mean())
+    assert float(unmoved.float().mean()) == pytest.approx(share + (1 - share) * stayed, abs=0.1)
+
+
+def test_unmoved_tuples_are_for_agents_that_move_random_ones(agent_file):
+    with pytest.raises(InputError, match="unmoved_share mixes random and moved tuples"):
+        Config().replaced(training={"unmoved_share": 0.5})
+    with pytest.raises(InputError, match="unmoved_share mixes random and moved tuples"):
+        away(agent_file, start="central").replaced(training={"unmoved_share": 0.5})

@@ -227,6 +227,9 @@ _ZINC_DISTANCE: Variants = {
     "SIMUL, marks in every layer": ("mag-gnn", _EVERY_LAYER),
 }  # fmt: skip
 
+_HALF_UNMOVED = ("training.unmoved_share=0.5",)
+_RINGS = ("agent.pretrained=rings",)
+_TEN_THOUSAND = ("training.predictor_steps=10000", "training.agent_steps=2500")
 _ZINC_DIRECTED: Variants = {
     "gin": ("gin", ()),
     "random marks": ("random-marks", ("agent.num_moves=0",)),
@@ -260,6 +263,21 @@ _ZINC_DIRECTED: Variants = {
     "SIMUL, k=1, m=4": ("mag-gnn", ("agent.num_tuples=4", "agent.tuple_order=1")),
     "SIMUL, half the agent steps": ("mag-gnn", ("training.agent_steps=2000",)),
     "SIMUL, no dropout": ("mag-gnn", ("encoder.dropout=0.0",)),
+    **{
+        f"{name}, steps of 512": (method, ("training.batch_size=512", *settings))
+        for name, method, settings in (
+            ("random marks", "random-marks", ("agent.num_moves=0",)),
+            ("PRE, half unmoved", "mag-gnn-pre", _HALF_UNMOVED),
+            ("PRE, agent rings", "mag-gnn-pre", _RINGS),
+            ("PRE, agent rings, half unmoved", "mag-gnn-pre", (*_RINGS, *_HALF_UNMOVED)),
+            ("PRE, agent rings, half unmoved, t=4", "mag-gnn-pre", (*_RINGS, *_HALF_UNMOVED, "agent.num_moves=4")),
+            ("PRE, agent rings, half unmoved, m=1", "mag-gnn-pre", (*_RINGS, *_HALF_UNMOVED, "agent.num_tuples=1")),
+            ("PRE, agent rings, no dropout", "mag-gnn-pre", (*_RINGS, "encoder.dropout=0.0")),
+            ("SIMUL", "mag-gnn", ()),
+            ("SIMUL, half unmoved", "mag-gnn", _HALF_UNMOVED),
+            ("SIMUL, half unmoved, 10k steps", "mag-gnn", (*_HALF_UNMOVED, *_TEN_THOUSAND)),
+        )
+    },
 }
 
 VARIANTS: dict[str, Variants] = {
@@ -275,6 +293,7 @@ VARIANTS: dict[str, Variants] = {
 
 BEGUN_FROM = {
     "zinc_distance": ("encoder.hidden=112", "training.predictor_steps=12000", "training.fixed_norms=0.0"),
+    "zinc_directed": ("training.batch_size=256",),
 }
 """What a set's variants were compared with, where the config has been changed to the best of them since."""
 

@@ -25,10 +25,10 @@ RECIPES = {"cycles3": "cycle3", "cycles6": "cycle6", "sr25": "sr25_pair", "rings
 TESTS = {"cycles3": 10, "cycles6": 10, "sr25": 100, "rings": 10}
 _DIRECTED = ("encoder.conv=gine", "encoder.marking=directed")
 CANDIDATES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "rings_binary": ("zinc_rings", ("encoder.marking=binary",)),
+    "rings_binary": ("zinc_rings", ("encoder.conv=gin", "encoder.marking=binary")),
+    "rings_distance": ("zinc_rings", ("encoder.conv=gin", "encoder.marking=distance")),
     "rings_one": ("zinc_rings", ("agent.tuple_order=1", "agent.num_tuples=4")),
     "rings_four": ("zinc_rings", ("agent.num_tuples=4",)),
-    "rings_directed": ("zinc_rings", _DIRECTED),
     "cycles6_directed": ("cycle6", (*_DIRECTED, "predictor.read_marked=true")),
     "cycles6_distance": ("cycle6", ("encoder.marking=distance", "predictor.read_marked=true")),
 }

@@ -42,7 +42,10 @@ SYNCS = 20
 """Copies to the target network in a run. The paper's sync rate, 3000, is about that share of its own steps."""
 
 BEST_AGENT = "cycles6"
-"""Of the agents that travel, the one the paper found best."""
+"""Of the pretrained agents, the one the paper found best."""
+
+AGENT_FOR = {"zinc_directed": "rings"}
+"""The agent of PRE where another one was better on the validation split."""
 
 _SMALLER = {"encoder": {"hidden": 112}, "training": {"predictor_steps": 12_000, "agent_steps": 4000}}
 OWN_AGENT = {"zinc_distance": _SMALLER, "zinc_directed": _SMALLER}
@@ -56,8 +59,12 @@ SOURCES = {"cycles3": "cycle3", "cycles6": "cycle6", "sr25": "sr25"}
 """Agents of the transfer table and their data sets in the ledger."""
 
 
-def method_config(dataset: str, method: str, agent: str = BEST_AGENT) -> Config:
-    """The set's config as `method` trains; single targets of QM9 have that of all together."""
+def method_config(dataset: str, method: str, agent: str | None = None) -> Config:
+    """The set's config as `method` trains; single targets of QM9 have that of all together.
+
+    Args:
+        agent: of PRE, if not the best one for the set.
+    """
     config = recipe(recipe_name(dataset))
     if method.startswith("mag-gnn") and method != "mag-gnn-pre" and dataset in OWN_AGENT:
         config = config.replaced(**OWN_AGENT[dataset])
@@ -69,8 +76,9 @@ def method_config(dataset: str, method: str, agent: str = BEST_AGENT) -> Config:
         steps = config.training.predictor_steps  # the agent steps as often, as in Algorithm 3
         return config.replaced(training=REPLAY | {"agent_steps": steps, "sync_every": max(1, steps // SYNCS)})
     if method == "mag-gnn-pre":
+        agent = agent or AGENT_FOR.get(dataset, BEST_AGENT)
         return config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre", "agent_steps": 0})
-    control = config.replaced(training={"paradigm": "ord", "agent_steps": 0})
+    control = config.replaced(training={"paradigm": "ord", "agent_steps": 0, "unmoved_share": 0.0})
     if method == "central-marks":
         passes = config.agent.num_tuples * (config.agent.num_moves + 1)
         return control.replaced(
@@ -84,7 +92,7 @@ def recipe_name(dataset: str) -> str:
     return "qm9" if dataset.startswith("qm9") else dataset
 
 
-def method_jobs(dataset: str, method: str, runs: int, agent: str = BEST_AGENT) -> list[Job]:
+def method_jobs(dataset: str, method: str, runs: int, agent: str | None = None) -> list[Job]:
     """One job a run. QM9, which has no official split, gets another one with each run."""
     config = method_config(dataset, method, agent)
     draws = config.agent.tuple_order > 0 and config.agent.start == "random"

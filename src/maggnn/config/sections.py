@@ -87,6 +87,13 @@ class PredictorConfig:
     read_roots: bool = option(
         False, "R also reads the roots of a rooted graph, to which its target refers", experimental=True
     )
+    graph_dropout: float = option(
+        0.0,
+        "share of training graphs whose graph_attr is hidden, so that the model also answers without it",
+        at_least=0,
+        at_most=0.9,
+        experimental=True,
+    )
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP", experimental=True)
     ridge: float = option(
         1e-5, "added to the covariance when whitening; small batches need more", at_least=0, experimental=True

@@ -111,7 +111,8 @@ class Paradigm(ABC):
         # Communication between processes within a step cannot be recorded.
         self.recordable = self.model.recordable and devices.size == 1
         # Dropout and random baselines draw from torch's global generator.
-        draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
+        dropout = config.encoder.dropout > 0 or config.predictor.graph_dropout > 0
+        draws = dropout or self.model.predictor.encoder.draws
         self.random = Randomness(seed + APART * devices.rank, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
         self.weights = None if dataset.weights is None else dataset.weights.to(device)
@@ -127,6 +128,9 @@ class Paradigm(ABC):
     def _learnable(self, packed: PackedGraphs) -> PackedGraphs:
         """Return the graphs with precomputed structural features and standardised targets."""
         packed, targets = self.model.precomputed(packed), self.model.targets
+        features = self.model.predictor.graph_features
+        if features is not None:
+            features.fit(packed, self.train_ids)
         if targets is None:
             return packed
         targets.fit(packed, self.train_ids)

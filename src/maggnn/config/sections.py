@@ -87,11 +87,9 @@ class PredictorConfig:
     read_roots: bool = option(
         False, "R also reads the roots of a rooted graph, to which its target refers", experimental=True
     )
-    graph_dropout: float = option(
-        0.0,
-        "share of training graphs whose graph_attr is hidden, so that the model also answers without it",
-        at_least=0,
-        at_most=0.9,
+    graph_attr_optional: bool = option(
+        False,
+        "training reads each graph with and without its graph_attr, so that the model also answers without it",
         experimental=True,
     )
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP", experimental=True)

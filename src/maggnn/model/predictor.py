@@ -80,7 +80,7 @@ class Predictor(nn.Module):
         if graph_features:
             from maggnn.model.graph_features import GraphFeatures  # few models need it
 
-            self.graph_features = GraphFeatures(graph_features, config.graph_dropout)
+            self.graph_features = GraphFeatures(graph_features, config.graph_attr_optional)
         self.num_roots = num_roots
         # A few marks among many nodes hardly change a pooled embedding; the first norm amplifies that change.
         self.scale = Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width)
@@ -93,11 +93,15 @@ class Predictor(nn.Module):
 
         Args:
             starts: the number of sets U in `tuples` [B, starts * m, k]. Each set has its own output, so the result is
-                [rows, starts, num_outputs]. Training calls this method too, so that hooks on the module run.
+                [rows, starts, num_outputs]; in training with `graph_attr_optional` it has one with and one without the
+                features of graphs, [rows, 2 * starts, num_outputs]. Training calls this method too, so that hooks on
+                the module run.
         """
         embeddings = self.embed(graphs, tuples)
         if starts is not None:
             embeddings = embeddings.unflatten(1, (starts, -1))
+            if self.config.graph_attr_optional and self.training and self.graph_features is not None:
+                embeddings = self.graph_features.with_and_without(embeddings)
         return self.read(embeddings, graphs)
 
     def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:

@@ -111,8 +111,7 @@ class Paradigm(ABC):
         # Communication between processes within a step cannot be recorded.
         self.recordable = self.model.recordable and devices.size == 1
         # Dropout and random baselines draw from torch's global generator.
-        dropout = config.encoder.dropout > 0 or config.predictor.graph_dropout > 0
-        draws = dropout or self.model.predictor.encoder.draws
+        draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
         self.random = Randomness(seed + APART * devices.rank, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
         self.weights = None if dataset.weights is None else dataset.weights.to(device)

@@ -35,12 +35,12 @@ def graphs(seed: int = 0) -> PackedGraphs:
     return random_molecules(SIZES, 0.4, seeded(seed)).with_graph_attr(values)
 
 
-def make_model(packed: PackedGraphs, dropout: float = 0.0, num_tuples: int = 2) -> MagGNN:
+def make_model(packed: PackedGraphs, optional: bool = False, num_tuples: int = 2) -> MagGNN:
     torch.manual_seed(0)
     model = MagGNN.from_config(
         Config().replaced(
             encoder={"conv": "gine", "num_layers": 2, "hidden": 8},
-            predictor={"graph_dropout": dropout, "read_marked": True},
+            predictor={"graph_attr_optional": optional, "read_marked": True},
             agent={"num_tuples": num_tuples, "tuple_order": 1, "num_moves": 1, "start": "central"},
         ),
         DataShape.of(packed, 2, "regression"),
@@ -83,14 +83,20 @@ def test_a_column_without_any_known_value_is_0():
     assert not features(all_of(packed)).any() and not features(all_of(graphs())).any()
 
 
-def test_training_hides_a_share_and_answers_do_not():
-    features, batch = GraphFeatures(COLUMNS, hidden_share=0.5), all_of(graphs())
-    torch.manual_seed(0)
-    hidden = torch.stack([(features(batch) == 0).all(dim=1) for _ in range(200)]).float().mean(dim=0)
-    assert bool(((hidden > 0.3) & (hidden < 0.7)).all())
-    features.eval()
-    assert bool(features(batch).any(dim=1).all())
-    assert not features(replace(batch, graph_attr=None)).any()
+@pytest.mark.parametrize("starts", [1, 3])
+def test_training_reads_each_set_with_and_without(starts):
+    packed = graphs()
+    model, batch = make_model(packed, optional=True), all_of(packed)
+    for norm in model.predictor.modules():
+        if isinstance(norm, torch.nn.BatchNorm1d):
+            norm.momentum = 0.0
+    tuples = torch.zeros(len(SIZES), starts * 2, 1, dtype=torch.long)
+    tuples[:, 2:] = 1
+    expected = [model.predictor(one, tuples, starts) for one in (batch, replace(batch, graph_attr=None))]
+    assert expected[0].shape == (len(SIZES), starts, 2)
+    model.predictor.training = True  # all its norms remain as they answer
+    torch.testing.assert_close(model.predictor(batch, tuples, starts), torch.cat(expected, dim=1))
+    assert model.predictor(batch, tuples).shape == (len(SIZES), 2)
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------
@@ -155,7 +161,7 @@ def test_the_engine_answers_in_chunks_as_the_model_does():
 @torch.no_grad()
 def test_an_exported_program_takes_them_as_an_input_or_does_without():
     packed = graphs()
-    model, batch = make_model(packed, dropout=0.5), all_of(packed)
+    model, batch = make_model(packed, optional=True), all_of(packed)
     search = ExportedSearch(model)
     assert search.inputs[-1] == "graph_attr"
     entry = {"shape": ["graphs", COLUMNS], "dtype": "float32"}
@@ -204,7 +210,7 @@ def test_a_trained_model_comes_back_as_it_was(baseline, tmp_path):
     dataset = Dataset("mine", packed, "regression", 1, lambda *_: [Split(ids, ids[:0], ids[:0])], metric="mae")
     config = Config().replaced(
         encoder={"conv": "gine", "num_layers": 1, "hidden": 8},
-        predictor={"graph_dropout": 0.3},
+        predictor={"graph_attr_optional": True},
         agent={"tuple_order": 0, "num_moves": 0},
         baseline={"name": baseline},
         training={"predictor_steps": 4, "agent_steps": 0, "batch_size": 4},

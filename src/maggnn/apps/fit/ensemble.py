@@ -1,8 +1,8 @@
 """Fit all parts of a model on the same folds, and learn from their out-of-fold predictions how to blend them.
 
     network    a MAG-GNN for each fold, which learns from the other folds and keeps its last weights
-    described  the same networks, whose readout also gets the descriptors (only for molecules): in training these are
-               hidden for half of the graphs, drawn anew in each step, so that the networks answer with and without
+    described  the same networks, whose readout also gets the descriptors (only for molecules): they learn to answer
+               with and without
     boosting   gradient boosting on descriptors, for each fold (only for molecules)
     forest     a random forest on fingerprints, for each fold (only for molecules)
     kernel     a Gaussian process on both, for each fold (only for molecules)
@@ -44,9 +44,6 @@ from maggnn.data.own_file import official_split
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.devices import Launch
-
-HIDDEN_SHARE = 0.5
-"""The share of training graphs whose descriptors are hidden from the networks of an ensemble in each step."""
 
 
 @dataclass(frozen=True)
@@ -113,9 +110,9 @@ def fit_blend(
 
 
 def _with_descriptors(dataset: Dataset, config: Config, molecules: Descriptors) -> tuple[Dataset, Config]:
-    """Return the data set with descriptors as features of its graphs, and settings that hide them in some steps."""
+    """Return the data set with descriptors as features of its graphs, and the settings to learn with and without."""
     graphs = dataset.graphs.with_graph_attr(torch.from_numpy(molecules.numbers))
-    return replace(dataset, graphs=graphs), config.replaced(predictor={"graph_dropout": HIDDEN_SHARE})
+    return replace(dataset, graphs=graphs), config.replaced(predictor={"graph_attr_optional": True})
 
 
 def trimmed(fitted: FittedModel) -> FittedModel:

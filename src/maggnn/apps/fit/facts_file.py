@@ -127,10 +127,10 @@ def _features_apart(facts: Facts, model: MagGNN) -> str:
 
 
 def _descriptors_apart(facts: Facts, model: MagGNN) -> str:
-    """Check the descriptors that networks read; in training some are hidden, so that they also answer without."""
+    """Check the descriptors that networks read; these networks must have learned to answer without them, too."""
     read = model.graph_features
     expected = COLUMNS[BOOSTING] + len(facts.number_columns)
-    if read and (facts.source == "graphs" or read != expected or not model.predictor.config.graph_dropout):
+    if read and (facts.source == "graphs" or read != expected or not model.predictor.config.graph_attr_optional):
         return f"the model reads {read} features of each graph, which are not the descriptors of molecules"
     if DESCRIBED in facts.blend.weights and not read:
         return "a part whose networks read descriptors, which the model does not"

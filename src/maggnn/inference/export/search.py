@@ -35,7 +35,7 @@ class ExportedSearch(nn.Module):
         temperatures: by which probabilities are sharpened or softened, one after the other; each has one value for all
             classes, or one for every two-class target.
         reads_graph_attr: whether `graph_attr` is an input, if the model reads it; a model that was trained with
-            `predictor.graph_dropout` can be exported without.
+            `predictor.graph_attr_optional` can be exported without.
 
     Shapes of inputs:
         edge_index: [2, E] (source, target), node ids of the batch, grouped by graph; node_graph: [N], in order;

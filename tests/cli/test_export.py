@@ -147,6 +147,39 @@ def test_a_program_has_the_temperatures_and_the_fragments_of_its_model(labels, t
     assert exported.predict(["CCN.[Cl-]"]).equal(exported.predict(["CCN"]))
 
 
+def test_a_program_of_networks_that_read_descriptors_does_without(tmp_path, capsys):
+    y = [smiles.count("O") + 0.5 for smiles in MOLECULES]
+    fitted = MagRegressor(steps=2, ensemble=2).fit(MOLECULES, y).fitted_
+    fitted.save(tmp_path / "model")
+    export_model(tmp_path / "model", tmp_path / "model.pt2")
+    assert "only its first network is used here, without descriptors" in capsys.readouterr().err
+    exported = maggnn.load_exported(tmp_path / "model.pt2", trust=True)
+    assert "graph_attr" not in exported.description["inputs"]
+    expected = fitted.networks[0].predict(MOLECULES[:9])
+    torch.testing.assert_close(exported.predict(MOLECULES[:9]), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_features_of_graphs_are_an_input(tmp_path):
+    config = Config().replaced(
+        encoder={"num_layers": 1, "hidden": 8},
+        agent={"tuple_order": 0, "num_moves": 0},
+        training={"agent_steps": 0},
+    )
+    torch.manual_seed(0)
+    model = MagGNN(2, encoder=config.encoder, agent=config.agent, graph_features=3).eval()
+    save_model(tmp_path / "model.safetensors", model, config)
+    said = export_model(tmp_path / "model.safetensors", tmp_path / "x.pt2")
+    assert said["inputs"]["graph_attr"]["shape"] == ["graphs", 3]
+    exported = load_exported(tmp_path / "x.pt2", trust=True)
+    rings = pack_networkx([nx.cycle_graph(size) for size in range(3, 9)])
+    values = torch.randn(6, 3).index_put((torch.tensor([1]), torch.tensor([2])), torch.tensor(torch.nan))
+    packed = rings.with_graph_attr(values)
+    expected = Engine(model, "cpu").predict(packed).softmax(dim=-1)
+    torch.testing.assert_close(exported.predict(packed), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match="3 columns of float32 as graph_attr, these graphs have none"):
+        exported.predict(rings)
+
+
 def test_it_runs_without_this_package(folder, exported, tmp_path):
     packed = in_canonical_order(packed_inputs(["C", "CCO", "c1ccccc1"])[0])
     inputs = program_inputs(exported.description, packed[torch.arange(3)])

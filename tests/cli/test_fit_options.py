@@ -75,7 +75,7 @@ def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
     assert means["balanced"] > means["plain"]
 
 
-def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
+def test_a_column_of_numbers_is_read_with_the_descriptors(maggnn, tmp_path):
     rows = ["smiles,y,dose"] + [f"{'C' * (1 + n // 8)}O,{3 * (n % 8) + 0.01 * n:.2f},{n % 8}" for n in range(160)]
     (tmp_path / "t.csv").write_text("\n".join(rows) + "\n")
     fit = (*FIT[:-1], "2", "--target", "y", "--feature", "dose", "-o", "m", "--json")
@@ -94,7 +94,11 @@ def test_a_column_of_numbers_is_read_by_boosting(maggnn, tmp_path):
     ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
     assert ended.code == 2 and "no column 'dose'" in ended.err
     card = (tmp_path / "m" / "README.md").read_text()
-    assert "Columns read by gradient boosting and the Gaussian process besides descriptors: dose" in card
+    assert "Columns read with the descriptors, by all parts that read these: dose" in card
+    described = "its MAG-GNN networks with descriptors"
+    assert described in card and "The networks answer without and with descriptors" in card
+    assert 0.0 in (fitted["parts"][name]["weight"] for name in (described, "its MAG-GNN networks"))
+    assert described in fitted["test_scores"] and described in fitted["metrics"]["y"]["methods"]
 
 
 MISTAKES = {

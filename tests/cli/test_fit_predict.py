@@ -160,7 +160,7 @@ def test_the_card_and_its_file_have_all_metrics_with_units(folder):
     assert "# y (mg/L) of molecules" in card and "| RMSE (mg/L) |" in card and "| Spearman's ρ |" in card
     found = json.loads((folder / "numbers" / "metrics.json").read_text())["targets"]["y"]
     facts = json.loads((folder / "numbers" / "fitted.json").read_text())
-    assert found["rows"] == facts["rows"]["test"] and len(found["methods"]) == 5
+    assert found["rows"] == facts["rows"]["test"] and len(found["methods"]) == 6
     assert len(found["methods"]["this model"]) == 4
     assert found["methods"]["this model"]["mae"]["value"] == pytest.approx(facts["scores"]["test"], rel=1e-5)
     classes = json.loads((folder / "words" / "metrics.json").read_text())["targets"]["kind"]["classes"]

@@ -48,6 +48,7 @@ WHAT = {
     "edge_attr": "features of the edges",
     "tuples": "the nodes that are marked before the first move, as ids within each graph",
     "roots": "the root nodes of each graph, as ids within it",
+    "graph_attr": "features of the graphs; NaN where a value is missing",
 }
 MEANING = {
     "classification": "probabilities of the classes",
@@ -100,7 +101,10 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
     if is_fitted(model):
         fitted = load_first(model)
         facts = fitted.facts
-        search = ExportedSearch(fitted.model, facts.seen_nodes, facts.seen_edges, _temperatures(facts))
+        # `load_exported` makes graphs of SMILES without descriptors, which networks of a blend can do without.
+        search = ExportedSearch(
+            fitted.model, facts.seen_nodes, facts.seen_edges, _temperatures(facts), reads_graph_attr=False
+        )
         said = {"source": facts.source, "features": facts.features, "targets": facts.targets, "classes": facts.classes}
         said |= {"salts": facts.salts, "seen": {"x": facts.seen_nodes, "edge_attr": facts.seen_edges}}
         return search, _described(search, fitted.model) | said
@@ -133,10 +137,11 @@ def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
         "edge_attr": ["edges", _columns(spec["edge_attr"])],
         "tuples": ["graphs", agent.num_tuples, agent.tuple_order],
         "roots": ["graphs", model.num_roots],
+        "graph_attr": ["graphs", model.graph_features],
     }
     inputs = {}
     for name in search.inputs:
-        floats = name in spec and spec[name].width > 0
+        floats = name == "graph_attr" or (name in spec and spec[name].width > 0)
         inputs[name] = {"shape": shapes[name], "dtype": "float32" if floats else "int64", "what": WHAT[name]}
         if name in spec and spec[name].categories:
             inputs[name]["categories"] = list(spec[name].categories)

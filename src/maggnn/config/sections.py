@@ -87,6 +87,11 @@ class PredictorConfig:
     read_roots: bool = option(
         False, "R also reads the roots of a rooted graph, to which its target refers", experimental=True
     )
+    graph_attr_optional: bool = option(
+        False,
+        "training reads each graph with and without its graph_attr, so that the model also answers without it",
+        experimental=True,
+    )
     whiten: bool = option(False, "decorrelate the pooled embedding before the MLP", experimental=True)
     ridge: float = option(
         1e-5, "added to the covariance when whitening; small batches need more", at_least=0, experimental=True

@@ -69,6 +69,7 @@ class GraphBatch:
         roots: the roots of rooted graphs, as local ids (see `maggnn.data.synthetic.rooted`), [B, r] or None.
         pairs: the set's table of distances, or None (see `maggnn.graphs.distances`).
         finest: the tuples with the finest colouring (see `maggnn.model.refined.finest`), [B, m, k] or None.
+        graph_attr: features of whole graphs, which predictors read besides the pooled nodes, [B, F] or None.
     """
 
     num_nodes: Tensor
@@ -87,6 +88,7 @@ class GraphBatch:
     roots: Tensor | None = None
     pairs: PairTable | None = None
     finest: Tensor | None = None
+    graph_attr: Tensor | None = None
 
     @property
     def num_graphs(self) -> int:
@@ -179,7 +181,7 @@ class GraphBatch:
 
 
 GIVEN = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")
-OPTIONAL = ("x", "edge_attr", "structure", "rings", "roots", "finest")
+OPTIONAL = ("x", "edge_attr", "structure", "rings", "roots", "finest", "graph_attr")
 WORKED_OUT = ("first_node", "node_graph", "num_real", "edge_offsets", "source_offsets", "node_offsets")
 
 
@@ -214,7 +216,7 @@ def tensors_on(record: Any, device: torch.device | str) -> dict[str, Tensor | Pa
 
 def shapes_of(record: Any) -> list[str]:
     """Describe a batch or a set for its repr: directed edges, the optional tensors that it has, and the device."""
-    values = {name: getattr(record, name) for name in ("x", "edge_attr", "y", "structure", "rings", "roots", "finest")}
+    values = {name: getattr(record, name) for name in (*OPTIONAL, "y")}
     optional = [
         f"{name}={list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
         for name, value in values.items()
@@ -267,3 +269,36 @@ def expanded(first: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
     owner = torch.repeat_interleave(counts)
     within = torch.arange(len(owner), device=owner.device) - (counts.cumsum(0) - counts)[owner]
     return first[owner] + within, owner
+
+
+def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
+    """Return the order of the edges by (source, target), [E]."""
+    return torch.argsort(source * total_nodes + target, stable=True)
+
+
+def batch_of_edges(
+    num_nodes: Tensor,
+    edge_index: Tensor,
+    x: Tensor | None = None,
+    edge_attr: Tensor | None = None,
+    y: Tensor | None = None,
+    structure: Tensor | None = None,
+    rings: Tensor | None = None,
+) -> GraphBatch:
+    """Make a batch of graphs with `num_nodes` [B] and edges [2, E] of batch ids, by target; synchronises a GPU."""
+    total = int(num_nodes.sum())
+    source, target = edge_index
+    return GraphBatch(
+        num_nodes=num_nodes,
+        edge_index=edge_index,
+        in_degree=torch.bincount(target, minlength=total),
+        out_degree=torch.bincount(source, minlength=total),
+        by_source=edges_by_source(source, target, total),
+        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
+        total_nodes=total,
+        x=x,
+        edge_attr=edge_attr,
+        y=y,
+        structure=structure,
+        rings=rings,
+    )

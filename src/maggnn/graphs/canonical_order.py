@@ -64,6 +64,7 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     x = None if on_cpu.x is None else on_cpu.x.index_select(0, rows)
     sizes = on_cpu.num_nodes, on_cpu.num_edges  # targets were checked when the set was made
     made = PackedGraphs.build(*sizes, edge_index, x, edge_attr, y, on_cpu.level, missing_targets=True)
+    made = replace(made, graph_attr=on_cpu.graph_attr)
     if on_cpu.roots is not None:
         made = replace(made, roots=place[on_cpu.roots + on_cpu.node_offsets[:-1, None]])
     return made.to(packed.device)

@@ -51,6 +51,16 @@ def check_sizes(
     _check_values("y", known, lambda row: _owner(num_nodes, row) if level == "node" else row)
 
 
+def check_graph_attr(values: Tensor, num_graphs: int) -> None:
+    """Check features of whole graphs: a row of finite numbers, or NaN for missing ones, for each graph [G, F]."""
+    check_tensor("graph_attr", values)
+    if values.ndim != 2 or not values.shape[1] or len(values) != num_graphs:
+        raise InputError(f"graph_attr has shape {tuple(values.shape)}, expected ({num_graphs}, number of features)")
+    if bool(values.isinf().any()):
+        graph = int(values.isinf().any(dim=1).nonzero()[0])
+        raise InputError(f"graph_attr of graph {graph} is infinite: give finite numbers, or NaN for missing ones")
+
+
 def check_tensor(name: str, value: object) -> None:
     """Check that a value is a dense tensor of real numbers; PyG's `Data` may contain any object."""
     if not isinstance(value, Tensor):

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch, Level
+from maggnn.graphs.batch import GraphBatch, Level, batch_of_edges
 from maggnn.graphs.checks import (
     NEEDS_A_NODE,
     check_batch,
@@ -26,7 +26,7 @@ from maggnn.graphs.checks import (
     check_whole,
     level_of,
 )
-from maggnn.graphs.packed import PackedGraphs, batch_of_edges
+from maggnn.graphs.packed import PackedGraphs
 
 if TYPE_CHECKING:
     import networkx as nx

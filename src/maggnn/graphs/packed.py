@@ -22,12 +22,13 @@ from maggnn.graphs.batch import (
     GraphBatch,
     Level,
     PairTable,
+    edges_by_source,
     offsets_of,
     owner_of,
     shapes_of,
     tensors_on,
 )
-from maggnn.graphs.checks import check_edges, check_sizes, check_whole
+from maggnn.graphs.checks import check_edges, check_graph_attr, check_sizes, check_whole
 
 ROUNDING = 16
 """Sizes are padded to multiples of this part of an average batch, so that random batches have two or three sizes."""
@@ -63,6 +64,7 @@ class PackedGraphs:
         roots: the roots of rooted graphs, as local ids (see `maggnn.data.synthetic.rooted`), [G, r].
         pairs: distances between all nodes of each graph (see `maggnn.graphs.distances`).
         finest: the tuples with the finest colouring (see `maggnn.model.refined.finest`), [G, m, k].
+        graph_attr: features of whole graphs, which predictors read besides the pooled nodes, [G, F].
         level: whether there is one target for each graph or for each node.
         folder: the folder of memory-mapped arrays, which have small types (`maggnn.data.mapped`); else None.
     """
@@ -81,6 +83,7 @@ class PackedGraphs:
     roots: Tensor | None = None
     pairs: PairTable | None = None
     finest: Tensor | None = None
+    graph_attr: Tensor | None = None
     level: Level = "graph"
     folder: Path | None = None
 
@@ -307,6 +310,7 @@ class PackedGraphs:
             roots=None if self.roots is None else self.roots[ids],
             pairs=None if self.pairs is None else PairTable(self.pairs.table, self.pairs.first[ids]),
             finest=None if self.finest is None else self.finest[ids],
+            graph_attr=None if self.graph_attr is None else self.graph_attr[ids],
         )
 
     def with_own_pairs(self, batch: GraphBatch, ids: Tensor) -> GraphBatch:
@@ -351,8 +355,23 @@ class PackedGraphs:
             roots=batch.roots,
             pairs=batch.pairs,
             finest=batch.finest,
+            graph_attr=batch.graph_attr,
             level=self.level,
         )
+
+    def with_graph_attr(self, values: Tensor | None) -> Self:
+        """Return the same graphs with features of whole graphs, such as descriptors of molecules.
+
+        Args:
+            values: one row of numbers for each graph, NaN where a value is missing, [G, F]; None removes them.
+
+        Returns:
+            A copy that shares all other tensors.
+        """
+        if values is None:
+            return replace(self, graph_attr=None)
+        check_graph_attr(values, len(self))
+        return replace(self, graph_attr=values.float().to(self.device))
 
     def to(self, device: torch.device | str) -> Self:
         """Return the same set with everything but the offsets on another device.
@@ -415,36 +434,3 @@ def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor
     owner = owner_of(counts, total)
     shift = starts - (counts.cumsum(0) - counts)
     return (torch.arange(total, device=counts.device) + shift.index_select(0, owner)).clamp(max=max(last - 1, 0)), owner
-
-
-def edges_by_source(source: Tensor, target: Tensor, total_nodes: int) -> Tensor:
-    """Return the order of the edges by (source, target), [E]."""
-    return torch.argsort(source * total_nodes + target, stable=True)
-
-
-def batch_of_edges(
-    num_nodes: Tensor,
-    edge_index: Tensor,
-    x: Tensor | None = None,
-    edge_attr: Tensor | None = None,
-    y: Tensor | None = None,
-    structure: Tensor | None = None,
-    rings: Tensor | None = None,
-) -> GraphBatch:
-    """Make a batch of graphs with `num_nodes` [B] and edges [2, E] of batch ids, by target; synchronises a GPU."""
-    total = int(num_nodes.sum())
-    source, target = edge_index
-    return GraphBatch(
-        num_nodes=num_nodes,
-        edge_index=edge_index,
-        in_degree=torch.bincount(target, minlength=total),
-        out_degree=torch.bincount(source, minlength=total),
-        by_source=edges_by_source(source, target, total),
-        max_num_nodes=int(num_nodes.max()) if len(num_nodes) else 0,
-        total_nodes=total,
-        x=x,
-        edge_attr=edge_attr,
-        y=y,
-        structure=structure,
-        rings=rings,
-    )

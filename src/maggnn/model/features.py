@@ -84,6 +84,7 @@ class DataShape:
         task: classification (one of several classes), multilabel (several two-class targets) or regression.
         level: one answer for each graph or for each node.
         num_roots: the number of roots of each graph, for rooted graphs.
+        graph_features: the number of columns of `graph_attr`.
     """
 
     num_outputs: int
@@ -92,12 +93,13 @@ class DataShape:
     task: Task = "classification"
     level: Level = "graph"
     num_roots: int = 0
+    graph_features: int = 0
 
     @classmethod
     def of(
         cls, graphs: PackedGraphs | GraphBatch, num_outputs: int, task: Task, level: Level | None = None
     ) -> DataShape:
-        """Infer the features, the level and the roots from graphs.
+        """Infer the features, the level, the roots and the features of graphs.
 
         Args:
             graphs: a packed data set, or one batch in which every feature value occurs.
@@ -107,7 +109,8 @@ class DataShape:
         """
         num_roots = 0 if graphs.roots is None else graphs.roots.shape[1]
         nodes, edges = FeatureSpec.of(graphs.x), FeatureSpec.of(graphs.edge_attr)
-        return cls(num_outputs, nodes, edges, task, level or _level_of(graphs), num_roots)
+        whole = 0 if graphs.graph_attr is None else graphs.graph_attr.shape[1]
+        return cls(num_outputs, nodes, edges, task, level or _level_of(graphs), num_roots, whole)
 
 
 def _level_of(graphs: PackedGraphs | GraphBatch) -> Level:

@@ -52,6 +52,8 @@ class MagGNN(nn.Module):
         task: classification, multilabel or regression; `agent.keep = confident` needs a classifier.
         level: whether there is one answer for each graph or for each node.
         num_roots: the number of roots of each graph, for rooted graphs (see `maggnn.data.synthetic.rooted`).
+        graph_features: the number of columns of `graph_attr`, features of whole graphs that the readout joins to the
+            pooled embedding.
         pretrained: the shape of an agent from other data (PRE) whose weights are loaded later, as from a model's file;
             like a pretrained one it reads edges and marks, but no features.
         g_p: an encoder for the predictor instead of an MPNN over marked copies, such as a baseline (`named_encoders`).
@@ -75,6 +77,7 @@ class MagGNN(nn.Module):
         task: Task = "classification",
         level: Level = "graph",
         num_roots: int = 0,
+        graph_features: int = 0,
         pretrained: AgentShape | None = None,
         g_p: AnyEncoder | None = None,
         without_edges: bool = False,
@@ -112,7 +115,10 @@ class MagGNN(nn.Module):
             raise InputError("predictor.read_roots needs rooted graphs (maggnn.data.synthetic.rooted): leave it out")
         self.num_roots = num_roots
         read = num_roots if predictor.read_roots else 0
-        self.predictor = Predictor(predictor, g_p, level, num_outputs, read)
+        if graph_features and level == "node":
+            raise InputError("graph_features are for targets of graphs: repeat them in x for targets of nodes")
+        self.graph_features = graph_features
+        self.predictor = Predictor(predictor, g_p, level, num_outputs, read, graph_features)
         self.targets = make_target_scale(num_outputs, node_features, predictor, task, level)
         self.pretrained = pretrained
         self.q_network = None
@@ -165,6 +171,7 @@ class MagGNN(nn.Module):
             task=data.task,
             level=data.level,
             num_roots=data.num_roots,
+            graph_features=data.graph_features,
             pretrained=pretrained,
             g_p=g_p,
             without_edges=True,
@@ -211,25 +218,15 @@ class MagGNN(nn.Module):
 
         shape = shape_of_data(data, num_outputs, task, level)
         encoder = encoder or EncoderConfig(conv="gin" if shape.edge_features.empty else "gine")
-        return cls(
-            shape.num_outputs,
-            shape.node_features,
-            shape.edge_features,
-            encoder,
-            predictor,
-            agent,
-            shape.task,
-            shape.level,
-            shape.num_roots,
-            base=base,
-            g_p=g_p,
-        )
+        own = (shape.num_outputs, shape.node_features, shape.edge_features)
+        more = (shape.task, shape.level, shape.num_roots, shape.graph_features)
+        return cls(*own, encoder, predictor, agent, *more, base=base, g_p=g_p)
 
     @property
     def data_shape(self) -> DataShape:
         """What the model knows about its data."""
-        level = self.predictor.level
-        return DataShape(self.num_outputs, self.node_features, self.edge_features, self.task, level, self.num_roots)
+        specs, level = (self.node_features, self.edge_features), self.predictor.level
+        return DataShape(self.num_outputs, *specs, self.task, level, self.num_roots, self.graph_features)
 
     def forward(
         self,
@@ -281,18 +278,16 @@ class MagGNN(nn.Module):
         Raises:
             InputError: the batch has features that the model does not read; the message names the argument to set.
         """
-        if not self.reads_declared:
-            return
-        if self.node_features.empty and graphs.x is not None and graphs.x.numel():
-            raise InputError(
-                "these graphs have x, which this model does not read: "
-                "make it with node_features=FeatureSpec.of(x), or leave x out"
-            )
-        if self.edge_features.empty and graphs.edge_attr is not None and graphs.edge_attr.numel():
-            raise InputError(
-                "these graphs have edge_attr, which this model does not read: make it with "
-                "edge_features=FeatureSpec.of(edge_attr) and EncoderConfig(conv='gine'), or leave edge_attr out"
-            )
+        unread = [("graph_attr", graphs.graph_attr, not self.graph_features, "graph_features=graph_attr.shape[1]")]
+        if self.reads_declared:
+            with_edges = "edge_features=FeatureSpec.of(edge_attr) and EncoderConfig(conv='gine')"
+            unread.append(("x", graphs.x, self.node_features.empty, "node_features=FeatureSpec.of(x)"))
+            unread.append(("edge_attr", graphs.edge_attr, self.edge_features.empty, with_edges))
+        for name, values, is_unread, how in unread:
+            if is_unread and values is not None and values.numel():
+                raise InputError(
+                    f"these graphs have {name}, which this model does not read: make it with {how}, or leave {name} out"
+                )
 
     def _warn_if_untrained(self) -> None:
         """Warn about an untrained agent: a loss on the answers trains only the predictor and leaves Q unchanged."""

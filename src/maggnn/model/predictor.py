@@ -6,6 +6,8 @@ tuple, only that one has to be embedded again (see `environment`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
@@ -16,6 +18,9 @@ from maggnn.model.encoder import AnyEncoder
 from maggnn.model.kernels.messages import sum_nodes
 from maggnn.model.marking import marked_nodes
 from maggnn.model.normalise import Norm, Whitening
+
+if TYPE_CHECKING:
+    from maggnn.model.graph_features import GraphFeatures
 
 
 def pool_nodes(h: Tensor, graphs: GraphBatch, pooling: str) -> Tensor:
@@ -48,13 +53,20 @@ class Predictor(nn.Module):
 
     Args:
         num_roots: the number of roots of each graph, which R reads too.
+        graph_features: the number of features of whole graphs, which are joined to the pooled embedding.
 
     Shapes:
         tuples: [B, m, k]; embed: [rows, m, width]; result: [rows, num_outputs].
     """
 
     def __init__(
-        self, config: PredictorConfig, encoder: AnyEncoder, level: Level, num_outputs: int, num_roots: int = 0
+        self,
+        config: PredictorConfig,
+        encoder: AnyEncoder,
+        level: Level,
+        num_outputs: int,
+        num_roots: int = 0,
+        graph_features: int = 0,
     ) -> None:
         super().__init__()
         self.config = config
@@ -63,7 +75,12 @@ class Predictor(nn.Module):
         hidden, norm = encoder.config.hidden, encoder.config.norm
         self.reads_marked = config.read_marked and level == "graph"
         parts = 1 + (encoder.tuple_order if self.reads_marked else 0) + num_roots
-        self.width = hidden * parts
+        self.width = hidden * parts + graph_features
+        self.graph_features: GraphFeatures | None = None
+        if graph_features:
+            from maggnn.model.graph_features import GraphFeatures  # few models need it
+
+            self.graph_features = GraphFeatures(graph_features, config.graph_attr_optional)
         self.num_roots = num_roots
         # A few marks among many nodes hardly change a pooled embedding; the first norm amplifies that change.
         self.scale = Whitening(self.width, config.ridge) if config.whiten else Norm(norm, self.width)
@@ -76,11 +93,15 @@ class Predictor(nn.Module):
 
         Args:
             starts: the number of sets U in `tuples` [B, starts * m, k]. Each set has its own output, so the result is
-                [rows, starts, num_outputs]. Training calls this method too, so that hooks on the module run.
+                [rows, starts, num_outputs]; in training with `graph_attr_optional` it has one with and one without the
+                features of graphs, [rows, 2 * starts, num_outputs]. Training calls this method too, so that hooks on
+                the module run.
         """
         embeddings = self.embed(graphs, tuples)
         if starts is not None:
             embeddings = embeddings.unflatten(1, (starts, -1))
+            if self.config.graph_attr_optional and self.training and self.graph_features is not None:
+                embeddings = self.graph_features.with_and_without(embeddings)
         return self.read(embeddings, graphs)
 
     def embed(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
@@ -96,6 +117,8 @@ class Predictor(nn.Module):
             parts.append(marked_nodes(h, graphs, tuples).flatten(2))
         if self.num_roots:
             parts.append(_roots(h, graphs, self.num_roots))
+        if self.graph_features is not None:
+            parts.append(self.graph_features(graphs)[:, None].expand(-1, h.shape[1], -1))
         return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
     def read(self, embeddings: Tensor, graphs: GraphBatch) -> Tensor:

@@ -134,7 +134,7 @@ def model_facts(model: MagGNN) -> dict[str, Any]:
 
 
 def _data_shape(values: dict[str, Any]) -> DataShape:
-    """Return the inverse of `asdict` of a `DataShape`; older files have no entry for roots."""
+    """Return the inverse of `asdict` of a `DataShape`; older files have no entry for roots and features of graphs."""
     return DataShape(
         num_outputs=weights_file.whole(values, "num_outputs", 1),
         node_features=_spec(weights_file.section(values, "node_features")),
@@ -142,6 +142,7 @@ def _data_shape(values: dict[str, Any]) -> DataShape:
         task=weights_file.choice(values, "task", get_args(Task)),
         level=weights_file.choice(values, "level", get_args(Level)),
         num_roots=weights_file.whole({"num_roots": 0} | values, "num_roots"),
+        graph_features=weights_file.whole({"graph_features": 0} | values, "graph_features"),
     )
 
 

@@ -7,6 +7,7 @@ start from it say so.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
     rows = torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)])
     places = torch.cat([order.argsort() for order in orders])  # each node's number in the form
     first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
-    return PackedGraphs.build(
+    form = PackedGraphs.build(
         packed.num_nodes,
         packed.num_edges,
         places[packed.edge_index + first],
@@ -86,6 +87,7 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
         edge_attr=packed.edge_attr,
         y=packed.y,
     )
+    return replace(form, graph_attr=packed.graph_attr)
 
 
 def needs_last_state(model: MagGNN) -> None:

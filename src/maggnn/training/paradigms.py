@@ -127,6 +127,9 @@ class Paradigm(ABC):
     def _learnable(self, packed: PackedGraphs) -> PackedGraphs:
         """Return the graphs with precomputed structural features and standardised targets."""
         packed, targets = self.model.precomputed(packed), self.model.targets
+        features = self.model.predictor.graph_features
+        if features is not None:
+            features.fit(packed, self.train_ids)
         if targets is None:
             return packed
         targets.fit(packed, self.train_ids)

@@ -30,8 +30,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from maggnn.graphs.batch import GraphBatch, expanded
-from maggnn.graphs.packed import batch_of_edges
+from maggnn.graphs.batch import GraphBatch, batch_of_edges, expanded
 from maggnn.graphs.structure import adjacency, balls, either_way
 from maggnn.model.kernels.messages import sum_nodes
 

@@ -22,8 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from maggnn.config import BaselineConfig, EncoderConfig
-from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.packed import batch_of_edges
+from maggnn.graphs.batch import GraphBatch, batch_of_edges
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
 

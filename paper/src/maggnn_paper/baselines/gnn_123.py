@@ -29,8 +29,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.config import BaselineConfig, EncoderConfig
-from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.packed import batch_of_edges
+from maggnn.graphs.batch import GraphBatch, batch_of_edges
 from maggnn.model.encoder import GINLayer
 from maggnn.model.features import FeatureEmbedding, FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline

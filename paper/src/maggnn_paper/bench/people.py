@@ -35,6 +35,7 @@ from maggnn_paper.ledger import LedgerRow
 NAMES = {
     "this model": "mag-gnn-blend",
     "its MAG-GNN networks": "part-networks",
+    "its MAG-GNN networks with descriptors": "part-described",
     "its random forest, Morgan fingerprints": "part-forest",
     "its Gaussian process, descriptors and fingerprints": "part-kernel",
     "its gradient boosting, RDKit descriptors": "part-boosting",

@@ -32,12 +32,11 @@ from typing import Any
 
 import numpy as np
 
-from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.estimator import MagRegressor
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
-from maggnn.apps.fit.predicting import ROWS, answered
+from maggnn.apps.fit.predicting import ROWS, answered, read_by
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import in_canonical_order
@@ -223,9 +222,9 @@ def _ordering(count: int) -> Iterator[LedgerRow]:
     chunk = Chunk([asked], asked, [""] * len(asked))
     for folds, ending in ((1, ""), (FOLDS, "-blend")):
         fitted = MagRegressor(steps=STEPS, ensemble=folds).fit(train, _heavy_atoms_and_stereo(train)).fitted_
-        if len(fitted.networks) != folds or not fitted.facts.blend.weights[NETWORK]:
+        if len(fitted.networks) != folds or not fitted.facts.blend.uses_networks:
             raise InputError("the blend leaves its networks out, so there is nothing to compare their order with")
-        wanted = (fitted.known is not None, bool(fitted.trees))
+        wanted = read_by(fitted)[1:]
         seconds: dict[str, list[float]] = {"all": [], "order": []}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenWarning)

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.config import BaselineConfig, EncoderConfig, PredictorConfig
-from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.packed import batch_of_edges
+from maggnn.graphs.batch import GraphBatch, batch_of_edges
 from maggnn.model.features import FeatureSpec
 from maggnn.model.named_encoders import make_encoder
 from maggnn.model.predictor import Predictor

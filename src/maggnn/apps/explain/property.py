@@ -11,15 +11,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from maggnn.apps.explain.contributions import METHOD, atom_contributions
 from maggnn.apps.explain.neighbours import Neighbours, Similar
-from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.blend import DESCRIBED, NETWORK, READINGS
 from maggnn.apps.fit.card.reported import labels
-from maggnn.apps.fit.classical.descriptors import descriptors_of
+from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import read_training_rows
@@ -29,6 +28,7 @@ from maggnn.data.molecules.smiles import featurise, parsed, written_numbers
 from maggnn.data.packing import pack
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
+from maggnn.graphs.packed import PackedGraphs
 
 NO_TRAINING = "The folder has no known_molecules.csv, so training molecules cannot be shown."
 
@@ -106,13 +106,13 @@ class PropertyExplainer:
         """
         (smiles,) = chosen_fragments([smiles], self.fitted.facts.salts)  # atoms are numbered in what the model reads
         made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
-        molecules = descriptors_of([smiles]) if self.fitted.trees or self.fitted.known is not None else None
+        molecules = descriptors_of([smiles]) if self.fitted.reads_molecules else None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnseenWarning)  # the explanation of the search mentions it
             answer = self.fitted.answer(made, molecules, seed)
             if not bool(answer.values.isfinite().all()):
                 raise InputError("no prediction for this graph: the model's answer is not a finite number")
-            contributions = self._contributions(made, seed)
+            contributions = self._contributions(made, molecules, seed)
         numbers = written_numbers(smiles)
         by_number = torch.empty_like(contributions)
         by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms in the order of the SMILES
@@ -130,9 +130,10 @@ class PropertyExplainer:
             notes=self._notes(),
         )
 
-    def _contributions(self, made: Any, seed: int) -> torch.Tensor:
+    def _contributions(self, made: PackedGraphs, molecules: Descriptors | None, seed: int) -> torch.Tensor:
         """Return the mean over networks, [O, n], with atoms in their original order."""
-        found = []
+        found, weights = [], self.fitted.facts.blend.weights
+        made = self.fitted.as_read(made, DESCRIBED if weights.get(DESCRIBED) else NETWORK, molecules)
         for network in self.fitted.networks:
             packed = network.with_seen_categories(made)
             rows = canonical_rows(packed)  # the order in which `predict` reads it
@@ -172,9 +173,9 @@ class PropertyExplainer:
     def _notes(self) -> list[str]:
         notes = [METHOD]
         weights = self.fitted.facts.blend.weights
-        others = [name for name, weight in weights.items() if weight and name != NETWORK]
+        others = [name for name, weight in weights.items() if weight and name not in READINGS]
         if others:
-            share = weights[NETWORK]
+            share = sum(weights.get(name, 0.0) for name in READINGS)
             count = len(self.fitted.networks)
             what = "its network" if count == 1 else f"the mean of its {count} networks"
             said = (

@@ -1,6 +1,8 @@
 """Fit all parts of a model on the same folds, and learn from their out-of-fold predictions how to blend them.
 
     network    a MAG-GNN for each fold, which learns from the other folds and keeps its last weights
+    described  the same networks, whose readout also gets the descriptors (only for molecules): they learn to answer
+               with and without
     boosting   gradient boosting on descriptors, for each fold (only for molecules)
     forest     a random forest on fingerprints, for each fold (only for molecules)
     kernel     a Gaussian process on both, for each fold (only for molecules)
@@ -25,7 +27,7 @@ import torch
 
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.answers.target_weights import weighed
-from maggnn.apps.fit.blend import BLEND, NETWORK
+from maggnn.apps.fit.blend import BLEND, DESCRIBED, NETWORK, READINGS
 from maggnn.apps.fit.categories import seen_categories
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, part_answers, tree_task
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
@@ -79,7 +81,7 @@ def fit_blend(
         smiles: canonical SMILES of the molecules; None for graphs.
         folder: where checkpoints are written, and from which an interrupted fit resumes.
         starts: initial weights for the network of each fold; None for random ones.
-        more: additional numeric columns that boosting reads besides descriptors, [G, columns].
+        more: additional numeric columns that are read besides descriptors, [G, columns].
         launch: starts the processes that train each network together; None for one process.
 
     Returns:
@@ -88,6 +90,8 @@ def fit_blend(
     """
     molecules = None if smiles is None else descriptors_of(smiles, workers).with_columns(more)
     dataset = replace(dataset, graphs=in_canonical_order(dataset.graphs))  # as `predict` reads them
+    if molecules is not None and folds.count > 1:  # with a single fold there is no blend to choose a reading
+        dataset, config = _with_descriptors(dataset, config, molecules)
     sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
     seeds = [config.runtime.seed + number for number in range(folds.count)]
     looks = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
@@ -105,11 +109,17 @@ def fit_blend(
     return _blended(fitted, dataset, molecules, folds, held_out)
 
 
+def _with_descriptors(dataset: Dataset, config: Config, molecules: Descriptors) -> tuple[Dataset, Config]:
+    """Return the data set with descriptors as features of its graphs, and the settings to learn with and without."""
+    graphs = dataset.graphs.with_graph_attr(torch.from_numpy(molecules.numbers))
+    return replace(dataset, graphs=graphs), config.replaced(predictor={"graph_attr_optional": True})
+
+
 def trimmed(fitted: FittedModel) -> FittedModel:
     """Remove the parts without a weight; the first network stays, for explanations and the page."""
     weights = {name: weight for name, weight in fitted.facts.blend.weights.items() if weight or name == NETWORK}
     blend = replace(fitted.facts.blend, weights=weights)
-    if not weights[NETWORK]:
+    if not blend.uses_networks:
         fitted, blend = replace(fitted, others=()), replace(blend, seen=())
     heat = {name: value for name, value in blend.temperatures.items() if name in {*weights, BLEND}}
     blend = replace(blend, temperatures=heat, targets=tuple(_kept(target, weights) for target in blend.targets))
@@ -145,7 +155,7 @@ def _unblended(
     known: np.ndarray | None,
 ) -> FittedModel:
     (nodes, edges), *others = seen
-    weights = {NETWORK: 1.0} | dict.fromkeys(trees, 0.0)
+    weights = {NETWORK: 1.0} | ({DESCRIBED: 0.0} if networks[0].graph_features else {}) | dict.fromkeys(trees, 0.0)
     blend = Blend(weights, folds=len(networks), seen=tuple(others))
     facts = replace(facts, seen_nodes=nodes, seen_edges=edges, blend=blend)
     return FittedModel(networks[0], config, facts, tuple(networks[1:]), trees, known)
@@ -176,8 +186,11 @@ def _out_of_fold(fitted: FittedModel, dataset: Dataset, molecules: Descriptors |
     for number, network in enumerate(fitted.networks):
         own = folds.held_out(number)
         if len(own):
-            answers = network.predict(dataset.graphs.select(torch.from_numpy(own)))
-            parts[NETWORK].append(answers.double().numpy())
+            graphs = dataset.graphs.select(torch.from_numpy(own))
+            described = None if molecules is None else molecules.select(own)
+            readings = [name for name in READINGS if name in parts]
+            for name, answers in network.fold_answers(graphs, described, parts=readings).items():
+                parts[name].append(answers[0])
         for name, trees in fitted.trees.items():
             assert molecules is not None
             said = part_answers(name, trees, molecules.select(own), folds.count, dataset.task)

@@ -56,7 +56,8 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         num_moves: t, the number of moves of a search; None uses the default of `own_config`.
         agent: moves the marks: a name from `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting, a random forest and a Gaussian process; they are weighted by their out-of-fold predictions.
+            boosting, a random forest and a Gaussian process, and the network also answers with RDKit's descriptors; all
+            are weighted by their out-of-fold predictions.
             The default, 1, is a single network: it takes a fifth of the time of 5, the default of `maggnn fit`, and
             cross-validation fits many times. The networks of folds keep their last weights. A single network keeps
             the best on its validation part, on which its intervals are calibrated too, so they are a little narrow.
@@ -169,7 +170,8 @@ class MagRegressor(RegressorMixin, MagEstimator):
         num_moves: t, the number of moves of a search; None uses the default of `own_config`.
         agent: moves the marks: a name from `maggnn agents`, such as "any", or an agent's file; None is "cycles6".
         ensemble: number of folds. Each has a network that learns from the other folds and, for SMILES, also gradient
-            boosting, a random forest and a Gaussian process; they are weighted by their out-of-fold predictions.
+            boosting, a random forest and a Gaussian process, and the network also answers with RDKit's descriptors; all
+            are weighted by their out-of-fold predictions.
             The default, 1, is a single network: it takes a fifth of the time of 5, the default of `maggnn fit`, and
             cross-validation fits many times. The networks of folds keep their last weights. A single network keeps
             the best on its validation part, on which its intervals are calibrated too, so they are a little narrow.

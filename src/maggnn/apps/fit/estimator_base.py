@@ -198,7 +198,7 @@ class MagEstimator(BaseEstimator):
                 "X contains SMILES, but the model was fitted to graphs without atoms: "
                 "for graph6 strings, set inputs='graph6'"
             )
-        reads = bool(self.fitted_.trees) or self.fitted_.known is not None
+        reads = self.fitted_.reads_molecules
         if reads and source != "smiles":
             raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
         if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # for a model of `maggnn fit`

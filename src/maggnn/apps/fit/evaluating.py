@@ -51,9 +51,8 @@ def evaluate_table(
     metric = cast("Metric", facts.metric or metric_of(kind))  # a folder need not name the metric of its model
     if metric == "auroc" and facts.classes and len(graphs.y.unique()) < 2:
         raise InputError(f"{table}: column {targets[0]!r} has only one class, and {metric} needs both")
-    wanted = bool(fitted.trees) or fitted.known is not None
     molecules = None
-    if wanted:
+    if fitted.reads_molecules:
         molecules = descriptors_of(packed.canonical, workers).with_columns(
             stacked(packed.numbers, facts.number_columns)
         )

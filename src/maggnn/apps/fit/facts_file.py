@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import numpy as np
 
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
-from maggnn.apps.fit.blend import BLEND, NETWORK
-from maggnn.apps.fit.classical.cheap_baselines import COLUMNS
+from maggnn.apps.fit.blend import BLEND, DESCRIBED, NETWORK, READINGS
+from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, COLUMNS
 from maggnn.apps.fit.uncertainty import COVERAGES, Spread
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.atom_features import FEATURE_SETS
@@ -67,7 +67,7 @@ def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
 
 def check_agreement(path: Path, facts: Facts, model: MagGNN) -> None:
     """Check that the facts describe this model: its task, its outputs and its feature columns."""
-    for apart in (_task_apart, _outputs_apart, _features_apart, _blend_apart):
+    for apart in (_task_apart, _outputs_apart, _features_apart, _descriptors_apart, _blend_apart):
         if wrong := apart(facts, model):
             raise InputError(f"{path}: does not match the model next to it ({one_line(wrong)})")
 
@@ -126,9 +126,20 @@ def _features_apart(facts: Facts, model: MagGNN) -> str:
     return ""
 
 
+def _descriptors_apart(facts: Facts, model: MagGNN) -> str:
+    """Check the descriptors that networks read; these networks must have learned to answer without them, too."""
+    read = model.graph_features
+    expected = COLUMNS[BOOSTING] + len(facts.number_columns)
+    if read and (facts.source == "graphs" or read != expected or not model.predictor.config.graph_attr_optional):
+        return f"the model reads {read} features of each graph, which are not the descriptors of molecules"
+    if DESCRIBED in facts.blend.weights and not read:
+        return "a part whose networks read descriptors, which the model does not"
+    return ""
+
+
 def _blend_apart(facts: Facts, model: MagGNN) -> str:
     blend, weights = facts.blend, list(facts.blend.weights.values())
-    if NETWORK not in blend.weights or not set(blend.weights) <= {NETWORK, *COLUMNS}:
+    if NETWORK not in blend.weights or not set(blend.weights) <= {*READINGS, *COLUMNS}:
         return f"parts are {', '.join(blend.weights)}"
     if not _are_shares(weights):
         return "weights of the parts are not shares"
@@ -140,7 +151,7 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
         return f"thresholds {blend.thresholds}"
     if facts.task == "regression" and blend.temperatures:
         return "temperatures of a regression, which has no probabilities"
-    others = blend.folds - 1 if blend.weights[NETWORK] else 0
+    others = blend.folds - 1 if blend.uses_networks else 0
     if len(blend.seen) != others:
         return f"categories that {len(blend.seen)} more networks have seen, of which there are {others}"
     for nodes, edges in blend.seen:
@@ -171,7 +182,7 @@ def _are_shares(weights: Iterable[float]) -> bool:
 
 def _are_warm(temperatures: dict[str, float]) -> bool:
     warm = all(0.01 <= value <= 100 for value in temperatures.values())
-    return warm and set(temperatures) <= {BLEND, NETWORK, *COLUMNS}
+    return warm and set(temperatures) <= {BLEND, *READINGS, *COLUMNS}
 
 
 def _is_spread(spread: Spread) -> bool:

@@ -25,7 +25,7 @@ from torch import Tensor
 from maggnn.apps.fit.answers.blended import Blend, Seen
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.network_answers import network_answers
-from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.blend import DESCRIBED, NETWORK, READINGS
 from maggnn.apps.fit.categories import all_seen, as_seen
 from maggnn.apps.fit.classical.cheap_baselines import part_answers
 from maggnn.apps.fit.classical.descriptors import Descriptors
@@ -69,7 +69,7 @@ class Facts:
         rows: the number of graphs in each part of the split.
         scores: the metric on each held-out part of the split that has targets.
         salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
-        number_columns: columns of the table that boosting and Gaussian processes read besides descriptors.
+        number_columns: columns of the table that are read besides descriptors.
         seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
     """
 
@@ -234,15 +234,44 @@ class FittedModel:
     ) -> dict[str, np.ndarray]:
         """Return the answers of each model of each part, [folds, G, outputs]; for all parts if none are named."""
         answers: dict[str, np.ndarray] = {}
-        for part in (NETWORK, *self.trees) if parts is None else parts:
-            if part == NETWORK:
-                answers[part] = self._networks(packed, seed, memory_mb, done)
+        for part in self._parts if parts is None else parts:
+            if part in READINGS:
+                answers[part] = self._networks(self.as_read(packed, part, molecules), seed, memory_mb, done)
                 continue
             if molecules is None:
-                raise InputError("a part of the model reads descriptors of molecules: give `molecules` too")
+                raise InputError(NO_DESCRIPTORS)
             folds = self.facts.blend.folds
             answers[part] = part_answers(part, self.trees[part], molecules, folds, self.facts.task)
         return {part: self.facts.blend.heated(said, part, self.facts.task) for part, said in answers.items()}
+
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        """The names of all parts, in the order of the card."""
+        return (*(READINGS if self.model.graph_features else (NETWORK,)), *self.trees)
+
+    @property
+    def reads_numbers(self) -> bool:
+        """Whether a part with a weight reads descriptors of molecules, or columns of their table."""
+        return bool(self.trees) or bool(self.facts.blend.weights.get(DESCRIBED))
+
+    @property
+    def reads_molecules(self) -> bool:
+        """Whether an answer needs `Descriptors`: for a part that reads them, or for similarities to training."""
+        return self.reads_numbers or self.known is not None
+
+    def as_read(self, packed: PackedGraphs, reading: str, molecules: Descriptors | None) -> PackedGraphs:
+        """Return graphs as the networks read them: with or without descriptors.
+
+        Args:
+            packed: the graphs.
+            reading: "network" (without) or "described" (with).
+            molecules: descriptors of the same graphs.
+        """
+        if reading == NETWORK:
+            return packed.with_graph_attr(None)
+        if molecules is None:
+            raise InputError(NO_DESCRIPTORS)
+        return packed.with_graph_attr(torch.from_numpy(molecules.numbers))
 
     def _networks(
         self, packed: PackedGraphs, seed: int, memory_mb: float, done: Callable[[int], None] | None
@@ -354,7 +383,7 @@ class FittedModel:
             raise InputError(f"{folder}: has no {FACTS}: it is a training run, not a model of `maggnn fit`")
         facts = Facts(**read_values(folder / FACTS, Facts, checksum_of(folder / MODEL)))
         check_agreement(folder / FACTS, facts, model)
-        networks = range(2, facts.blend.folds + 1) if facts.blend.weights[NETWORK] else ()
+        networks = range(2, facts.blend.folds + 1) if facts.blend.uses_networks else ()
         strange = sorted(facts.blend.files.keys() - {*map(member_file, networks), TREES})
         if strange:
             raise InputError(f"{folder / FACTS}: names the file {one_line(strange[0])!r}, which is not one of a model")
@@ -376,6 +405,7 @@ def _probabilities(outputs: Tensor, task: Task) -> Tensor:
 
 
 CACHES = ("_engines", "_networks_alone")
+NO_DESCRIPTORS = "a part of the model reads descriptors of molecules: give `molecules` too"
 
 
 def member_file(number: int | str) -> str:
@@ -387,7 +417,8 @@ def load_first(folder: Path) -> FittedModel:
     """Load a folder's model for uses of its first network only; prints a note if it is an ensemble."""
     fitted = FittedModel.load(folder)
     if len(fitted.facts.blend.weights) > 1 or fitted.facts.blend.folds > 1:
-        tell(f"{folder} is a blend of several models; only its first network is used here")
+        without = ", without descriptors" if fitted.model.graph_features else ""
+        tell(f"{folder} is a blend of several models; only its first network is used here{without}")
     return fitted
 
 

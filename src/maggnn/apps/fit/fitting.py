@@ -92,7 +92,7 @@ def fit_table(
         plan: the cross-validation, whose scores the card shows next to those of the test split.
         device: where networks are trained: auto, cpu or cuda.
         start: the folder of a fitted model whose weights initialise the networks.
-        number_columns: columns of the table that boosting and Gaussian processes read besides descriptors.
+        number_columns: columns of the table that are read besides descriptors.
         launch: starts the processes that train each network together, one network after the other; each process has
             its own batch of `batch_size` graphs. None: one process trains every network.
     """
@@ -134,7 +134,7 @@ def fit_table(
         choices = _choices(own, cleaning, weighting)
         if number_columns:
             columns = ", ".join(map(plain, number_columns))
-            choices += (f"Columns read by gradient boosting and the Gaussian process besides descriptors: {columns}",)
+            choices += (f"Columns read with the descriptors, by all parts that read these: {columns}",)
         if earlier is not None:
             choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
         return _fitted_folder(
@@ -322,8 +322,8 @@ def tested(
     with warnings.catch_warnings(record=True) as noticed:
         warnings.simplefilter("always", UnseenWarning)
         folds = fitted.fold_answers(graphs, descriptors)
-    for warning in noticed:
-        tell(f"{dataset.name}, test rows: {warning.message}")
+    for message in dict.fromkeys(str(warning.message) for warning in noticed):  # the networks answer in two ways
+        tell(f"{dataset.name}, test rows: {message}")
     answer = fitted.blended(folds, descriptors)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES

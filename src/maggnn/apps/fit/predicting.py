@@ -127,7 +127,7 @@ def load_for_smiles(model: Path) -> FittedModel:
 
 def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
     """Return the arguments of `featurised_chunk` for a model: features, fingerprints, descriptors, rule for salts."""
-    return fitted.facts.features, fitted.known is not None, bool(fitted.trees), fitted.facts.salts
+    return fitted.facts.features, fitted.known is not None, fitted.reads_numbers, fitted.facts.salts
 
 
 def _number_place(names: Sequence[str]) -> int:

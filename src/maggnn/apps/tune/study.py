@@ -119,6 +119,7 @@ def _arrays(dataset: Dataset, base: Config) -> Arrays:
     tensors = {
         "node_offsets": graphs.node_offsets, "edge_offsets": graphs.edge_offsets, "edge_index": graphs.edge_index,
         "x": graphs.x, "edge_attr": graphs.edge_attr, "roots": graphs.roots, "y": graphs.y,
+        "graph_attr": graphs.graph_attr,
     }  # fmt: skip
     split = dataset.split(base.data.split_seed, base.data.fold)
     parts = [split.train, split.val, split.test]

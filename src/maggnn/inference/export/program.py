@@ -38,7 +38,7 @@ SUFFIXES = {"torch": ".pt2", "aoti": ".pt2", "onnx": ".onnx"}
 DESCRIPTION = "maggnn.json"
 """The name of the description of inputs and outputs in a program's file."""
 
-INPUTS = ("edge_index", "node_graph", "num_nodes", "x", "edge_attr", "tuples", "roots")
+INPUTS = ("edge_index", "node_graph", "num_nodes", "x", "edge_attr", "tuples", "roots", "graph_attr")
 DTYPES = {"float32": torch.float32, "int64": torch.int64}
 MOST_COLUMNS = 100_000
 """The largest number of columns of an input tensor."""
@@ -230,6 +230,7 @@ def program_inputs(
         ("x", graphs.x, graphs.total_nodes),
         ("edge_attr", graphs.edge_attr, graphs.edge_index.shape[1]),
         ("roots", graphs.roots, graphs.num_graphs),
+        ("graph_attr", graphs.graph_attr, graphs.num_graphs),
     ):
         if name in inputs:
             made[name] = _checked(name, values, rows, inputs[name])

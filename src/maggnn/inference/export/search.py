@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch, Task, largest, sum_rows
-from maggnn.graphs.packed import edges_by_source
+from maggnn.graphs.batch import GraphBatch, Task, edges_by_source, largest, sum_rows
 from maggnn.inference.frozen import frozen
 from maggnn.model.encoder import Encoder, GINELayer, GINLayer
 from maggnn.model.mag_gnn import MagGNN
@@ -35,10 +34,13 @@ class ExportedSearch(nn.Module):
             replaces any other. If empty, all categories of the model are valid, and others are an error.
         temperatures: by which probabilities are sharpened or softened, one after the other; each has one value for all
             classes, or one for every two-class target.
+        reads_graph_attr: whether `graph_attr` is an input, if the model reads it; a model that was trained with
+            `predictor.graph_attr_optional` can be exported without.
 
     Shapes of inputs:
         edge_index: [2, E] (source, target), node ids of the batch, grouped by graph; node_graph: [N], in order;
-        num_nodes: [B]; x: [N, F]; edge_attr: [E, F]; tuples: [B, m, k], ids within each graph; roots: [B, r].
+        num_nodes: [B]; x: [N, F]; edge_attr: [E, F]; tuples: [B, m, k], ids within each graph; roots: [B, r];
+        graph_attr: [B, F], NaN where a value is missing.
     """
 
     def __init__(
@@ -47,10 +49,12 @@ class ExportedSearch(nn.Module):
         seen_nodes: Sequence[Sequence[int]] = (),
         seen_edges: Sequence[Sequence[int]] = (),
         temperatures: Sequence[Sequence[float]] = (),
+        reads_graph_attr: bool = True,
     ) -> None:
         super().__init__()
         check_exportable(model)
         self.temperatures = tuple(map(tuple, temperatures))
+        self.reads_graph_attr = reads_graph_attr and model.graph_features > 0
         self.node_categories = SeenCategories(model.node_features.categories, seen_nodes)
         self.edge_categories = SeenCategories(model.edge_features.categories, seen_edges)
         self.model = frozen(model).cpu()
@@ -64,6 +68,7 @@ class ExportedSearch(nn.Module):
             "edge_attr": not model.edge_features.empty,
             "tuples": model.agent.tuple_order > 0 and model.agent.start != "central",
             "roots": model.predictor.num_roots > 0,
+            "graph_attr": self.reads_graph_attr,
         }
         return ["edge_index", "node_graph", "num_nodes", *(name for name, is_read in read.items() if is_read)]
 
@@ -76,10 +81,11 @@ class ExportedSearch(nn.Module):
         edge_attr: Tensor | None = None,
         tuples: Tensor | None = None,
         roots: Tensor | None = None,
+        graph_attr: Tensor | None = None,
     ) -> Tensor:
         x = None if x is None else self.node_categories(x)
         edge_attr = None if edge_attr is None else self.edge_categories(edge_attr)
-        graphs = batch_of_inputs(edge_index, node_graph, num_nodes, x, edge_attr, roots)
+        graphs = batch_of_inputs(edge_index, node_graph, num_nodes, x, edge_attr, roots, graph_attr)
         agent = self.model.agent
         if not agent.tuple_order:  # there are no marks
             tuples = num_nodes.new_zeros(num_nodes.shape[0], agent.num_tuples, 0)
@@ -146,6 +152,7 @@ def batch_of_inputs(
     x: Tensor | None = None,
     edge_attr: Tensor | None = None,
     roots: Tensor | None = None,
+    graph_attr: Tensor | None = None,
 ) -> GraphBatch:
     """Make the batch from a program's inputs; their shapes are those of `ExportedSearch`."""
     if not torch.compiler.is_exporting():  # kernels need edges sorted by target, the plain sums of a program do not
@@ -163,6 +170,7 @@ def batch_of_inputs(
         x=x,
         edge_attr=edge_attr,
         roots=roots,
+        graph_attr=graph_attr,
     )
     batch.__dict__["node_graph"] = node_graph
     return batch

@@ -67,7 +67,7 @@ def blend_of_all_parts() -> FittedModel:
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=3)
     facts = Facts("smiles", "regression", "mol", targets=("y",), metric="mae")
     fitted, *_ = fit_blend(dataset, facts, config, folds, MORE)
-    blend = replace(fitted.facts.blend, weights=dict.fromkeys(fitted.facts.blend.weights, 0.25))
+    blend = replace(fitted.facts.blend, weights=dict.fromkeys(fitted.facts.blend.weights, 0.2))
     return replace(fitted, facts=replace(fitted.facts, blend=blend))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from maggnn.apps.fit.blend import BLEND, NETWORK, blended
+from maggnn.apps.fit.blend import BLEND, NETWORK, READINGS, blended
 from maggnn.apps.fit.uncertainty import Spread, disagreement, tempered
 from maggnn.graphs.batch import Task
 
@@ -34,8 +34,8 @@ class Blend:
     """The composition of an answer, and the distribution of its errors.
 
     Attributes:
-        weights: the weight of each part: "network", which is always present, "boosting", "forest" and "kernel"; for
-            several targets, the mean over them.
+        weights: the weight of each part: "network", which is always present, "described", "boosting", "forest" and
+            "kernel"; for several targets, the mean over them.
         folds: the number of models of each part.
         temperatures: the temperatures of the probabilities of each part, and of the blend under the name "blend".
         spreads: the distribution of errors of each target; empty if it is unknown.
@@ -54,6 +54,11 @@ class Blend:
     seen: tuple[tuple[Seen, Seen], ...] = field(default=(), repr=False)
     files: dict[str, str] = field(default_factory=dict, repr=False)
     targets: tuple[TargetBlend, ...] = ()
+
+    @property
+    def uses_networks(self) -> bool:
+        """Whether the networks have a weight, in one of the two ways in which they answer."""
+        return any(self.weights.get(name) for name in READINGS)
 
     def heated(self, said: np.ndarray, part: str, task: Task) -> np.ndarray:
         """Apply the temperature of a part (or of "blend") to its answers, [..., G, O]."""

@@ -35,8 +35,7 @@ def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors |
     molecules = [written_molecule(item) if not isinstance(item, str) else item for item in X]
     smiles = list(chosen_fragments(molecules, facts.salts))
     packed, _ = packed_inputs(smiles, "smiles", facts.features)
-    reads = bool(fitted.trees) or fitted.known is not None
-    return packed, descriptors_of(smiles).with_columns(more) if reads else None
+    return packed, descriptors_of(smiles).with_columns(more) if fitted.reads_molecules else None
 
 
 def _number_columns(X: Any, names: tuple[str, ...]) -> np.ndarray | None:

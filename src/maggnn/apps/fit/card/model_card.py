@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.blend import DESCRIBED, NETWORK
 from maggnn.apps.fit.card.intervals import Judged
 from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, with_interval
 from maggnn.apps.fit.card.metrics import limits
@@ -29,7 +29,14 @@ from maggnn.data.molecules.several_targets import Known
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
 OWN = "this model"
-PARTS = {NETWORK: "its MAG-GNN networks", **{name: f"its {words}" for name, words in NAMES.items()}}
+PARTS = {
+    NETWORK: "its MAG-GNN networks",
+    DESCRIBED: "its MAG-GNN networks with descriptors",
+    **{name: f"its {words}" for name, words in NAMES.items()},
+}
+READ_TWICE = (
+    "The networks answer without and with descriptors of the molecule, and only the better of the two has a weight.",
+)
 UNITS = {"auroc": "ROC-AUC", "accuracy": "accuracy", "mae": "mean absolute error"}
 MOST_NAMES = 20
 """The largest number of classes whose names are listed."""
@@ -209,6 +216,7 @@ def _methods(facts: Facts, test: Test) -> list[str]:
         f"An answer is the weighted mean of the parts, each of which is the mean of {folds} models, one for each of",
         f"{folds} folds of the training and validation rows. The weights were chosen by the out-of-fold loss, that is",
         "on rows that a model did not learn from.",
+        *(READ_TWICE if PARTS[DESCRIBED] in test.parts else ()),
     ]
 
 

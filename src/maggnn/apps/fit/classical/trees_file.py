@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from maggnn.apps.fit.blend import NETWORK
+from maggnn.apps.fit.blend import READINGS
 from maggnn.apps.fit.classical.cheap_baselines import COLUMNS, FOREST
 from maggnn.apps.fit.classical.descriptors import BITS
 from maggnn.apps.fit.classical.kernel import KERNEL, Kernels
@@ -40,7 +40,7 @@ def save_trees(folder: Path, trees: Mapping[str, Trees | Kernels], known: np.nda
 
 def load_trees(folder: Path, facts: Facts, outputs: int) -> tuple[dict[str, Trees | Kernels], np.ndarray | None]:
     """Load and check the trees and the known fingerprints of a folder."""
-    parts = [name for name in facts.blend.weights if name != NETWORK]
+    parts = [name for name in facts.blend.weights if name not in READINGS]
     path = folder / TREES
     if TREES not in facts.blend.files:
         if parts:

@@ -1,8 +1,8 @@
-"""`--feature COLUMN`: numeric columns of a table that boosting and Gaussian processes read besides descriptors.
+"""`--feature COLUMN`: numeric columns of a table that are read besides descriptors, by all parts that read these.
 
-A temperature or a dose is information that no molecule contains. Networks and forests do not read these columns. The
-weights of the parts are chosen on out-of-fold rows, so columns that do not help cost little. Missing values stay
-missing, which boosting can use.
+A temperature or a dose is information that no molecule contains. Boosting and the Gaussian process read these columns,
+and networks where they read descriptors; forests do not. The weights of the parts are chosen on out-of-fold rows, so
+columns that do not help cost little. Missing values stay missing, which boosting can use.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ PEOPLE_METHODS = (
     "part-kernel",
     "part-boosting",
     "part-networks",
-    "part-described",
+    "part-network+descriptors",
     "mag-gnn-blend",
 )
 """Baselines alone, the parts of a fitted model and their blend, in tables `people` and `chemist` alone."""

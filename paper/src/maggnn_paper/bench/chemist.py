@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from maggnn.apps.fit.blend import DESCRIBED, NETWORK
+from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
 from maggnn.apps.fit.card.model_card import OWN, PARTS
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
@@ -43,7 +43,7 @@ SEEDS = 10
 ALONE = {BOOSTING: "descriptor-boosting", FOREST: "fingerprint-forest"}
 PARTS_OF_BLEND = {
     PARTS[NETWORK]: "part-networks",
-    PARTS[DESCRIBED]: "part-described",
+    PARTS[WITH_DESCRIPTORS]: "part-network+descriptors",
     PARTS[BOOSTING]: "part-boosting",
     PARTS[FOREST]: "part-forest",
     PARTS[KERNEL]: "part-kernel",

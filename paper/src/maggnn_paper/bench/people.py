@@ -35,7 +35,7 @@ from maggnn_paper.ledger import LedgerRow
 NAMES = {
     "this model": "mag-gnn-blend",
     "its MAG-GNN networks": "part-networks",
-    "its MAG-GNN networks with descriptors": "part-described",
+    "its MAG-GNN networks with descriptors": "part-network+descriptors",
     "its random forest, Morgan fingerprints": "part-forest",
     "its Gaussian process, descriptors and fingerprints": "part-kernel",
     "its gradient boosting, RDKit descriptors": "part-boosting",

@@ -16,7 +16,7 @@ import torch
 
 from maggnn.apps.explain.contributions import METHOD, atom_contributions
 from maggnn.apps.explain.neighbours import Neighbours, Similar
-from maggnn.apps.fit.blend import DESCRIBED, NETWORK, READINGS
+from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.reported import labels
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
@@ -133,7 +133,7 @@ class PropertyExplainer:
     def _contributions(self, made: PackedGraphs, molecules: Descriptors | None, seed: int) -> torch.Tensor:
         """Return the mean over networks, [O, n], with atoms in their original order."""
         found, weights = [], self.fitted.facts.blend.weights
-        made = self.fitted.as_read(made, DESCRIBED if weights.get(DESCRIBED) else NETWORK, molecules)
+        made = self.fitted.as_read(made, WITH_DESCRIPTORS if weights.get(WITH_DESCRIPTORS) else NETWORK, molecules)
         for network in self.fitted.networks:
             packed = network.with_seen_categories(made)
             rows = canonical_rows(packed)  # the order in which `predict` reads it

@@ -21,9 +21,9 @@ STEPS = 20
 """The number of steps between the weights 0 and 1. A part whose weight is less than one step is left out."""
 
 LEAST_PROBABILITY = 1e-3
-NETWORK, DESCRIBED, BLEND = "network", "described", "blend"
-READINGS = (NETWORK, DESCRIBED)
-"""The answers of the networks without descriptors of the molecule, and with them (`described`)."""
+NETWORK, WITH_DESCRIPTORS, BLEND = "network", "network+descriptors", "blend"
+READINGS = (NETWORK, WITH_DESCRIPTORS)
+"""The answers of the networks without descriptors of the molecule, and with them (`network+descriptors`)."""
 
 
 def blend_weights(parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool) -> dict[str, float]:
@@ -33,7 +33,7 @@ def blend_weights(parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool
         parts: the out-of-fold answers of each part, probabilities or values, [R, O].
         y: classes [R] or numbers [R, O].
     """
-    left_out = (DESCRIBED, NETWORK) if all(name in parts for name in READINGS) else ("",)
+    left_out = (WITH_DESCRIPTORS, NETWORK) if all(name in parts for name in READINGS) else ("",)
     choices = [{name: part for name, part in parts.items() if name != other} for other in left_out]
     weights, _ = min((_best_weights(chosen, y, classify) for chosen in choices), key=lambda found: found[1])
     return {name: weights.get(name, 0.0) for name in parts}

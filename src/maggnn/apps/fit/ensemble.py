@@ -1,7 +1,8 @@
 """Fit all parts of a model on the same folds, and learn from their out-of-fold predictions how to blend them.
 
     network    a MAG-GNN for each fold, which learns from the other folds and keeps its last weights
-    described  the same networks, whose readout also gets the descriptors (only for molecules): they learn to answer
+    network+descriptors
+               the same networks, whose readout also gets the descriptors (only for molecules): they learn to answer
                with and without
     boosting   gradient boosting on descriptors, for each fold (only for molecules)
     forest     a random forest on fingerprints, for each fold (only for molecules)
@@ -27,7 +28,7 @@ import torch
 
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
 from maggnn.apps.fit.answers.target_weights import weighed
-from maggnn.apps.fit.blend import BLEND, DESCRIBED, NETWORK, READINGS
+from maggnn.apps.fit.blend import BLEND, NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.categories import seen_categories
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, part_answers, tree_task
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
@@ -155,7 +156,9 @@ def _unblended(
     known: np.ndarray | None,
 ) -> FittedModel:
     (nodes, edges), *others = seen
-    weights = {NETWORK: 1.0} | ({DESCRIBED: 0.0} if networks[0].graph_features else {}) | dict.fromkeys(trees, 0.0)
+    weights = (
+        {NETWORK: 1.0} | ({WITH_DESCRIPTORS: 0.0} if networks[0].graph_features else {}) | dict.fromkeys(trees, 0.0)
+    )
     blend = Blend(weights, folds=len(networks), seen=tuple(others))
     facts = replace(facts, seen_nodes=nodes, seen_edges=edges, blend=blend)
     return FittedModel(networks[0], config, facts, tuple(networks[1:]), trees, known)

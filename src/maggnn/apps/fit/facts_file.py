@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 import numpy as np
 
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
-from maggnn.apps.fit.blend import BLEND, DESCRIBED, NETWORK, READINGS
+from maggnn.apps.fit.blend import BLEND, NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, COLUMNS
 from maggnn.apps.fit.uncertainty import COVERAGES, Spread
 from maggnn.data.files import whole_file
@@ -132,7 +132,7 @@ def _descriptors_apart(facts: Facts, model: MagGNN) -> str:
     expected = COLUMNS[BOOSTING] + len(facts.number_columns)
     if read and (facts.source == "graphs" or read != expected or not model.predictor.config.graph_attr_optional):
         return f"the model reads {read} features of each graph, which are not the descriptors of molecules"
-    if DESCRIBED in facts.blend.weights and not read:
+    if WITH_DESCRIPTORS in facts.blend.weights and not read:
         return "a part whose networks read descriptors, which the model does not"
     return ""
 

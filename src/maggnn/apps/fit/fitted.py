@@ -25,7 +25,7 @@ from torch import Tensor
 from maggnn.apps.fit.answers.blended import Blend, Seen
 from maggnn.apps.fit.answers.given_graphs import read_given
 from maggnn.apps.fit.answers.network_answers import network_answers
-from maggnn.apps.fit.blend import DESCRIBED, NETWORK, READINGS
+from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.categories import all_seen, as_seen
 from maggnn.apps.fit.classical.cheap_baselines import part_answers
 from maggnn.apps.fit.classical.descriptors import Descriptors
@@ -252,7 +252,7 @@ class FittedModel:
     @property
     def reads_numbers(self) -> bool:
         """Whether a part with a weight reads descriptors of molecules, or columns of their table."""
-        return bool(self.trees) or bool(self.facts.blend.weights.get(DESCRIBED))
+        return bool(self.trees) or bool(self.facts.blend.weights.get(WITH_DESCRIPTORS))
 
     @property
     def reads_molecules(self) -> bool:
@@ -264,7 +264,7 @@ class FittedModel:
 
         Args:
             packed: the graphs.
-            reading: "network" (without) or "described" (with).
+            reading: "network" (without) or "network+descriptors" (with).
             molecules: descriptors of the same graphs.
         """
         if reading == NETWORK:

@@ -75,7 +75,7 @@ def test_contributions_are_the_mean_of_the_networks_and_follow_the_atoms(models)
     first, second = (one.contributions[0].values for one in (told, other))
     assert first[4] == pytest.approx(second[0], abs=1e-6) and first[3] == pytest.approx(second[1], abs=1e-6)
     alone = []
-    read = "described" if explainer.fitted.facts.blend.weights.get("described") else "network"
+    read = "network+descriptors" if explainer.fitted.facts.blend.weights.get("network+descriptors") else "network"
     facts = replace(explainer.fitted.facts, blend=Blend({"network": 0.0} | {read: 1.0}))  # as the whole model reads
     for network in explainer.fitted.networks:
         single = PropertyExplainer(replace(network, facts=facts))

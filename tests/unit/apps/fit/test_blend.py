@@ -233,7 +233,7 @@ def fitted() -> FittedModel:
     assert folds is not None
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=3)
     fitted, held_out, _ = fit_blend(dataset, Facts("smiles", "regression", "mol"), config, folds, SMILES)
-    weights = {"network": 0.1, "described": 0.3, "boosting": 0.2, "forest": 0.2, "kernel": 0.2}
+    weights = {"network": 0.1, "network+descriptors": 0.3, "boosting": 0.2, "forest": 0.2, "kernel": 0.2}
     assert sorted(held_out.rows) == list(range(60)) and set(held_out.parts) == set(weights)
     blend = replace(fitted.facts.blend, weights=weights)
     return replace(fitted, facts=replace(fitted.facts, blend=blend))

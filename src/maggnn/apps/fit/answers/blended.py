@@ -34,8 +34,8 @@ class Blend:
     """The composition of an answer, and the distribution of its errors.
 
     Attributes:
-        weights: the weight of each part: "network", which is always present, "described", "boosting", "forest" and
-            "kernel"; for several targets, the mean over them.
+        weights: the weight of each part: "network", which is always present, "network+descriptors", "boosting",
+            "forest" and "kernel"; for several targets, the mean over them.
         folds: the number of models of each part.
         temperatures: the temperatures of the probabilities of each part, and of the blend under the name "blend".
         spreads: the distribution of errors of each target; empty if it is unknown.

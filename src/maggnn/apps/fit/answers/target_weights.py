@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from maggnn.apps.fit.answers.blended import Blend, TargetBlend
-from maggnn.apps.fit.blend import BLEND, DESCRIBED, blend_weights, blended
+from maggnn.apps.fit.blend import BLEND, WITH_DESCRIPTORS, blend_weights, blended
 from maggnn.apps.fit.card.metrics import USUAL_THRESHOLD, best_threshold
 from maggnn.apps.fit.uncertainty import Spread, best_temperature, disagreement, fitted_spread, tempered
 from maggnn.graphs.batch import Task
@@ -84,7 +84,7 @@ def _weigh_two_classes(
 ) -> _Weighed:
     """Choose weights for probabilities [R] of the second class; nothing is chosen if a class is too rare."""
     if min(int((y == 0).sum()), int((y == 1).sum())) < FEWEST_HELD_OUT:
-        used = [name for name in start if name != DESCRIBED]  # the networks answer in one of two ways
+        used = [name for name in start if name != WITH_DESCRIPTORS]  # the networks answer in one of two ways
         equal = {name: 1.0 / len(used) if name in used else 0.0 for name in start}
         return _Weighed(equal if choose else start, {})
     pairs = {name: np.stack([1.0 - share, share], axis=-1) for name, share in parts.items()}

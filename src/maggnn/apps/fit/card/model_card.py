@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from maggnn.apps.fit.blend import DESCRIBED, NETWORK
+from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.intervals import Judged
 from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, with_interval
 from maggnn.apps.fit.card.metrics import limits
@@ -31,7 +31,7 @@ CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
 OWN = "this model"
 PARTS = {
     NETWORK: "its MAG-GNN networks",
-    DESCRIBED: "its MAG-GNN networks with descriptors",
+    WITH_DESCRIPTORS: "its MAG-GNN networks with descriptors",
     **{name: f"its {words}" for name, words in NAMES.items()},
 }
 READ_TWICE = (
@@ -216,7 +216,7 @@ def _methods(facts: Facts, test: Test) -> list[str]:
         f"An answer is the weighted mean of the parts, each of which is the mean of {folds} models, one for each of",
         f"{folds} folds of the training and validation rows. The weights were chosen by the out-of-fold loss, that is",
         "on rows that a model did not learn from.",
-        *(READ_TWICE if PARTS[DESCRIBED] in test.parts else ()),
+        *(READ_TWICE if PARTS[WITH_DESCRIPTORS] in test.parts else ()),
     ]
 
 

@@ -19,7 +19,7 @@ from maggnn import InputError
 from maggnn.apps.explain.property import PropertyExplainer
 from maggnn.apps.fit.answers.blended import Blend
 from maggnn.apps.fit.answers.target_weights import weighed
-from maggnn.apps.fit.blend import DESCRIBED, NETWORK, blend_weights
+from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS, blend_weights
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.estimator import MagRegressor
@@ -64,13 +64,13 @@ def fit(
 def fitted() -> FittedModel:
     """A model whose answers are those of its networks with descriptors alone."""
     whole, *_ = fit(OXYGENS, steps=20)
-    weights = {name: float(name == DESCRIBED) for name in whole.facts.blend.weights}
+    weights = {name: float(name == WITH_DESCRIPTORS) for name in whole.facts.blend.weights}
     return trimmed(replace(whole, facts=replace(whole.facts, blend=replace(whole.facts.blend, weights=weights))))
 
 
 @pytest.fixture(scope="module")
 def folder(fitted, tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("described")
+    folder = tmp_path_factory.mktemp("descriptors")
     fitted.save(folder / "model")
     with (folder / "new.csv").open("w", newline="") as file:
         csv.writer(file).writerows([["smiles", "y"], *zip(SMILES, OXYGENS[:, 0].tolist(), strict=True)])
@@ -86,9 +86,9 @@ def test_networks_that_read_the_column_with_the_target_win():
     y = doses + 0.1 * np.tile(OXYGENS, (4, 1))
     fitted, held_out, _ = fit(y, steps=200, smiles=SMILES * 4, more=doses, number_columns=("dose",))
     errors = {name: float(np.abs(part - y[held_out.rows]).mean()) for name, part in held_out.parts.items()}
-    assert errors[DESCRIBED] < 0.6 * errors[NETWORK], errors
+    assert errors[WITH_DESCRIPTORS] < 0.6 * errors[NETWORK], errors
     weights = fitted.facts.blend.weights
-    assert weights[NETWORK] == 0 and weights[DESCRIBED] > 0, weights
+    assert weights[NETWORK] == 0 and weights[WITH_DESCRIPTORS] > 0, weights
 
 
 @pytest.mark.parametrize("classify", [False, True])
@@ -102,21 +102,21 @@ def test_only_the_better_reading_has_a_weight(classify):
         share = 1 / (1 + np.exp(-(2 * (2 * y - 1) + 4 * noise * rng.normal(size=300))))
         return np.stack([1 - share, share], axis=1)
 
-    for better, worse in ((NETWORK, DESCRIBED), (DESCRIBED, NETWORK)):
+    for better, worse in ((NETWORK, WITH_DESCRIPTORS), (WITH_DESCRIPTORS, NETWORK)):
         parts = {better: part(0.5), worse: part(0.7), "boosting": part(0.6)}
         weights = blend_weights(parts, y, classify)
         assert weights[better] > 0 and weights[worse] == 0 and weights["boosting"] > 0
         assert sum(weights.values()) == pytest.approx(1) and list(weights) == list(parts)
     same = part(0.5)
-    assert blend_weights({NETWORK: same, DESCRIBED: same}, y, classify) == {NETWORK: 1.0, DESCRIBED: 0.0}
+    assert blend_weights({NETWORK: same, WITH_DESCRIPTORS: same}, y, classify) == {NETWORK: 1.0, WITH_DESCRIPTORS: 0.0}
 
 
 def test_targets_with_too_few_rows_of_a_class_share_one_reading():
-    start = Blend({NETWORK: 1.0, DESCRIBED: 0.0, "forest": 0.0}, folds=2)
+    start = Blend({NETWORK: 1.0, WITH_DESCRIPTORS: 0.0, "forest": 0.0}, folds=2)
     parts = {name: np.full((40, 1), 0.1) for name in start.weights}
     y = (np.arange(40) == 0).astype(float)[:, None]
     blend = weighed(start, parts, y, "multilabel", np.ones(40, dtype=bool), None)
-    assert blend.targets[0].weights == {NETWORK: 0.5, DESCRIBED: 0.0, "forest": 0.5}
+    assert blend.targets[0].weights == {NETWORK: 0.5, WITH_DESCRIPTORS: 0.0, "forest": 0.5}
 
 
 def test_a_single_network_reads_no_descriptors():
@@ -126,7 +126,7 @@ def test_a_single_network_reads_no_descriptors():
     folds = single_fold(Split(ids[:50], ids[50:], ids[:0]), 60)
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=2)
     found, *_ = fit_blend(dataset, Facts("smiles", "regression", "mol"), config, folds, SMILES)
-    assert found.model.graph_features == 0 and DESCRIBED not in found.facts.blend.weights
+    assert found.model.graph_features == 0 and WITH_DESCRIPTORS not in found.facts.blend.weights
 
 
 # ---- predictions ----------------------------------------------------------------------------------------
@@ -134,12 +134,17 @@ def test_a_single_network_reads_no_descriptors():
 
 def test_both_readings_are_those_of_each_network(fitted):
     packed, table = packed_inputs(SMILES)[0], descriptors_of(SMILES)
-    found = fitted.fold_answers(packed, table, parts=[NETWORK, DESCRIBED])
-    for reading, graphs in ((NETWORK, packed), (DESCRIBED, packed.with_graph_attr(torch.from_numpy(table.numbers)))):
+    found = fitted.fold_answers(packed, table, parts=[NETWORK, WITH_DESCRIPTORS])
+    for reading, graphs in (
+        (NETWORK, packed),
+        (WITH_DESCRIPTORS, packed.with_graph_attr(torch.from_numpy(table.numbers))),
+    ):
         alone = [network.engine().predict(in_canonical_order(graphs)).numpy() for network in fitted.networks]
         assert np.allclose(found[reading], alone, rtol=1e-4, atol=1e-4)
-    assert not np.allclose(found[NETWORK], found[DESCRIBED], atol=1e-3)
-    assert np.allclose(fitted.predict(packed, molecules=table), found[DESCRIBED].mean(axis=0), rtol=1e-6, atol=1e-6)
+    assert not np.allclose(found[NETWORK], found[WITH_DESCRIPTORS], atol=1e-3)
+    assert np.allclose(
+        fitted.predict(packed, molecules=table), found[WITH_DESCRIPTORS].mean(axis=0), rtol=1e-6, atol=1e-6
+    )
     with pytest.raises(InputError, match="reads descriptors of molecules"):
         fitted.predict(packed)
 
@@ -184,7 +189,7 @@ def test_explanations_are_of_the_networks_with_descriptors(fitted):
     told = PropertyExplainer(fitted).explain("OCCc1ccccc1")
     assert len(told.contributions[0].values) == 9
     assert not any("blend" in note for note in told.notes)
-    weights = {NETWORK: 0.0, DESCRIBED: 0.3, "boosting": 0.7}
+    weights = {NETWORK: 0.0, WITH_DESCRIPTORS: 0.3, "boosting": 0.7}
     facts = replace(fitted.facts, blend=replace(fitted.facts.blend, weights=weights))
     notes = PropertyExplainer(replace(fitted, facts=facts))._notes()
     assert any("its 2 networks, which have 30 % of the weight; boosting read" in note for note in notes)
@@ -214,6 +219,6 @@ def test_a_folder_that_does_not_fit_its_networks_is_refused(fitted, tmp_path, ch
 
 def test_a_part_that_the_networks_do_not_have_is_refused(tmp_path):
     MagRegressor(steps=1).fit(SMILES, OXYGENS[:, 0]).fitted_.save(tmp_path)
-    edit_json(tmp_path / FACTS, lambda values: values["blend"].update(weights={NETWORK: 0.0, DESCRIBED: 1.0}))
+    edit_json(tmp_path / FACTS, lambda values: values["blend"].update(weights={NETWORK: 0.0, WITH_DESCRIPTORS: 1.0}))
     with pytest.raises(InputError, match="a part whose networks read descriptors, which the model does not"):
         FittedModel.load(tmp_path)

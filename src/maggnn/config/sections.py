@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+MarkingName = Literal["binary", "distance", "directed", "colours"]
+"""The markings by their names (see `maggnn.model.marking`), that of the paper first."""
+
 Precision = Literal["float32", "tf32", "bfloat16"]
 """The precision of matrix products on a GPU at inference: 24, 11 or 8 bits of each factor; sums are always float32."""
 
@@ -59,7 +62,7 @@ class EncoderConfig:
         False, "add the numbers of nodes 1, 2, ... 12 edges away to node features", experimental=True
     )
     rings: bool = option(False, "gine: add the smallest ring that contains each edge, up to 8 nodes, to edge features")
-    marking: Literal["binary", "distance", "directed", "colours"] = option(
+    marking: MarkingName = option(  # noqa: RUF009 (ruff does not follow the alias)
         "binary",
         "X(v) of Eq. 2: marked or not; the distance of each node from each marked node; this, and whether each edge "
         "leads towards or away from each marked node (gine); or distances and the size of stable colour classes",

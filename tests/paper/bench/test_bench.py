@@ -10,7 +10,7 @@ from maggnn.errors import InputError
 from maggnn.inference.frozen import frozen
 from maggnn.model.named_encoders import BASELINES
 from maggnn_paper.baselines.copies import edge_copies
-from maggnn_paper.bench import floor, inference, scaling, train
+from maggnn_paper.bench import floor, inference, markings, scaling, train
 from maggnn_paper.bench.baselines import baseline_model, largest_chunk, time_baseline
 from maggnn_paper.bench.pyg_models import PygGNN, PygI2GNN, copies_for_pyg
 from maggnn_paper.bench.scaling import Axis, exponent, regular_graphs
@@ -43,6 +43,14 @@ def test_inference_rows():
     agent = rows[3]
     assert (agent.dataset, agent.m, agent.k, agent.t) == ("cycle", 2, 3, 2)
     assert all(row.mean > 0 for row in rows) and "x floor" in agent.note
+
+
+@needs("zinc_full")
+def test_every_marking_is_timed_beside_the_binary_one():
+    rows = markings.bench(CPU, limit=20, repeats=1, tell=quiet)
+    assert [row.marking for row in rows] == ["binary", "distance", "directed", "colours"]
+    assert all(row.mean > 0 and (row.m, row.k, row.t) == (2, 2, 2) for row in rows)
+    assert "1.00 x binary" in rows[0].note and "x binary" in rows[2].note
 
 
 @needs("zinc12k")

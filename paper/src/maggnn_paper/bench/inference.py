@@ -74,7 +74,7 @@ def _all_rows(workload: Workload, memory_mb: float, repeats: int, methods: Seque
 
 def _baseline_row(workload: Workload, method: str, time: BaselineTime, what: str, more: str) -> LedgerRow:
     note = f"{what}, float32; {time.ms / time.mag_gnn_ms:.1f} x mag-gnn, timed in turns; {more}"
-    return _row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
+    return time_row("bench_inference", workload, method, time.ms, None, note, peak=time.peak_mb, params=time.params)
 
 
 def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[LedgerRow], Callable[[], object]]:
@@ -91,7 +91,7 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
     peaks = {run.name: peak_mb(functions[run.name], device) for run in runs}  # before anything is recorded
     times = side_by_side(functions, device, repeats)
     rows = [
-        _row("bench_inference", workload, method, times[method], None, f"{count} graphs; {note}", params=pyg_params)
+        time_row("bench_inference", workload, method, times[method], None, f"{count} graphs; {note}", params=pyg_params)
         for method, note in pyg_notes.items()
     ]
     ratios = ", ".join(f"{times[f'mag-gnn {PRECISIONS[0]}'] / times[name]:.2f} x {name}" for name in COMPARED)
@@ -102,10 +102,10 @@ def _measure(workload: Workload, memory_mb: float, repeats: int) -> tuple[list[L
         note += f"; {ratios} (its matrix products)" if run.name == f"mag-gnn {PRECISIONS[0]}" else ""
         suffix = "" if precision == PRECISIONS[0] else f"-{precision}"
         method, peak = run.name.split()[0], peaks[run.name]
-        rows.append(_row("bench_inference", workload, method, times[run.name], run.model, note, suffix, peak))
+        rows.append(time_row("bench_inference", workload, method, times[run.name], run.model, note, suffix, peak))
     moved = feature_bytes(workload, agent) / 1e9
     note = f"{count} graphs; matrix products of search and prediction, float32; {moved:.2f} GB of features to move"
-    rows.append(_row("bench_floor", workload, "floor", times["floor"], agent, note))
+    rows.append(time_row("bench_floor", workload, "floor", times["floor"], agent, note))
     return rows, functions[f"mag-gnn {PRECISIONS[0]}"]
 
 
@@ -171,7 +171,7 @@ def _pyg_functions(workload: Workload) -> tuple[dict[str, Callable[[], object]],
     return functions, notes, count_parameters(model)
 
 
-def _row(
+def time_row(
     table: str,
     workload: Workload,
     method: str,
@@ -181,7 +181,9 @@ def _row(
     suffix: str = "",
     peak: float | None = None,
     params: int | None = None,
+    marking: str | None = None,
 ) -> LedgerRow:
+    """The row of one time: the median of a method on a test set, and the model's m, k and t."""
     if model is not None:
         params = count_parameters(model)
     agent = None if model is None or not model.agent.tuple_order else model.agent
@@ -195,6 +197,7 @@ def _row(
         k=None if agent is None else agent.tuple_order,
         t=None if agent is None else agent.num_moves,
         keep=None if agent is None else agent.keep,
+        marking=marking,
         params=params,
         infer_ms=round(time, 4),
         peak_mb=None if peak is None else round(peak, 1),

@@ -13,6 +13,7 @@ from maggnn_paper.bench import (
     floor,
     inference,
     mapped,
+    markings,
     motifs,
     people,
     predict,
@@ -32,7 +33,7 @@ ROWS_CHOSEN = {
 }  # fmt: skip
 """Benches that take a number of rows and nothing else."""
 
-BENCHES = ("inference", "floor", "train", "scaling", *ROWS_CHOSEN, "chemist", *right_answers.PARTS)
+BENCHES = ("inference", "markings", "floor", "train", "scaling", *ROWS_CHOSEN, "chemist", *right_answers.PARTS)
 OF_ONE_SIZE = ("train", "scaling", *(name for name in right_answers.PARTS if name not in right_answers.SIZED))
 
 
@@ -68,6 +69,8 @@ def run_bench(
     place = pick_device(device)
     if name == "inference":
         return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell, methods=methods)
+    if name == "markings":
+        return markings.bench(place, limit, memory_mb, tell=tell)
     if name == "floor":
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
     if name in ROWS_CHOSEN:

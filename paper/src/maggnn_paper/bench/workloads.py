@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.config.sections import MarkingName
 from maggnn.data.sources import load_packed_file
 from maggnn.graphs.batch import Level
 from maggnn.graphs.packed import PackedGraphs
@@ -41,6 +42,7 @@ class Workload:
         num_moves: int = NUM_MOVES,
         num_layers: int = NUM_LAYERS,
         hidden: int = HIDDEN,
+        marking: MarkingName = "binary",
     ) -> MagGNN:
         """MAG-GNN; k = 0 and t = 0 make it a plain MPNN."""
         torch.manual_seed(0)
@@ -48,7 +50,7 @@ class Workload:
             self.num_outputs,
             FeatureSpec.of(self.graphs.x),
             FeatureSpec.of(self.graphs.edge_attr),
-            EncoderConfig(conv=self.conv, num_layers=num_layers, hidden=hidden),
+            EncoderConfig(conv=self.conv, num_layers=num_layers, hidden=hidden, marking=marking),
             agent=AgentConfig(num_tuples=num_tuples, tuple_order=tuple_order, num_moves=num_moves),
             task="regression",
             level=self.level,

@@ -1,7 +1,7 @@
 """What the markings cost: the search and the answer for the same graphs, timed in turns, with each of them.
 
-The networks are those of the time table, with k = 2 as for the molecules of the other tables. Distances between nodes are
-stored once for the set before the clock starts, as they are for training and for a screen.
+The networks are those of the time table, with k = 2 as for the molecules of the other tables. Distances between
+nodes are stored once for the set before the clock starts, as they are for training and for a screen.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Weights with the same name and shape are copied. Embedding tables of categories may have different numbers of rows,
 since data sets have different elements and bonds: their common rows are copied. Weights of another shape, as the last
-layer of a model with other targets, stay random. The units of the targets come from the new training rows.
+layer of a model with other targets, stay random. The units of the targets and the standardisation of features of whole
+graphs come from the new training rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from maggnn.model.mag_gnn import MagGNN
 TAKEN = "predictor."
 """The prefix of the weights that are copied; the agent of a fitted model comes with the package."""
 
+STANDARDISATION = "predictor.graph_features."
+"""The prefix of the mean and scale of features of whole graphs, which may be other columns in the new rows."""
+
 TABLES = ".embeddings."
 
 
@@ -31,7 +35,7 @@ def begin_from(model: MagGNN, weights: Mapping[str, Tensor]) -> int:
     taken = 0
     for name, own in model.state_dict().items():
         given = weights.get(name)
-        if given is None or not name.startswith(TAKEN):
+        if given is None or not name.startswith(TAKEN) or name.startswith(STANDARDISATION):
             continue
         if given.shape == own.shape:
             own.copy_(given)

@@ -130,3 +130,17 @@ def test_weights_that_fit_are_taken_over():
     assert all(torch.equal(second.state_dict()[name], value) for name, value in {**head, **agent}.items())
     with pytest.raises(InputError, match="no weights of the same shape"):
         begin_from(second, {})
+
+
+def test_features_of_graphs_are_standardised_as_in_the_new_training_rows():
+    """Another column may take the place of the one that the earlier model read, such as a dose of a temperature."""
+    first, second = MagGNN(2, graph_features=1), MagGNN(2, graph_features=1)
+    for model, mean, scale in ((first, 300.0, 0.1), (second, 0.5, 4.0)):
+        assert model.predictor.graph_features is not None
+        model.predictor.graph_features.mean.fill_(mean)
+        model.predictor.graph_features.scale.fill_(scale)
+    begin_from(second, first.state_dict())
+    name = "predictor.first.weight"
+    assert torch.equal(first.state_dict()[name], second.state_dict()[name])
+    assert second.predictor.graph_features is not None
+    assert (float(second.predictor.graph_features.mean), float(second.predictor.graph_features.scale)) == (0.5, 4.0)

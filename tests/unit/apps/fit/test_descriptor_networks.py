@@ -24,9 +24,12 @@ from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.estimator import MagRegressor
 from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel
+from maggnn.apps.fit.fitting import _learned_from, data_digest
 from maggnn.apps.fit.folds import deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.serve.batching import Batcher
+from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.own_file import official_split
@@ -201,6 +204,19 @@ def test_a_fit_starts_from_networks_with_descriptors(folder, call_command, tmp_p
     (before, _), (after, _) = (load_model(path / "model.safetensors") for path in (folder / "model", tmp_path / "more"))
     moved = (after.predictor.first.weight - before.predictor.first.weight).detach().abs().max()
     assert after.graph_features == before.graph_features > 0 and 0 < float(moved) < 0.02
+
+
+def test_a_fit_resumes_only_with_the_same_columns_in_the_same_order(tmp_path):
+    """Networks of an interrupted fit have learned which column is which."""
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        rows = [[text, OXYGENS[place, 0], place, 60 - place] for place, text in enumerate(SMILES)]
+        csv.writer(file).writerows([["smiles", "y", "dose", "year"], *rows])
+    digests = set()
+    for columns in ((), ("dose",), ("dose", "year"), ("year", "dose")):
+        own = read_own_table(tmp_path / "t.csv", "smiles", ["y"], "auto", "random", 0, 1, number_columns=columns)
+        folds = single_fold(own.dataset.split(0, 0), len(own.dataset.y))
+        digests.add(data_digest(_learned_from(own, folds, None, columns), Config()))
+    assert len(digests) == 4
 
 
 CHANGES = {

@@ -49,14 +49,15 @@ class GINLayer(nn.Module):
         self.direction_embedding: DirectionEmbedding | None = None
 
     def forward(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None = None) -> Tensor:
-        hidden = self.norm.relu(self.first(self.aggregate(h, graphs, directions)), graphs.num_real)
+        total = self.aggregate(h, graphs) if directions is None else self.aggregate(h, graphs, directions)
+        hidden = self.norm.relu(self.first(total), graphs.num_real)
         rest = h if self.residual else None
         if not self.training or not self.dropout:
             return self.last_norm.relu(self.second(hidden), graphs.num_real, rest)
         out = functional.dropout(self.last_norm.relu(self.second(hidden), graphs.num_real), self.dropout)
         return out if rest is None else rest + out
 
-    def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None) -> Tensor:
+    def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None = None) -> Tensor:
         return aggregate(h, 1 + self.eps, graphs)
 
     def folded(self) -> FoldedLayer | None:
@@ -90,7 +91,7 @@ class GINELayer(GINLayer):
         if tuple_order and marks_edges(config):
             self.direction_embedding = DirectionEmbedding(tuple_order, config.hidden)
 
-    def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None) -> Tensor:
+    def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None = None) -> Tensor:
         edges, kinds = self.edges(graphs)
         if self.direction_embedding is not None and directions is not None:
             edges, kinds = self.direction_embedding.joined(edges, kinds, directions)

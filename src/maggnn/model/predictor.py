@@ -100,7 +100,8 @@ class Predictor(nn.Module):
         embeddings = self.embed(graphs, tuples)
         if starts is not None:
             embeddings = embeddings.unflatten(1, (starts, -1))
-            if self.config.graph_attr_optional and self.training and self.graph_features is not None:
+            learning = self.training or self.scale.training  # `Whitening.settling` trains the scale alone
+            if self.config.graph_attr_optional and learning and self.graph_features is not None:
                 embeddings = self.graph_features.with_and_without(embeddings)
         return self.read(embeddings, graphs)
 

@@ -21,6 +21,7 @@ from maggnn.inference.export.search import ExportedSearch
 from maggnn.model.features import DataShape
 from maggnn.model.graph_features import BOUND, GraphFeatures
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.normalise import Whitening
 from maggnn.model.saving import load_model
 from maggnn.training.run import train
 
@@ -97,6 +98,24 @@ def test_training_reads_each_set_with_and_without(starts):
     model.predictor.training = True  # all its norms remain as they answer
     torch.testing.assert_close(model.predictor(batch, tuples, starts), torch.cat(expected, dim=1))
     assert model.predictor(batch, tuples).shape == (len(SIZES), 2)
+
+
+def test_whitening_settles_on_both_readings():
+    packed = graphs()
+    whitened = Config().replaced(
+        encoder={"conv": "gine", "num_layers": 1, "hidden": 8},
+        predictor={"graph_attr_optional": True, "whiten": True},
+        agent={"num_tuples": 1, "tuple_order": 1, "num_moves": 1},
+    )
+    predictor = MagGNN.from_config(whitened, DataShape.of(packed, 2, "regression")).eval().predictor
+    read: list[torch.Size] = []
+    predictor.scale.register_forward_pre_hook(lambda _, given: read.append(given[0].shape))
+    assert isinstance(predictor.scale, Whitening)
+    tuples = torch.zeros(len(SIZES), 1, 1, dtype=torch.long)
+    with predictor.scale.settling():
+        predictor(all_of(packed), tuples, 1)
+    predictor(all_of(packed), tuples, 1)
+    assert [shape[1] for shape in read] == [2, 1]
 
 
 # ---- graphs ---------------------------------------------------------------------------------------------

@@ -131,9 +131,20 @@ class PropertyExplainer:
         )
 
     def _contributions(self, made: PackedGraphs, molecules: Descriptors | None, seed: int) -> torch.Tensor:
+        """Return the mean over networks, [O, n], of each target as the networks answer for it."""
+        readings = self._readings()
+        found = {name: self._of_reading(self.fitted.as_read(made, name, molecules), seed) for name in set(readings)}
+        return torch.stack([found[name][place] for place, name in enumerate(readings)])
+
+    def _readings(self) -> list[str]:
+        """Return for each output how the networks answer: without or with descriptors."""
+        blend, outputs = self.fitted.facts.blend, self.fitted.model.num_outputs
+        each = [target.weights for target in blend.targets] or [blend.weights] * outputs
+        return [WITH_DESCRIPTORS if weights.get(WITH_DESCRIPTORS) else NETWORK for weights in each]
+
+    def _of_reading(self, made: PackedGraphs, seed: int) -> torch.Tensor:
         """Return the mean over networks, [O, n], with atoms in their original order."""
-        found, weights = [], self.fitted.facts.blend.weights
-        made = self.fitted.as_read(made, WITH_DESCRIPTORS if weights.get(WITH_DESCRIPTORS) else NETWORK, molecules)
+        found = []
         for network in self.fitted.networks:
             packed = network.with_seen_categories(made)
             rows = canonical_rows(packed)  # the order in which `predict` reads it

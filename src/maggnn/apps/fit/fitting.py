@@ -120,7 +120,7 @@ def fit_table(
         config = _given_config(given, config, steps)
     config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})
     with _only_here(out):
-        training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier), config)}"
+        training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier, number_columns), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have finished here in the meantime
         facts = replace(
             _facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
@@ -142,13 +142,13 @@ def fit_table(
         )
 
 
-def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None) -> Arrays:
-    """Return the data that training depends on, besides the settings."""
+def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None, number_columns: Sequence[str]) -> Arrays:
+    """Return the data that training depends on, besides the settings; networks read the columns in their order."""
     weights = own.dataset.weights
     more = {} if weights is None else {"weights": weights.numpy()}
     more |= {} if earlier is None else {"start": earlier.digest()}
     more |= {f"column {name}": values for name, values in own.table.numbers.items()}
-    return own.table.arrays | {"fold": folds.fold} | more
+    return own.table.arrays | {"fold": folds.fold, "columns read": np.array(number_columns, dtype=str)} | more
 
 
 def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors | None, dataset: Dataset) -> Scores:

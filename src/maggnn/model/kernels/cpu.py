@@ -86,7 +86,7 @@ def _senders(flat: Tensor, graphs: GraphBatch, edges: Tensor | None, kinds: Tens
         return _adjacency(graphs, flat.dtype), flat.relu()
     source, d = graphs.edge_index[0], edges.shape[-1]
     if kinds is None or kinds.ndim == 2:
-        rows = edges if kinds is None else edges[kinds]
+        rows = edges if kinds is None else torch.nn.functional.embedding(kinds, edges)
         messages = flat.index_select(0, source).reshape(len(source), -1, d)
         messages.add_(rows[:, None] if rows.ndim == 2 else rows)
         return _incidence(graphs, flat.dtype), messages.relu_().reshape(len(source), -1)

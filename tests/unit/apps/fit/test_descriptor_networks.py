@@ -17,16 +17,19 @@ from rdkit import Chem
 from damage import edit_json
 from maggnn import InputError
 from maggnn.apps.explain.property import PropertyExplainer
-from maggnn.apps.fit.answers.blended import Blend
+from maggnn.apps.fit.answers.blended import Blend, TargetBlend
 from maggnn.apps.fit.answers.target_weights import weighed
-from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS, blend_weights
+from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS, blend_weights
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
 from maggnn.apps.fit.estimator import MagRegressor
 from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel
+from maggnn.apps.fit.fitting import _learned_from, data_digest
 from maggnn.apps.fit.folds import deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.serve.batching import Batcher
+from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.own_file import official_split
@@ -50,7 +53,7 @@ def fit(
     number_columns: tuple[str, ...] = (),
 ) -> tuple[FittedModel, OutOfFold, Descriptors]:
     packed = replace(packed_inputs(smiles)[0], y=torch.from_numpy(y))
-    dataset = Dataset("mine", packed, "regression", 1, official_split, metric="mae")
+    dataset = Dataset("mine", packed, "regression", y.shape[1], official_split, metric="mae")
     folds = deal_folds(np.arange(len(y)), y, "regression", 2, 0, smiles if more is None else None)
     assert folds is not None
     config = own_config(fold_set(dataset, folds, 0), predictor_steps=steps).replaced(runtime={"device": "cpu"})
@@ -195,12 +198,41 @@ def test_explanations_are_of_the_networks_with_descriptors(fitted):
     assert any("its 2 networks, which have 30 % of the weight; boosting read" in note for note in notes)
 
 
+def test_each_of_several_targets_is_explained_as_it_is_answered():
+    y = np.concatenate([OXYGENS, -OXYGENS], axis=1)
+    whole, *_ = fit(y, steps=20)
+    found = []
+    for first, second in ((NETWORK, NETWORK), (WITH_DESCRIPTORS, WITH_DESCRIPTORS), (NETWORK, WITH_DESCRIPTORS)):
+        targets = tuple(TargetBlend({first: 1.0} if name == first else {second: 1.0}) for name in (first, second))
+        weights = {name: float(np.mean([target.weights.get(name, 0.0) for target in targets])) for name in READINGS}
+        blend = replace(whole.facts.blend, weights=weights, targets=targets)
+        facts = replace(whole.facts, blend=blend, targets=("a", "b"))
+        told = PropertyExplainer(replace(whole, facts=facts, trees={})).explain("OCCc1ccccc1")
+        found.append(np.array([part.values for part in told.contributions]))
+    without, with_them, mixed = found
+    assert np.abs(without - with_them).min(axis=1).max() > 1e-6
+    assert np.allclose(mixed[0], without[0], atol=1e-6) and np.allclose(mixed[1], with_them[1], atol=1e-6)
+
+
 def test_a_fit_starts_from_networks_with_descriptors(folder, call_command, tmp_path):
     options = ("--target", "y", "--steps", "1", "--ensemble", "2", "--workers", "1", "--from", "model")
     call_command("maggnn", "fit", "new.csv", *options, "-o", tmp_path / "more", cwd=folder).output()
     (before, _), (after, _) = (load_model(path / "model.safetensors") for path in (folder / "model", tmp_path / "more"))
     moved = (after.predictor.first.weight - before.predictor.first.weight).detach().abs().max()
     assert after.graph_features == before.graph_features > 0 and 0 < float(moved) < 0.02
+
+
+def test_a_fit_resumes_only_with_the_same_columns_in_the_same_order(tmp_path):
+    """Networks of an interrupted fit have learned which column is which."""
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        rows = [[text, OXYGENS[place, 0], place, 60 - place] for place, text in enumerate(SMILES)]
+        csv.writer(file).writerows([["smiles", "y", "dose", "year"], *rows])
+    digests = set()
+    for columns in ((), ("dose",), ("dose", "year"), ("year", "dose")):
+        own = read_own_table(tmp_path / "t.csv", "smiles", ["y"], "auto", "random", 0, 1, number_columns=columns)
+        folds = single_fold(own.dataset.split(0, 0), len(own.dataset.y))
+        digests.add(data_digest(_learned_from(own, folds, None, columns), Config()))
+    assert len(digests) == 4
 
 
 CHANGES = {

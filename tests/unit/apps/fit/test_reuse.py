@@ -13,6 +13,7 @@ from rdkit import Chem
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.fitted import FittedModel
+from maggnn.config import EncoderConfig
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.warm_start import begin_from
 
@@ -130,3 +131,35 @@ def test_weights_that_fit_are_taken_over():
     assert all(torch.equal(second.state_dict()[name], value) for name, value in {**head, **agent}.items())
     with pytest.raises(InputError, match="no weights of the same shape"):
         begin_from(second, {})
+
+
+def test_features_of_graphs_are_standardised_as_in_the_new_training_rows():
+    """Another column may take the place of the one that the earlier model read, such as a dose of a temperature."""
+    first, second = MagGNN(2, graph_features=1), MagGNN(2, graph_features=1)
+    for model, mean, scale in ((first, 300.0, 0.1), (second, 0.5, 4.0)):
+        assert model.predictor.graph_features is not None
+        model.predictor.graph_features.mean.fill_(mean)
+        model.predictor.graph_features.scale.fill_(scale)
+    begin_from(second, first.state_dict())
+    name = "predictor.first.weight"
+    assert torch.equal(first.state_dict()[name], second.state_dict()[name])
+    assert second.predictor.graph_features is not None
+    assert (float(second.predictor.graph_features.mean), float(second.predictor.graph_features.scale)) == (0.5, 4.0)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 3), (3, 0), (2, 3), (3, 2)])
+def test_readouts_with_other_features_of_graphs_share_their_columns(before, after):
+    first, second = (MagGNN(2, graph_features=count) for count in (before, after))
+    first.state_dict()["predictor.scale.norm.running_mean"].normal_()
+    fresh = {name: value.clone() for name, value in second.state_dict().items()}
+    begin_from(second, first.state_dict())
+    width = second.predictor.width - after + min(before, after)
+    for name in ("predictor.first.weight", "predictor.scale.norm.running_mean"):
+        own, given = second.state_dict()[name], first.state_dict()[name]
+        assert torch.equal(own[..., :width], given[..., :width])
+        assert torch.equal(own[..., width:], fresh[name][..., width:])
+    other = MagGNN(2, encoder=EncoderConfig(hidden=2 * first.predictor.second.in_features))
+    kept = other.predictor.first.weight.clone()
+    with pytest.raises(InputError, match="no weights of the same shape"):
+        begin_from(other, {name: first.state_dict()[name] for name in ("predictor.first.weight",)})
+    assert torch.equal(other.predictor.first.weight, kept)

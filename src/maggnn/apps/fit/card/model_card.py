@@ -35,7 +35,8 @@ PARTS = {
     **{name: f"its {words}" for name, words in NAMES.items()},
 }
 READ_TWICE = (
-    "The networks answer without and with descriptors of the molecule, and only the better of the two has a weight.",
+    "The networks answer without and with descriptors of the molecule; for each target, only the better of the two",
+    "has a weight.",
 )
 UNITS = {"auroc": "ROC-AUC", "accuracy": "accuracy", "mae": "mean absolute error"}
 MOST_NAMES = 20

@@ -78,6 +78,7 @@ METHODS = (
     "random-marks",
     "random-moves",
     "central-marks",
+    "central-starts",
     "mag-gnn-finest",
     "mag-gnn-dqn",
     "mag-gnn-double-dqn",

@@ -112,12 +112,15 @@ def test_molecules(agents, dataset, metric, tmp_path, monkeypatch):
     assert ledger.read(tmp_path / "ledger.jsonl") == rows and len({row.key for row in rows}) == len(rows)
     found = {(row.method, row.keep): row for row in rows}
     marked = ("random-marks", "random-moves", "mag-gnn", "mag-gnn-pre")
-    assert found.keys() == {("gin", None)} | {(name, keep) for name in marked for keep in ("last", "mean")}
+    controls = {("random-marks", "mean of 3"), ("central-starts", "last")}
+    assert found.keys() == {("gin", None)} | controls | {(name, keep) for name in marked for keep in ("last", "mean")}
+    equal_cost = {found["mag-gnn-pre", "last"].passes, found["random-marks", "mean of 3"].passes}
+    assert equal_cost == {6} and found["central-starts", "last"].passes == 2
     for (method, keep), row in found.items():
         assert (row.table, row.dataset, row.metric, row.runs) == ("molecules", dataset, metric, 2)
         assert row.std is not None and row.config == f"configs/{dataset}.toml"
-        assert row.tests_per_run == (3 if keep == "last" else 1)
-        assert row.t == {"gin": None, "random-marks": 0}.get(method, 2)
+        assert row.tests_per_run == (1 if keep in (None, "mean") or method == "central-starts" else 3)
+        assert row.t == {"gin": None, "random-marks": 0, "central-starts": 0}.get(method, 2)
         if method in ("mag-gnn", "mag-gnn-pre") and keep == "last":
             assert row.note.count("(2 run(s), no test)") == 2
 

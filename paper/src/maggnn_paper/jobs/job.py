@@ -44,6 +44,9 @@ CAUTION_GRAPHS = 2000
 MEAN = "mean"
 """The keep rule of answers that are averaged over `STARTS` starts, each from its last state."""
 
+CENTRAL = "central-starts"
+"""The policy of marks that stay on the most central nodes, in a predictor that was trained on random marks."""
+
 STARTS = 10
 """Of the further rows whose answers are averaged over several starts."""
 
@@ -66,6 +69,8 @@ class Job:
     """Also test answers averaged over that many starts."""
     means: tuple[int, ...] = ()
     """Also test answers averaged over each of these numbers of starts, without a move, as often as the others."""
+    central: bool = False
+    """Also test the predictor with marks on the most central nodes instead of random ones, without a move."""
     part: Literal["test", "val"] = "test"
     """Which part of the split is tested: choices between settings are made on `val`."""
     cautions: tuple[float, ...] = ()
@@ -82,6 +87,7 @@ class Job:
         settings = f"{configs.to_json(self.config)} {self.max_moves} {self.tests}"
         settings += f" {self.starts}" if self.starts > 1 else ""
         settings += f" means {self.means}" if self.means else ""
+        settings += " central" if self.central else ""
         settings += f" {self.part}" if self.part != "test" else ""
         settings += f" {self.cautions}" if self.cautions else ""
         settings += f" looks {self.look_every}" if self.look_every else ""
@@ -184,6 +190,10 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
             scores[policy][MEAN] = test(epsilon, 1, job.starts).last.tolist()
     for starts in job.means:
         scores["random-moves"][mean_of(starts)] = test(1.0, job.tests, starts, moves=0).last.tolist()
+    if job.central:
+        trained.model.agent = replace(agent, start="central")
+        scores[CENTRAL] = {"last": test(1.0, 1, starts=1, moves=0).last.tolist()}
+        trained.model.agent = agent
     return {"scores": scores, "errors": errors, "trimmed": trimmed}
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.model.named_encoders import BASELINES
-from maggnn_paper.jobs.job import MEAN, STARTS, Result
+from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, Result
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import BASELINES as BASELINE_CONFIGS
 
@@ -21,6 +21,7 @@ RESULT_POLICY = {
     "random-marks": "random-moves",  # the same walk before its first move
     "random-moves": "random-moves",
     "central-marks": "random-moves",  # before its first move, too
+    CENTRAL: CENTRAL,
     "mag-gnn": "mag-gnn",
     "mag-gnn-dqn": "mag-gnn",
     "mag-gnn-double-dqn": "mag-gnn",
@@ -84,7 +85,7 @@ def score_row(
     agent = results[0]["config"]["agent"]
     marked = RESULT_POLICY[method] != "gin"
     # Random marks have no agent; a mean over starts is several searches. What was timed is one search with the agent.
-    no_agent = method in ("random-marks", "central-marks")
+    no_agent = method in ("random-marks", "central-marks", CENTRAL)
     one_search = method != "random-marks" and not keep.startswith(MEAN)
     return LedgerRow(
         table=table,

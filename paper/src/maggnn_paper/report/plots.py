@@ -205,7 +205,11 @@ def _label(setting: Setting) -> str:
 def _colour(method: str) -> str:
     if method.startswith("mag-gnn"):
         return AGENT_COLOUR
-    return CONTROL_COLOUR if method in ("gin", "random-marks", "random-moves", "central-marks") else OTHER_COLOUR
+    return (
+        CONTROL_COLOUR
+        if method in ("gin", "random-marks", "random-moves", "central-marks", "central-starts")
+        else OTHER_COLOUR
+    )
 
 
 def _key(y: float) -> list[Shape]:

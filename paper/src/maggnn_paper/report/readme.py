@@ -115,7 +115,7 @@ def _figure(row: LedgerRow | None) -> str:
 
 def _best_baseline(benchmark: Benchmark, rows: Sequence[LedgerRow]) -> str:
     """The best of the other methods, run here or published: (value, name)."""
-    ours = ("gin", "gine", "random-marks", "random-moves", "central-marks")
+    ours = ("gin", "gine", "random-marks", "random-moves", "central-marks", "central-starts")
     others = [name for name in METHODS if name not in ours and not name.startswith("mag-gnn")]
     found: list[tuple[float, str]] = []
     for name in others:

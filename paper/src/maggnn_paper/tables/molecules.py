@@ -5,7 +5,8 @@ Every method has the predictor, the budget and the validation of the set's confi
 | method | marks while the predictor learns |
 |---|---|
 | gin | none (k = 0) |
-| random-marks, random-moves | random; tested where they are and after t random moves |
+| random-marks, random-moves | random; tested as they are, after t random moves, and as the mean of t + 1 starts |
+| central-starts | random; tested on the most central nodes, with as many marks and without moves |
 | central-marks | on the most central nodes, k = 1, m as many as the agent takes encoder passes; on request |
 | mag-gnn | moved by an agent that learns beside the predictor (SIMUL) |
 | mag-gnn-pre | moved by an agent from other data (PRE) |
@@ -19,7 +20,7 @@ from pathlib import Path
 
 from maggnn.config import Config
 from maggnn_paper.datasets.molecules import QM9_TARGETS
-from maggnn_paper.jobs.job import MEAN, STARTS, Job, Result, run_jobs
+from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, Job, Result, mean_of, run_jobs
 from maggnn_paper.jobs.summary import paired_note, run_means, score_row, validation_note
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import plain_gnn, recipe
@@ -96,6 +97,7 @@ def method_jobs(dataset: str, method: str, runs: int, agent: str | None = None) 
     """One job a run. QM9, which has no official split, gets another one with each run."""
     config = method_config(dataset, method, agent)
     draws = config.agent.tuple_order > 0 and config.agent.start == "random"
+    control = draws and method == "random-marks"
     return [
         Job(
             recipe_name(dataset),
@@ -104,6 +106,8 @@ def method_jobs(dataset: str, method: str, runs: int, agent: str | None = None) 
             tests=TESTS if draws else 1,
             keep_model=True,
             starts=STARTS if draws else 1,
+            means=(config.agent.num_moves + 1,) if control else (),
+            central=control,
         )
         for run in range(runs)
     ]
@@ -152,7 +156,22 @@ def method_rows(
         note = "; ".join(note for note in notes if note) or None
         rows.append(score_row(table, name, results, after, "last", note, dataset))
         rows.append(score_row(table, name, results, after, MEAN, f"mean prediction of {STARTS} starts", dataset))
-    return rows
+    return rows if method != "random-marks" else rows + _controls_at_equal_cost(table, results, dataset)
+
+
+def _controls_at_equal_cost(table: str, results: Sequence[Result], dataset: str | None) -> list[LedgerRow]:
+    """Rows of a predictor that was trained on random marks: central nodes, and the mean of t + 1 random starts.
+
+    The latter takes as many encoder passes as a search with t moves and its answer.
+    """
+    agent = results[0]["config"]["agent"]
+    keep = mean_of(agent["num_moves"] + 1)
+    note = f"as many encoder passes as an agent with {agent['num_moves']} moves"
+    central = "a predictor trained on random marks, read at the most central nodes"
+    return [
+        score_row(table, "random-marks", results, 0, keep, note, dataset),
+        score_row(table, CENTRAL, results, 0, "last", central, dataset),
+    ]
 
 
 def _against_random(method: str, results: Sequence[Result], control: Sequence[Result] | None, moves: int) -> str | None:

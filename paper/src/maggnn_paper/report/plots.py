@@ -21,7 +21,10 @@ MOST_PANELS = 4
 """Panels side by side: the columns with published figures, or the first ones where there are none."""
 
 MOST_LINES = 44
-LABELS, PANEL, GAP, ROW, TOP, BOTTOM = 290.0, 150.0, 40.0, 17.0, 46.0, 34.0
+LONGEST = 70
+"""The characters of a label: enough for a method with m, k, t, keep rule, marking and inputs."""
+
+LABELS, PANEL, GAP, ROW, TOP, BOTTOM = 400.0, 150.0, 40.0, 17.0, 46.0, 34.0
 AGENT_COLOUR, CONTROL_COLOUR, OTHER_COLOUR = COLOURS[0], GREYS[0], GREYS[2]
 
 
@@ -199,7 +202,7 @@ def _left(panel: int) -> float:
 def _label(setting: Setting) -> str:
     machine = " (CPU)" if (setting.hardware or "").startswith("cpu") else ""
     text = f"{setting.method}{', ' if setting.text else ''}{setting.text}"
-    return (text if len(text) <= 46 else text[:45] + "…") + machine
+    return (text if len(text) <= LONGEST else text[: LONGEST - 1] + "…") + machine
 
 
 def _colour(method: str) -> str:

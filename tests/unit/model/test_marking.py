@@ -7,14 +7,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders import edgeless
+from builders import all_of, edgeless, packed_edges, random_edges, seeded
 from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
+from maggnn.graphs.colours import mix, until_stable
 from maggnn.graphs.distances import FARTHEST, distances_from
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.edge_embedding import DirectionEmbedding
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.marking import MARKINGS, make_marking, marked_nodes, marks
+from maggnn.model.marking import MARKINGS, make_marking, mark_sets, marked_nodes, marks
 from maggnn.model.tuples import sample_tuples
 
 
@@ -108,6 +109,29 @@ def test_directions_are_the_signs_of_the_change_of_distance(tuple_order):
     way = int(found.max())
     expected = sum(embedding.weight[slot, way // 3**slot % 3] for slot in range(tuple_order))
     torch.testing.assert_close(embedding.table()[way], expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    density=st.floats(0, 0.6),
+    tuple_order=st.integers(1, 3),
+    seed=st.integers(0, 2**20),
+)
+def test_distances_and_directions_are_functions_of_the_stable_colours_of_binary_marks(
+    sizes, density, tuple_order, seed
+):
+    """So directed marks distinguish no more graphs than binary marks do, as the docstring proves."""
+    generator = seeded(seed)
+    graphs = all_of(packed_edges(sizes, random_edges(sizes, density, generator)))
+    tuples = sample_tuples(graphs, 1, tuple_order, generator)
+    colours = until_stable(graphs, mix(mark_sets(graphs, tuples) + 1))[:, 0].tolist()
+    marking = make_marking(EncoderConfig(conv="gine", hidden=5, marking="directed"), tuple_order)
+    rows, directions = marking.values(graphs, tuples)[:, 0].tolist(), marking.directions(graphs, tuples)[:, 0].tolist()
+    of_nodes = {(colour, tuple(row)) for colour, row in zip(colours, rows, strict=True)}
+    assert len(of_nodes) == len(set(colours))
+    ends = [(colours[source], colours[target]) for source, target in graphs.edge_index.T.tolist()]
+    assert len(set(zip(ends, directions, strict=True))) == len(set(ends))
 
 
 def test_directed_marks_need_layers_that_read_edges():

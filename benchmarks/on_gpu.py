@@ -60,7 +60,7 @@ def jobs_of(what: str) -> Sequence[AnyJob]:
     if table == "brec":
         return brec.all_jobs([row.replace("/", ":")], names or brec.METHODS, runs)
     if table == "passes":
-        return passes.all_jobs(row, runs)
+        return passes.all_jobs(row, runs, names or passes.METHODS)
     if table == "theorem2":
         return theorem2.jobs(int(row), runs)
     if table == "agents":

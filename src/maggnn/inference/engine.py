@@ -75,7 +75,7 @@ class Engine:
         self.draws = model.predictor.encoder.draws
         # A copy, since tables may have to be made again after the caller's model was trained further.
         self._source, self._adapt = copy.deepcopy(model).eval().requires_grad_(False), adapt
-        self._known: PackedGraphs | GraphBatch | None = None  # the graphs that the tables were last checked against
+        self._known: PackedGraphs | GraphBatch | None = None  # the graphs that the tables last covered, precomputed
         self._freeze(None)
 
     def _freeze(self, present: list[Present] | None) -> None:
@@ -120,7 +120,8 @@ class Engine:
         ids = torch.arange(len(graphs)) if ids is None else ids
         if not len(ids):
             return torch.empty(0, self.model.num_outputs, device=self.device)
-        packed = self.precomputed(graphs)
+        # What the last call precomputed is ready: walking through the model's modules again takes as long as a launch.
+        packed = graphs if graphs is self._known else self.precomputed(graphs)
         self._cover(packed)
         parts, count = [], 0
         chunks = list(self.chunks(packed, ids))
@@ -159,15 +160,18 @@ class Engine:
         return torch.cat(parts)
 
     def _cover(self, graphs: PackedGraphs | GraphBatch) -> None:
-        """Extend the tables if these graphs contain atoms or bonds that no earlier set had."""
-        if not self._adapt or graphs is self._known:
+        """Note which graphs are answered; if they have atoms or bonds that no earlier set had, extend the tables."""
+        if graphs is self._known:
             return
-        found = present_kinds(self._source, graphs)
+        if self._adapt:
+            self._extend_tables(present_kinds(self._source, graphs))
+        self._known = graphs
+
+    def _extend_tables(self, found: list[Present]) -> None:
         if self._present is None:
             self._freeze(found)
         elif not all(new.within(old) for new, old in zip(found, self._present, strict=True)):
             self._freeze([new.joined(old) for new, old in zip(found, self._present, strict=True)])
-        self._known = graphs
 
     @contextmanager
     def _own_draws(self) -> Iterator[None]:
@@ -215,12 +219,15 @@ class Engine:
     def chunks(self, packed: PackedGraphs, ids: Tensor) -> Iterator[Tensor]:
         """Yield `ids` in chunks of one length, halved if their graphs are too large for the budget."""
         most = self._most_nodes()
-        mean_nodes = float(packed.num_nodes[ids].double().mean())
+        total = int(packed.num_nodes[ids].sum())
         # Less than the budget allows on average, so that most chunks need no halving and have the same length.
-        length = max(1, int(0.9 * most / mean_nodes))
-        if self.device.type == "cuda" and length < len(ids):
+        length = max(1, int(0.9 * most / total * len(ids)))
+        if length >= len(ids):
+            yield ids
+            return
+        if self.device.type == "cuda":
             length = common_below(length)  # a length that other sets share
-        for chunk in ids.split(max(1, length)):
+        for chunk in ids.split(length):
             yield from self._halved(packed, chunk, most)
 
     def _halved(self, packed: PackedGraphs, chunk: Tensor, most: float) -> Iterator[Tensor]:

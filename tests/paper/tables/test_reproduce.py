@@ -143,6 +143,8 @@ def test_passes(tmp_path, monkeypatch):
     ]  # fmt: skip
     assert [row.note is not None for row in rows if row.method == "mag-gnn"] == [False, True, True]
     assert repeated(monkeypatch, lambda: passes.reproduce(tmp_path / "jobs", runs=2, datasets=["sr25"])) == rows
+    one_tuple = passes.reproduce(tmp_path / "jobs", runs=2, datasets=["sr25"], methods=["mag-gnn"])
+    assert [(row.key, row.mean) for row in one_tuple] == [(row.key, row.mean) for row in rows if row.m == 1]
     draw_passes(rows, tmp_path / "passes.png")
     assert (tmp_path / "passes.png").read_bytes().startswith(b"\x89PNG")
     page = results.render_pages(rows)["passes.md"]

@@ -9,7 +9,8 @@ There is one tuple of two marks. These are the ways to spend p passes (random mo
 | random-marks, mean of p | the mean answer of p random starts |
 | random-marks, m = p | a predictor that was trained to read p random tuples at once |
 
-A run is one training on one fold; the fold of EXP is another one in each run.
+The last way (`--methods many-tuples`) needs a training for each p; all others are tests of one predictor
+(`--methods mag-gnn`). A run is one training on one fold; the fold of EXP is another one in each run.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from maggnn_paper.tables.synthetic import TESTS
 DATASETS = ("sr25", "exp")
 FOLDS = {"sr25": 1, "exp": 10}
 MOST_PASSES = 6
+METHODS = ("mag-gnn", "many-tuples")
+"""Trainings: a predictor of one tuple with its agent, and predictors of several random tuples."""
+
 MANY_TUPLES = (2, 3, 4, 6)
 """Numbers of tuples that predictors are trained for."""
 
@@ -77,19 +81,29 @@ def many_tuples_jobs(dataset: str, runs: int, m: int) -> list[Job]:
     return made
 
 
-def all_jobs(dataset: str, runs: int) -> list[Job]:
-    """Everything that the table trains on a data set."""
-    many = [job for m in MANY_TUPLES for job in many_tuples_jobs(dataset, runs, m)]
-    return agent_jobs(dataset, runs) + many
+def all_jobs(dataset: str, runs: int, methods: Sequence[str] = METHODS) -> list[Job]:
+    """Everything that the table trains on a data set; the agent's jobs are always the first."""
+    numbers = MANY_TUPLES if "many-tuples" in methods else ()
+    return agent_jobs(dataset, runs) + [job for m in numbers for job in many_tuples_jobs(dataset, runs, m)]
 
 
-def reproduce(folder: Path, runs: int = 10, workers: int = 1, datasets: Sequence[str] = DATASETS) -> list[LedgerRow]:
-    """Run what is not in `folder` yet and return the rows, in the order of their passes."""
+def reproduce(
+    folder: Path,
+    runs: int = 10,
+    workers: int = 1,
+    datasets: Sequence[str] = DATASETS,
+    methods: Sequence[str] = METHODS,
+) -> list[LedgerRow]:
+    """Run what is not in `folder` yet and return the rows, in the order of their passes.
+
+    Args:
+        methods: "many-tuples" adds the predictors of several tuples; the agent and its other controls are always there.
+    """
     rows: list[LedgerRow] = []
     for dataset in datasets:
-        results = run_jobs(all_jobs(dataset, runs), folder, workers)
-        many = {m: results[runs * number : runs * (number + 1)] for number, m in enumerate(MANY_TUPLES, start=1)}
-        rows += _rows(results[:runs], many)
+        results = run_jobs(all_jobs(dataset, runs, methods), folder, workers)
+        trained = [results[first : first + runs] for first in range(runs, len(results), runs)]
+        rows += _rows(results[:runs], dict(zip(MANY_TUPLES, trained, strict=False)))
     return rows
 
 

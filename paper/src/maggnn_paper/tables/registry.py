@@ -93,6 +93,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "molecules": (*molecules.METHODS, "central-marks", "mag-gnn-dqn", *baselines.METHODS),
         "qm9": molecules.METHODS,
         "transfer": ("mag-gnn", *molecules.SOURCES),
+        "passes": passes.METHODS,
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "zero_shot": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "learners": tuple(learners.LEARNERS),

@@ -26,10 +26,8 @@ from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import plain_gnn, recipe
 from maggnn_paper.tables import baselines
 
-DATASETS = (
-    *("zinc", "zinc_full", "molhiv", "zinc_distance", "zinc_full_distance"),
-    *("zinc_directed", "zinc_full_directed", "molhiv_directed", "zinc_directed_walks"),
-)
+DIRECTED = ("zinc_directed", "zinc_full_directed", "molhiv_directed", "zinc_directed_walks")
+DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance", "zinc_full_distance", *DIRECTED)
 """Rows of the table: data sets, and configs that take one of them with other inputs or marks."""
 
 TRANSFERRED = ("zinc", "zinc_full", "molhiv")
@@ -49,11 +47,13 @@ SYNCS = 20
 BEST_AGENT = "cycles6"
 """Of the pretrained agents, the one the paper found best."""
 
-AGENT_FOR = dict.fromkeys(("zinc_directed", "zinc_full_directed", "molhiv_directed", "zinc_directed_walks"), "rings")
+AGENT_FOR: dict[str, str] = dict.fromkeys(DIRECTED, "rings")
 """The agent of PRE with directed marks: on ZINC it was better on the validation split, and the others follow ZINC."""
 
 _SMALLER = {"encoder": {"hidden": 112}, "training": {"predictor_steps": 12_000, "agent_steps": 4000}}
-OWN_AGENT = dict.fromkeys(("zinc_distance", "zinc_directed", "zinc_directed_walks"), _SMALLER)
+OWN_AGENT: dict[str, dict[str, dict[str, int]]] = dict.fromkeys(
+    ("zinc_distance", "zinc_directed", "zinc_directed_walks"), _SMALLER
+)
 """Settings of SIMUL where an agent of its own would not fit beside the config's predictor into the set's budget of
 parameters; it takes more time for each step too."""
 

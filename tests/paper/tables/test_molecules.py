@@ -122,7 +122,8 @@ def test_molecules(agents, dataset, metric, tmp_path, monkeypatch):
         assert row.tests_per_run == (1 if keep in (None, "mean") or method == "central-starts" else 3)
         assert row.t == {"gin": None, "random-marks": 0, "central-starts": 0}.get(method, 2)
         if method in ("mag-gnn", "mag-gnn-pre") and keep == "last":
-            assert row.note.count("(2 run(s), no test)") == 2
+            assert row.note.count("(2 run(s), no test)") == 4
+            assert "the mean of 3 random starts, as many passes" in row.note and "most central nodes" in row.note
 
     def no_training(*args, **options):
         raise AssertionError("trained again")

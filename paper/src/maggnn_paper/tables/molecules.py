@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from torch import Tensor
+
 from maggnn.config import Config
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, Job, Result, mean_of, run_jobs
@@ -179,14 +181,34 @@ def _controls_at_equal_cost(table: str, results: Sequence[Result], dataset: str 
 
 
 def _against_random(method: str, results: Sequence[Result], control: Sequence[Result] | None, moves: int) -> str | None:
-    """How far the agent is from random moves, paired over runs: in its own predictor and in one trained for them."""
+    """How far the agent is from its controls, paired over runs.
+
+    They are random moves in the agent's own predictor and, in a predictor that was trained on random marks, random
+    moves, the mean of t + 1 random starts and the most central nodes.
+    """
     if method not in ("mag-gnn", "mag-gnn-dqn", "mag-gnn-pre"):
         return None
     agent = run_means(results, method, "last")[:, moves]
     others = {"random moves in the same predictor": run_means(results, "random-moves", "last")[:, moves]}
     if control is not None and len(control) == len(results):
         others["random moves in a predictor trained on them"] = run_means(control, "random-moves", "last")[:, moves]
+        others |= _equal_cost_scores(control, moves)
     return "against " + "; against ".join(f"{name} {paired_note(agent, other)}" for name, other in others.items())
+
+
+def _equal_cost_scores(control: Sequence[Result], moves: int) -> dict[str, Tensor]:
+    """Scores of each run, [runs], of the tests of a predictor trained on random marks that cost no more than a search.
+
+    Jobs of other tables and of earlier versions have no such tests.
+    """
+    scores = control[0]["scores"]
+    mean, found = mean_of(moves + 1), {}
+    if mean in scores["random-moves"]:
+        name = f"the {mean} random starts, as many passes, in that predictor"
+        found[name] = run_means(control, "random-moves", mean)[:, 0]
+    if CENTRAL in scores:
+        found["the most central nodes in that predictor"] = run_means(control, CENTRAL, "last")[:, 0]
+    return found
 
 
 def reproduce_transfer(

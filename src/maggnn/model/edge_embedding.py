@@ -1,8 +1,9 @@
 """The embedding of edges: their features, optionally the smallest ring of each edge, and directions.
 
-Directions are what `encoder.marking = "directed"` adds to the messages of a marked copy:
+Directions are what a marking of edges, such as `encoder.marking = "directed"`, adds to the messages of a marked copy:
 
-    message from u to w in copy v:   relu(h_u + e_uw + sum over j of D_j[sign(d(v_j, w) - d(v_j, u))])
+    message from u to w in copy v:   relu(h_u + e_uw + sum over j of D_j[way in which v_j marks the edge])
+    directed:                        the way is sign(d(v_j, w) - d(v_j, u))
 
 Shapes: m copies of E edges, k marks of a copy, d width; K rows of bonds.
 """
@@ -20,9 +21,6 @@ from maggnn.model.features import FeatureEmbedding, FeatureSpec
 
 MAX_KINDS = 256
 """Up to this many combinations of bond categories, a layer embeds the combinations instead of each bond."""
-
-SIGNS = 3
-"""Towards the marked node, to a node as far away, and away from it."""
 
 
 class EdgeEmbedding(FeatureEmbedding):
@@ -72,28 +70,31 @@ class EdgeEmbedding(FeatureEmbedding):
 
 
 class DirectionEmbedding(nn.Module):
-    """D: one vector for each slot and sign. A way of being marked is numbered in base 3, the first slot fastest.
+    """D: one vector for each slot and way of marking an edge. Ways of all slots are one number, the first slot fastest.
 
     Args:
         tuple_order: k.
+        edge_ways: the number of ways of one slot, w.
         hidden: d.
 
     Shapes:
-        weight: [k, 3, d]; table: [3^k, d].
+        weight: [k, w, d]; table: [w^k, d].
     """
 
-    def __init__(self, tuple_order: int, hidden: int) -> None:
+    def __init__(self, tuple_order: int, edge_ways: int, hidden: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(tuple_order, SIGNS, hidden))
+        self.weight = nn.Parameter(torch.randn(tuple_order, edge_ways, hidden))
 
     @property
     def num_ways(self) -> int:
-        return SIGNS ** len(self.weight)
+        tuple_order, edge_ways, _ = self.weight.shape
+        return edge_ways**tuple_order
 
     def table(self) -> Tensor:
-        """Return the sum over the slots for each way of being marked, [3^k, d]."""
+        """Return the sum over the slots for each way of being marked, [w^k, d]."""
+        edge_ways = self.weight.shape[1]
         way = torch.arange(self.num_ways, device=self.weight.device)
-        digits = (way // SIGNS**slot % SIGNS for slot in range(len(self.weight)))
+        digits = (way // edge_ways**slot % edge_ways for slot in range(len(self.weight)))
         rows = [vectors[digit] for vectors, digit in zip(self.weight, digits, strict=True)]
         return torch.stack(rows).sum(dim=0)
 
@@ -118,7 +119,7 @@ class DirectionEmbedding(nn.Module):
         return self.rows(bonds), self.row_numbers(kinds, directions)
 
     def rows(self, bonds: Tensor) -> Tensor:
-        """Return the sum for each kind of bond [K, d] and way of being marked, [K * 3^k, d]; ways vary fastest."""
+        """Return the sum for each kind of bond [K, d] and way of being marked, [K * w^k, d]; ways vary fastest."""
         return (bonds[:, None] + self.table()).flatten(0, 1)
 
     def row_numbers(self, kinds: Tensor, directions: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from maggnn.graphs.structure import FARTHEST, distances_and_walks, random_walk
 from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
 from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures
 from maggnn.model.kernels.messages import aggregate
-from maggnn.model.marking import make_marking, marks_edges
+from maggnn.model.marking import edge_ways, make_marking
 from maggnn.model.normalise import Norm
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class GINELayer(GINLayer):
         reads = config.rings or not edge_features.empty
         if reads:
             self.edge_embedding = EdgeEmbedding(edge_features, config.rings, config.hidden)
-        if tuple_order and marks_edges(config):
-            self.direction_embedding = DirectionEmbedding(tuple_order, config.hidden)
+        if tuple_order and edge_ways(config):
+            self.direction_embedding = DirectionEmbedding(tuple_order, edge_ways(config), config.hidden)
 
     def aggregate(self, h: Tensor, graphs: GraphBatch, directions: Tensor | None = None) -> Tensor:
         edges, kinds = self.edges(graphs)
@@ -222,10 +222,12 @@ class Encoder(AnyEncoder):
 
     def _directions(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
         """Return the way in which each edge of each copy is marked, [E, m]; None if the marks leave edges alone."""
-        if self.mark_embedding is None or not self.mark_embedding.marks_edges:
+        if self.mark_embedding is None or not self.mark_embedding.edge_ways:
             return None
         if tuples is None:
-            raise InputError("encoder.marking = directed is not for this method: its layers do not know the marks")
+            raise InputError(
+                f"encoder.marking = {self.config.marking} is not for this method: its layers do not know the marks"
+            )
         return self.mark_embedding.directions(graphs, tuples)
 
     def initial(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
@@ -287,7 +289,7 @@ class Encoder(AnyEncoder):
         from maggnn.model.frozen_layers import MAX_ROWS, FrozenStart, Kinds
 
         atoms, bonds = how.present.get(self) or self.present_kinds(None)
-        ways = 1 if self.mark_embedding is None else self.mark_embedding.num_kinds
+        ways = 1 if self.mark_embedding is None else self.mark_embedding.table_rows()
         reads_floats = self.structure_embedding is not None or (self.node_embedding is not None and atoms is None)
         if reads_floats or ways is None or self.config.jk == "sum":  # jk reads h^(0) itself
             return None
@@ -305,8 +307,8 @@ def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | No
     layers = {"gin": GINLayer, "gine": GINELayer}
     if base is None and config.conv in layers:
         return layers[config.conv](config, edge_features, tuple_order)
-    if tuple_order and marks_edges(config):
-        raise InputError("encoder.marking = directed marks edges for gine only: use gine, or another marking")
+    if tuple_order and edge_ways(config):
+        raise InputError(f"encoder.marking = {config.marking} marks edges for gine only: use gine, or another marking")
     from maggnn.model.base_gnn import ConvolutionLayer  # few models need it
 
     return ConvolutionLayer(config, edge_features, base)

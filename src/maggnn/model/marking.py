@@ -36,8 +36,8 @@ class Marking(nn.Module, ABC):
     """Eq. 2 and the linear map from X(v) to h^(0).
 
     A frozen encoder reads its first layer from tables. For these, a marking numbers the ways in which a node can be
-    marked (`kinds`) and gives the values of each (`kind_values`). If `num_kinds` is None, there is no table, and the
-    frozen encoder calls `forward`.
+    marked (`kinds`) and gives the values of each (`kind_values`). If `num_kinds` is None, as it is unless a class sets
+    it, there is no table, and the frozen encoder calls `forward`.
 
     Args:
         config: settings of the encoder.
@@ -48,10 +48,11 @@ class Marking(nn.Module, ABC):
         tuples: [B, m, k]; values: [N, m, width]; result: [N, m, d]; kinds: [N, m]; kind_values: [num_kinds, width].
     """
 
-    num_kinds: int | None
+    num_kinds: int | None = None
+    """The number of ways in which a node can be marked, if there is a table of them."""
 
-    marks_edges = False
-    """Whether the marks distinguish edges too; layers then read `directions`."""
+    edge_ways = 0
+    """The number of ways in which a slot can mark an edge; 0 if marks leave edges alone. Layers read `directions`."""
 
     looks_at_values = False
     """Whether it must look at values to know when it has finished: it is then neither recorded nor exported."""
@@ -107,16 +108,42 @@ class Marking(nn.Module, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no table of kinds")
 
     def directions(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
-        """Return the number of the way in which each edge of each copy is marked; only if `marks_edges`.
+        """Return the number of the way in which each edge of each copy is marked; only with `edge_ways`.
 
         Args:
             graphs: the batch.
             tuples: the marked nodes, [B, m, k].
 
         Returns:
-            Numbers of the ways, [E, m]; see `edge_embedding.DirectionEmbedding` for what they stand for.
+            Numbers of the ways, [E, m]: the digits in base `edge_ways` are the slots' ways, the first slot's fastest
+            (see `edge_embedding.DirectionEmbedding`).
         """
         raise NotImplementedError(f"{type(self).__name__} does not mark edges")
+
+    def table_rows(self) -> int | None:
+        """Count the rows of `table`, and check that the table is that of the marks.
+
+        Returns:
+            The number of rows, or None if there is no table.
+
+        Raises:
+            InputError: the table would be that of other marks, because the class redefines `values` and inherits
+                `kinds` or `kind_values` (or `forward` and `table`), or because it marks edges, which no table of nodes
+                knows.
+        """
+        if self.num_kinds is None:
+            return None
+        pairs = (("values", "kinds"), ("values", "kind_values"), ("forward", "table"))
+        if self.edge_ways or any(self._definer(computed) < self._definer(table) for computed, table in pairs):
+            raise InputError(
+                f"{type(self).__name__} has no table of its own marks: define kinds and kind_values beside values, "
+                "table beside forward, or set num_kinds = None"
+            )
+        return self.num_kinds
+
+    def _definer(self, method: str) -> int:
+        """Return how far up the line of classes a method is defined; 0 is the marking's own class."""
+        return next(place for place, cls in enumerate(type(self).__mro__) if method in vars(cls))
 
     def table(self) -> Tensor:
         """Return what each way of being marked adds to h^(0), in double precision.
@@ -208,7 +235,7 @@ class DirectedMarking(DistanceMarking):
     refinement already reads both colours, so a round that also reads the signs is no finer.
     """
 
-    marks_edges = True
+    edge_ways = 3
 
     def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
         if not config.reads_edges:
@@ -222,7 +249,7 @@ class DirectedMarking(DistanceMarking):
         distances = distances_from(graphs, tuples)  # [N, m, k]
         source, target = graphs.edge_index[0], graphs.edge_index[1]
         sign = (distances[target] - distances[source]).clamp(-1, 1) + 1  # [E, m, k] in 0, 1, 2
-        return (sign * 3 ** torch.arange(self.tuple_order, device=sign.device)).sum(dim=-1)
+        return (sign * self.edge_ways ** torch.arange(self.tuple_order, device=sign.device)).sum(dim=-1)
 
 
 class ColoursMarking(Marking):
@@ -247,7 +274,6 @@ class ColoursMarking(Marking):
     |V| (about |V| / 2 in a path). With six layers of width 64 that is two fifths of a pass on a CPU.
     """
 
-    num_kinds = None
     looks_at_values = True
 
     def __init__(self, config: EncoderConfig, tuple_order: int) -> None:
@@ -276,14 +302,18 @@ MARKINGS: dict[str, type[BinaryMarking | DistanceMarking | ColoursMarking]] = {
 """The markings by their names in `encoder.marking`."""
 
 
-def marks_edges(config: EncoderConfig) -> bool:
-    """Whether the marking that a config names distinguishes edges too."""
-    return MARKINGS[config.marking].marks_edges
+def edge_ways(config: EncoderConfig) -> int:
+    """Return the number of ways in which a slot of the marking that a config names marks an edge; 0 for none."""
+    return MARKINGS[config.marking].edge_ways
 
 
 def make_marking(config: EncoderConfig, tuple_order: int) -> Marking | None:
     """Make the marking that a config names, with random weights; None for k = 0, which has no marks."""
-    return MARKINGS[config.marking](config, tuple_order) if tuple_order else None
+    if not tuple_order:
+        return None
+    marking = MARKINGS[config.marking](config, tuple_order)
+    marking.table_rows()  # a marking that could not be frozen is refused before it is trained
+    return marking
 
 
 def _one_hot(distances: Tensor) -> Tensor:

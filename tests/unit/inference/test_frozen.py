@@ -14,7 +14,7 @@ from maggnn.model.encoder import GINELayer
 from maggnn.model.features import FeatureSpec
 from maggnn.model.frozen_layers import Freezing, FrozenLayer
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.marking import BinaryMarking
+from maggnn.model.marking import MARKINGS, BinaryMarking, DistanceMarking, Marking, marks
 from maggnn.model.normalise import Whitening
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
@@ -195,6 +195,67 @@ def test_a_marking_without_a_table_is_never_taken_for_binary():
         encoder.mark_embedding = HiddenMarking(encoder.config, 2).double()
     answering = check(model, packed[torch.arange(4)])
     assert answering.predictor.encoder.start is None
+
+
+class LouderBinary(BinaryMarking):
+    """Other values than its parent's, and the parent's table."""
+
+    def values(self, graphs, tuples):
+        return super().values(graphs, tuples) * 2
+
+
+class LouderDistance(DistanceMarking):
+    """The same by another method, and with half of a table."""
+
+    def forward(self, graphs, tuples):
+        return super().forward(graphs, tuples) * 2
+
+    def kind_values(self):
+        return super().kind_values() * 2
+
+
+class ReversedSlots(BinaryMarking):
+    """The last slot in the first column, with its own table, and the numbers of its parent's kinds."""
+
+    def values(self, graphs, tuples):
+        return super().values(graphs, tuples).flip(-1)
+
+    def kind_values(self):
+        return 2 * super().kind_values()
+
+
+class CountedEdges(DistanceMarking):
+    """Marks edges, and keeps the table of nodes."""
+
+    edge_ways = 2
+
+
+class NoTable(Marking):
+    """Neither a table nor a word about it: it is computed as it is."""
+
+    def __init__(self, config, tuple_order):
+        super().__init__(config, tuple_order, width=tuple_order)
+
+    def values(self, graphs, tuples):
+        return marks(graphs, tuples, 3.0, -1.0, self.weight.dtype)
+
+
+@pytest.mark.parametrize("kind", [LouderBinary, LouderDistance, ReversedSlots, CountedEdges])
+def test_a_marking_with_the_table_of_another_one_is_refused(kind, monkeypatch):
+    packed = make_packed([4, 1, 7, 3])
+    model = make_model(packed)
+    model.predictor.encoder.mark_embedding = kind(model.predictor.encoder.config, 2).double()
+    with pytest.raises(InputError, match=f"{kind.__name__} has no table of its own marks"):
+        frozen(model)
+    monkeypatch.setitem(MARKINGS, "binary", kind)
+    with pytest.raises(InputError, match=kind.__name__):
+        make_model(packed)
+
+
+def test_a_new_marking_needs_its_values_alone(monkeypatch):
+    monkeypatch.setitem(MARKINGS, "binary", NoTable)
+    packed = make_packed([4, 1, 7, 3])
+    check(make_model(packed), packed[torch.arange(4)])
 
 
 class LouderLayer(GINELayer):

@@ -86,7 +86,7 @@ def test_only_directed_marks_reach_the_edges():
     graphs, tuples = edgeless(3), torch.zeros(1, 1, 2, dtype=torch.long)
     for name in MARKINGS:
         marking = make_marking(EncoderConfig(conv="gine", hidden=5, marking=name), 2)
-        assert marking.marks_edges == (name == "directed")
+        assert marking.edge_ways == (3 if name == "directed" else 0)
         if name != "directed":
             with pytest.raises(NotImplementedError, match="does not mark edges"):
                 marking.directions(graphs, tuples)
@@ -105,7 +105,7 @@ def test_directions_are_the_signs_of_the_change_of_distance(tuple_order):
         for copy in range(3):
             signs = (away[target, copy] - away[source, copy]).sign().tolist()
             assert int(found[number, copy]) == sum((sign + 1) * 3**slot for slot, sign in enumerate(signs))
-    embedding = DirectionEmbedding(tuple_order, 4)
+    embedding = DirectionEmbedding(tuple_order, 3, 4)
     way = int(found.max())
     expected = sum(embedding.weight[slot, way // 3**slot % 3] for slot in range(tuple_order))
     torch.testing.assert_close(embedding.table()[way], expected)

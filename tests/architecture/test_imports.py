@@ -40,6 +40,9 @@ NAME_THE_PAPER = [
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 PAPER_FILES = sorted(PAPER.rglob("*.py"))
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES
+}
 CORE_FILES = [path for path in FILES if "apps" not in path.relative_to(PACKAGE).parts]
 
 
@@ -122,6 +125,32 @@ def test_imports_point_backwards():
         allowed = FIRST_LINE_USES.get(room, {name for name in RANK if RANK[name] < RANK[room]})
         wrong += [f"{show(path)} imports {name}" for name in sorted(used - allowed)]
     assert not wrong, "\n".join(wrong)
+
+
+def modules_imported(path: Path) -> set[str]:
+    """The modules of the package that a file imports, also within functions."""
+    found = set()
+    for name in imported(path, inside_functions=True):
+        parts = name.split(".")
+        for end in (len(parts), len(parts) - 1):  # `from a import b`: b is a module, or a name in the module a
+            if ".".join(parts[:end]) in MODULES:
+                found.add(".".join(parts[:end]))
+                break
+    return found - {"maggnn"}  # its public names are imported when they are used
+
+
+def test_no_modules_import_each_other():
+    """Within a room, too: strongly connected modules are read together or not at all."""
+    uses = {name: modules_imported(path) for name, path in MODULES.items()}
+    reached = {name: set(used) for name, used in uses.items()}
+    grown = True
+    while grown:
+        grown = False
+        for found in reached.values():
+            more = set().union(*(uses[other] for other in found)) - found
+            found |= more
+            grown |= bool(more)
+    assert not sorted(name for name in reached if name in reached[name])
 
 
 def test_no_user_code_names_the_reproduction():

@@ -254,7 +254,8 @@ finally:
 @pytest.mark.timeout(1800)
 def test_a_study_on_ray_goes_on_and_leaves_what_a_plain_one_does(folder, cluster, tmp_path):
     """Two trials, then two more: the first is the config to start from, and the best is of a whole trial."""
-    from maggnn.apps.tune.study import table_problem, tune
+    from maggnn.apps.tune.problem import table_problem
+    from maggnn.apps.tune.study import tune
 
     problem = table_problem(folder / "mine.csv", "smiles", ["y"], "regression", "random", 0, 16, 1)
     said: list[str] = []

@@ -308,19 +308,20 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Tune m, k, t, width and more on the validation split. The test split is not used."""
-    from maggnn.apps.tune import study as tuning
+    from maggnn.apps.tune.problem import config_problem, table_problem
+    from maggnn.apps.tune.study import tune as run_study
 
     if source.suffix == ".toml":
         if smiles is not None or target:
             raise InputError(f"{source}: --smiles and --target are for a table, not for a config")
-        problem = tuning.config_problem(source, settings, seed, steps)
+        problem = config_problem(source, settings, seed, steps)
     elif smiles is None or not target:
         raise InputError(f"{source}: a table needs --smiles COL and --target COL")
     elif settings:
         raise InputError(f"{source}: --set is for a config, not for a table")
     else:
-        problem = tuning.table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
-    result = tuning.tune(problem, out, trials, minutes, tell, ray)
+        problem = table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
+    result = run_study(problem, out, trials, minutes, tell, ray)
     if as_json:
         print(json.dumps(result))
         return

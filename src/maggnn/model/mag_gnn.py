@@ -30,7 +30,7 @@ from maggnn.model.predictor import Predictor
 from maggnn.model.q_network import AgentShape, QNetwork, predictor_embeddings
 from maggnn.model.state import State
 from maggnn.model.targets import make_target_scale
-from maggnn.model.tuples import STARTS, check_tuples, sample_tuples
+from maggnn.model.tuples import check_tuples, sample_tuples
 
 if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
@@ -355,6 +355,8 @@ class MagGNN(nn.Module):
         """
         m, k = self.agent.num_tuples, self.agent.tuple_order
         if self.agent.start != "random" and k:
+            from maggnn.model.starts import STARTS  # most models start at random
+
             return STARTS[self.agent.start](graphs, m, k).repeat(1, count, 1)
         return sample_tuples(graphs, count * m, k, generator)
 

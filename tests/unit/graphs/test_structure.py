@@ -7,7 +7,7 @@ import torch
 from maggnn.graphs.conversions import pack_networkx
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.structure import FARTHEST, WALKS, centrality, distances_and_walks, random_walk, with_structure
-from maggnn.model.tuples import central_tuples
+from maggnn.model.starts import central_tuples
 
 GRAPHS = [
     networkx.cycle_graph(6),

@@ -10,7 +10,8 @@ from builders import edgeless
 from maggnn.data.synthetic.rooted import rooted_at_nodes
 from maggnn.errors import InputError
 from maggnn.graphs.conversions import pack_networkx
-from maggnn.model.tuples import all_tuples, neighbour_tuples, one_move_away, replace_slot, sample_tuples
+from maggnn.model.starts import neighbour_tuples
+from maggnn.model.tuples import all_tuples, one_move_away, replace_slot, sample_tuples
 
 
 def test_samples_are_local_nodes_of_their_graph():

@@ -29,8 +29,9 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import best_index, best_move, random_move
 from maggnn.model.q_network import QNetwork
 from maggnn.model.refined.copies import refine
+from maggnn.model.starts import central_tuples
 from maggnn.model.state import State
-from maggnn.model.tuples import all_tuples, central_tuples, replace_slot, sample_tuples
+from maggnn.model.tuples import all_tuples, replace_slot, sample_tuples
 from maggnn_paper.universal import random_graphs
 from maggnn_paper.universal.cfi import cfi, wheel
 from maggnn_paper.universal.classical import Adjacency

@@ -12,7 +12,7 @@ import torch
 
 from maggnn.apps.explain.depiction import Depicted, depicted
 from maggnn.apps.explain.graph import Subject
-from maggnn.apps.explain.trace import MOST_MOVES, Step, Trace, trace, true_gains
+from maggnn.apps.explain.trace import MOST_MOVES, Step, Trace, node_gains, trace, true_gains
 from maggnn.apps.explain.words import score_unit
 from maggnn.errors import InputError
 from maggnn.model.agent import TIE
@@ -132,11 +132,6 @@ def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 
         answer_step=_answer_step(agent, model.agent.keep),
         notes=[*subject.notes, *_indifference(agent), *_units(subject)],
     )
-
-
-def node_gains(step: Step) -> list[float]:
-    """Return the largest gain that Q expects from moving any mark to each node, [|V|]."""
-    return [max(gain for row in node for gain in row) for node in step.q_table or []]
 
 
 def expected_gains(before: Step, after: Step) -> list[float]:

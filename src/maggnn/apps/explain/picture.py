@@ -9,13 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from maggnn.apps.draw import marked
 from maggnn.apps.draw.shapes import Drawing, Line, Point, Shape, Words, moved_by, on_white, save_png, to_svg
 from maggnn.apps.draw.style import INK, SOFT_INK
 from maggnn.apps.explain.depiction import AROMATIC, Depicted
-from maggnn.apps.explain.explanation import Explanation, node_gains
-from maggnn.apps.explain.trace import Trace
+from maggnn.apps.explain.trace import Trace, node_gains
+
+if TYPE_CHECKING:
+    from maggnn.apps.explain.explanation import Explanation  # which draws itself in notebooks
 
 NARROWEST, WIDEST, NEIGHBOURS = 220.0, 340.0, 44.0
 """The smallest and largest width of a panel, and the wanted distance of neighbouring nodes between these limits."""

@@ -184,3 +184,8 @@ def _moved(move: Move) -> list[tuple[int, int, int]]:
     slots, nodes, moved = (values[0].tolist() for values in (move.slot, move.node, move.moved))
     choices = enumerate(zip(slots, nodes, moved, strict=True))
     return [(number, slot, node) for number, (slot, node, moves) in choices if moves]
+
+
+def node_gains(step: Step) -> list[float]:
+    """Return the largest gain that Q expects from moving any mark to each node, [|V|]."""
+    return [max(gain for row in node for gain in row) for node in step.q_table or []]

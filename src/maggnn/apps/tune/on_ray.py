@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from maggnn.apps.scale.cluster import connected
+from maggnn.apps.tune.problem import Problem
 from maggnn.apps.tune.space import start_params, suggested
+from maggnn.apps.tune.trial import SECONDS, judged
 from maggnn.errors import DivergenceError, InputError, require
 
 if TYPE_CHECKING:
     from optuna import Study
-
-    from maggnn.apps.tune.study import Problem
 
 OBJECTIVE, STEP, WHOLE = "objective", "step", "whole"
 """The reports of a trial: its metric so far, the number of steps, and whether it was trained to the end."""
@@ -82,8 +82,6 @@ def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
     import optuna
     from ray.tune.search.optuna import OptunaSearch
 
-    from maggnn.apps.tune.study import SECONDS
-
     class Search(OptunaSearch):
         """Distinguishes complete trials from stopped ones, which Ray's own search considers complete too."""
 
@@ -131,8 +129,6 @@ def _trial(params: dict[str, Any], problem: Problem) -> None:
     import optuna
     import torch
     from ray import tune
-
-    from maggnn.apps.tune.study import judged
 
     torch.set_num_threads(1)
     fixed: Any = optuna.trial.FixedTrial(params)

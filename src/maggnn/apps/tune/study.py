@@ -14,34 +14,17 @@ to the settings.
 
 from __future__ import annotations
 
-import contextlib
-import math
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from maggnn import config as configs
-from maggnn.apps.fit.fitting import data_digest
-from maggnn.apps.fit.own_settings import VALIDATIONS, own_config
-from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.tune import folder as tuning_folder
+from maggnn.apps.tune.problem import Problem, any_agent
 from maggnn.apps.tune.space import start_params, suggested
+from maggnn.apps.tune.trial import SECONDS, TimeUpError, judged
 from maggnn.config import Config
-from maggnn.data import registry
-from maggnn.data.dataset import Dataset
-from maggnn.data.packing import Arrays
 from maggnn.errors import DivergenceError, InputError
-from maggnn.model.runtime import make_generator, pick_device
-from maggnn.training.callbacks import Callback
-from maggnn.training.evaluate import evaluate
-from maggnn.training.paradigms import make_model
-from maggnn.training.run import train
-from maggnn.training.validation import MOST_GRAPHS, VALIDATION_SEED
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -57,111 +40,8 @@ AGAIN = "its settings run again"
 MOST_AGAIN = 3
 """The number of times that the settings of a trial run again after a kill."""
 
-PROPOSAL, SECONDS = "proposal", "seconds"
-"""Attributes of a trial: the number of its proposal, from 0, and its duration, unless it was killed."""
-
-
-class TimeUpError(Exception):
-    """The time limit of the study was reached during a trial."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The data and the initial config of a study.
-
-    Attributes:
-        base: the initial config.
-        own_table: whether it is for a user's table.
-        digest: a digest of the data, so that a study is never resumed with other data.
-        note: a message that is printed before the first trial.
-    """
-
-    dataset: Dataset
-    base: Config
-    own_table: bool
-    digest: str
-    note: str = ""
-
-    @property
-    def maximises(self) -> bool:
-        return self.dataset.metric != "mae"
-
-    @property
-    def objective(self) -> str:
-        """The name of the metric that is optimised."""
-        several = self.dataset.metric == "mae" and self.dataset.num_outputs > 1
-        return "mae in units of the targets' spread" if several else self.dataset.metric
-
-
-def table_problem(
-    table: Path, smiles: str, targets: Sequence[str], task: str, split: str, seed: int, steps: int | None, workers: int
-) -> Problem:
-    """Return the problem for a table, read as by `maggnn fit`."""
-    own = read_own_table(table, smiles, targets, task, split, seed, workers)
-    base = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
-    note = f"{table}: {own.table.target.why}" if own.table.target.guessed else ""
-    return _prepared(Problem(own.dataset, base, True, data_digest(own.table.arrays, base), note))
-
-
-def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps: int | None) -> Problem:
-    """Return the problem for a data set's config, read as by `maggnn train`."""
-    base = configs.load(path).with_settings(settings)
-    if seed is not None:
-        base = base.replaced(runtime={"seed": seed})
-    base = _with_steps(base, base.training.predictor_steps if steps is None else steps)
-    dataset = registry.load(base.data.name)
-    return _prepared(Problem(dataset, base, False, data_digest(_arrays(dataset, base), base)))
-
-
-def _arrays(dataset: Dataset, base: Config) -> Arrays:
-    """Return the data on which trials depend: the graphs and their split."""
-    graphs = dataset.graphs
-    tensors = {
-        "node_offsets": graphs.node_offsets, "edge_offsets": graphs.edge_offsets, "edge_index": graphs.edge_index,
-        "x": graphs.x, "edge_attr": graphs.edge_attr, "roots": graphs.roots, "y": graphs.y,
-        "graph_attr": graphs.graph_attr,
-    }  # fmt: skip
-    split = dataset.split(base.data.split_seed, base.data.fold)
-    parts = [split.train, split.val, split.test]
-    tensors |= {f"part {number}": ids for number, ids in enumerate(parts)}
-    return {name: values.numpy() for name, values in tensors.items() if values is not None}
-
-
-def _with_steps(base: Config, steps: int) -> Config:
-    """Set the number of predictor steps, with proportional steps of the agent, and ensure that validations happen."""
-    training = base.training
-    agent_steps, every = training.agent_steps, training.validate_every
-    if steps != training.predictor_steps:
-        every = 0
-        if agent_steps:
-            agent_steps = max(1, agent_steps * steps // max(training.predictor_steps, 1))
-        if training.paradigm == "simul":  # its steps must be multiples
-            steps = agent_steps * (training.predictor_steps // training.agent_steps)
-    changed = {
-        "predictor_steps": steps,
-        "agent_steps": agent_steps,
-        "validate_every": every or max(1, steps // VALIDATIONS),
-    }
-    return base.replaced(training=changed)
-
-
-def _prepared(problem: Problem) -> Problem:
-    """Check that there is a validation split, and precompute structural features of graphs once for all trials."""
-    dataset, data = problem.dataset, problem.base.data
-    split = dataset.split(data.split_seed, data.fold)
-    if not len(split.val) or bool(torch.isin(split.val, split.test).any()):
-        raise InputError(f"{dataset.name} has no validation split, and tuning must not use the test split")
-    with _any_agent():
-        graphs = make_model(problem.base, dataset).precomputed(dataset.graphs)
-    return replace(problem, dataset=replace(dataset, graphs=graphs))
-
-
-@contextlib.contextmanager
-def _any_agent() -> Iterator[None]:
-    """Ignore warnings about the m with which an agent was trained, because m is tuned here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="agent .* learned with")
-        yield
+PROPOSAL = "proposal"
+"""The attribute of a trial that holds the number of its proposal, from 0."""
 
 
 def tune(
@@ -182,7 +62,7 @@ def tune(
         raise InputError(f"--trials is {trials}: give at least 1")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes is {minutes:g}: give more than 0")
-    with tuning_folder.only_here(folder), _any_agent():
+    with tuning_folder.only_here(folder), any_agent():
         study = _study(problem, folder, tell)
         if problem.note:
             tell(problem.note)
@@ -210,7 +90,7 @@ def _run_on_ray(
     address: str,
     tell: Callable[[str], None],
 ) -> None:
-    from maggnn.apps.tune.on_ray import run_on_ray
+    from maggnn.apps.tune.on_ray import run_on_ray  # needs Ray
 
     for cut in [trial for trial in _cut_short(study).get(None, []) if trial.params]:  # see `_study`
         if not any(other.params == cut.params and other.number > cut.number for other in study.trials):
@@ -311,37 +191,6 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
         trial.set_user_attr("reason", str(error))
     trial.set_user_attr(SECONDS, time.monotonic() - began)
     study.tell(trial, value, state)
-
-
-def judged(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
-    """Train with a trial's config. Returns the metric on the validation split after t moves, with the best weights."""
-    import optuna
-
-    class Report(Callback):
-        """Reports each validation to the study, and ends trials that are worse than others or out of time."""
-
-        def on_validation(self, step: int, best_loss: float) -> None:
-            if math.isfinite(best_loss):
-                trial.report(-best_loss if problem.maximises else best_loss, step)
-            if until is not None and time.monotonic() > until:
-                raise TimeUpError
-            if not math.isfinite(best_loss) or trial.should_prune():
-                trial.set_user_attr("reason", f"pruned after {step} steps")
-                raise optuna.TrialPruned
-
-    trained = train(config, quiet=True, dataset=problem.dataset, callbacks=[Report()])
-    dataset, device = problem.dataset, pick_device(config.runtime.device)
-    generator = make_generator(VALIDATION_SEED + config.runtime.seed, device)
-    result = evaluate(
-        trained.model, dataset.graphs.to(device), trained.split.val[:MOST_GRAPHS], dataset.task,
-        config.agent.num_moves, 1, 0.0, generator, metric=dataset.metric,
-    )  # fmt: skip
-    several = dataset.metric == "mae" and dataset.num_outputs > 1
-    value = float((result.loss if several else result.kept(config.agent.keep))[0, -1])
-    if not math.isfinite(value):
-        trial.set_user_attr("reason", "its predictions are not finite")
-        raise optuna.TrialPruned
-    return value
 
 
 def _num_finished(study: Study) -> int:

@@ -32,7 +32,8 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.export.search import SeenCategories
 from maggnn.model.features import MOST_CATEGORIES
 from maggnn.model.runtime import make_generator
-from maggnn.model.tuples import STARTS, sample_tuples
+from maggnn.model.starts import STARTS
+from maggnn.model.tuples import sample_tuples
 
 SUFFIXES = {"torch": ".pt2", "aoti": ".pt2", "onnx": ".onnx"}
 DESCRIPTION = "maggnn.json"

@@ -11,8 +11,9 @@ import torch
 from maggnn import config as configs
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.tune import space as tuning_space
+from maggnn.apps.tune.problem import Problem, config_problem
 from maggnn.apps.tune.space import start_params, suggested, without_marks
-from maggnn.apps.tune.study import AGAIN, MOST_AGAIN, Problem, config_problem, next_trial, tune
+from maggnn.apps.tune.study import AGAIN, MOST_AGAIN, next_trial, tune
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs

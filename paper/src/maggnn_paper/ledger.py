@@ -52,6 +52,7 @@ TABLES = (
     "bench_floor",
     "people",
     "chemist",
+    "pretraining",
     "right_answers",
 )
 """What a row may belong to; also the order in which the report shows them."""
@@ -105,6 +106,21 @@ PEOPLE_METHODS = (
     "mag-gnn-blend",
 )
 """Baselines alone, the parts of a fitted model and their blend, in tables `people` and `chemist` alone."""
+
+PRETRAINING_METHODS = tuple(
+    f"{start}-{part}" for start in ("random", "pretrained") for part in ("networks", "network+descriptors", "blend")
+)
+"""Parts of a fitted model whose networks start from random or from pretrained weights, in table `pretraining` alone."""
+
+MORE_METHODS = {
+    "bench": BENCH_METHODS,
+    "ceilings": CEILING_METHODS,
+    "families": CEILING_METHODS,
+    "people": PEOPLE_METHODS,
+    "chemist": PEOPLE_METHODS,
+    "pretraining": PRETRAINING_METHODS,
+}
+"""Methods that some tables have besides `METHODS`, by table."""
 
 METRICS = (
     "accuracy",
@@ -204,8 +220,7 @@ class LedgerRow:
             _check_type(name, getattr(self, name), annotation)
         _check_allowed("table", self.table, TABLES)
         kind = "bench" if self.table.startswith("bench_") else self.table
-        ceilings = {"ceilings": CEILING_METHODS, "families": CEILING_METHODS}
-        more = ({"bench": BENCH_METHODS, "people": PEOPLE_METHODS, "chemist": PEOPLE_METHODS} | ceilings).get(kind, ())
+        more = MORE_METHODS.get(kind, ())
         _check_allowed("method", self.method, METHODS + more)
         if not (self.metric.startswith(EXPONENT_PREFIX) and len(self.metric) > len(EXPONENT_PREFIX)):
             _check_allowed("metric", self.metric, METRICS)

@@ -194,6 +194,9 @@ class TrainingConfig:
         "PRE: a predictor on the tuples that are moved by an agent from other data",
     )
     predictor_steps: int = option(3_000, "optimiser steps of f_p", at_least=0)
+    initial_weights: str = option(
+        "", "weights that initialise f_p: molecules, which come with the package, or a model's file; empty: random"
+    )
     agent_steps: int = option(
         2_000,
         "RL-Experience calls, each followed by Q updates; SIMUL spreads them over the predictor's steps",

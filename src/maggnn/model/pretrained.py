@@ -1,13 +1,17 @@
-"""Pretrained agents: Q-networks trained by ORD on graphs without features, which can move marks in any graph (PRE).
+"""Pretrained agents and predictors.
 
-An agent's file contains its weights, the config it was trained with and the ledger row of its evaluation. Those of
-`AGENTS` come with the package; any other is named by its path.
+    agents        Q-networks trained by ORD on graphs without features, which can move marks in any graph (PRE)
+    predictors    weights that initialise the prediction GNN for molecules (`training.initial_weights`)
+
+A file contains weights, the config they were trained with and, for agents, the ledger row of the evaluation. Those of
+`AGENTS` and `PREDICTORS` come with the package; any other is named by its path.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +36,18 @@ AGENTS = ("cycles3", "cycles6", "sr25", "rings", "any", "colours")
 """They were trained to count 3-cycles and 6-cycles through nodes, to distinguish the 15 graphs of SR25, and to find the
 rings of molecules without labels. `any` and `colours` were trained to refine stable colourings of generated graphs of
 many kinds; `colours` also reads the stable colouring of its own marked copy (`encoder.marking = "colours"`)."""
+
+PREDICTOR_FOLDER = Path(__file__).parent / "predictors"
+"""The folder of the predictors that come with the package."""
+
+PREDICTORS = ("molecules",)
+"""`molecules` was trained to compute properties of public molecules, whose measured labels it has not seen."""
+
+FREE = {"dropout", "pooling", "graph_attr_optional", "composition", "ridge"}
+"""The settings of encoder and predictor that may differ from those with which initial weights were trained."""
+
+PREDICTOR, TABLES = "predictor.", ".embeddings."
+"""The prefix of the weights of the prediction GNN in a model's file, and what names its tables of categories."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +158,79 @@ def save_agent(path: Path, model: MagGNN, config: Config, ledger: dict[str, Any]
 
 
 def _path(name: str) -> Path:
-    if name in AGENTS:
-        return AGENT_FOLDER / f"{name}.safetensors"
+    return _named(name, "agent", AGENTS, AGENT_FOLDER)
+
+
+@dataclass(frozen=True)
+class PretrainedPredictor:
+    """Weights of a predictor that was trained on other data, to initialise another one (`training.initial_weights`).
+
+    Attributes:
+        name: its name in `training.initial_weights`.
+        weights: the weights, by their names in `MagGNN.state_dict()`.
+        config: the settings of its training.
+    """
+
+    name: str
+    weights: dict[str, Tensor]
+    config: Config
+
+    def misfit(self, config: Config) -> str | None:
+        """Return the first setting that gives a model other layers than these weights have, in words; None if none."""
+        for part in ("encoder", "predictor", "agent"):
+            known, given = asdict(getattr(self.config, part)), asdict(getattr(config, part))
+            names = ("tuple_order",) if part == "agent" else known.keys() - FREE
+            for name in sorted(names):
+                if known[name] != given[name]:
+                    return f"{part}.{name} = {known[name]}, and the model has {given[name]}"
+        return None
+
+    def check(self, config: Config, model: MagGNN) -> None:
+        """Check whether the predictor of a model with these settings has the same layers and reads the same features.
+
+        Tables of categories are compared by their number, which is the number of columns: their rows may differ.
+        """
+        misfit = self.misfit(config)
+        if misfit is not None:
+            raise InputError(f"training.initial_weights: {self.name} was trained with {misfit}; leave it out")
+        own = {name for name in model.state_dict() if name.startswith(PREDICTOR) and TABLES in name}
+        if own != {name for name in self.weights if TABLES in name}:
+            raise InputError(
+                f"training.initial_weights: {self.name} was trained on graphs with other columns of features than "
+                f"those of {config.data.name}; leave it out"
+            )
+
+
+def pretrained_predictor(name: str) -> PretrainedPredictor:
+    """Load the weights of a predictor that was trained on other data.
+
+    Args:
+        name: one of `PREDICTORS`, or the path of a model's file.
+
+    Returns:
+        The weights with the settings of their training.
+    """
+    path = _named(name, "pretrained predictor", PREDICTORS, PREDICTOR_FOLDER)
+    tensors, facts = weights_file.load(path)
+    found = {key: value for key, value in tensors.items() if key.startswith(PREDICTOR)}
+    if not found:
+        raise InputError(f"{path}: contains no predictor; give the file of a model")
+    return PretrainedPredictor(name, found, configs.from_dict(section(facts, "config"), origin=str(path)))
+
+
+def with_fitting_weights(config: Config) -> Config:
+    """Return the config without initial weights, if these were trained with other layers than the config names."""
+    name = config.training.initial_weights
+    if name and pretrained_predictor(name).misfit(config) is not None:
+        return config.replaced(training={"initial_weights": ""})
+    return config
+
+
+def _named(name: str, what: str, shipped: Sequence[str], folder: Path) -> Path:
+    """Return the path of a file that comes with the package, or of any other .safetensors file."""
+    if name in shipped:
+        return folder / f"{name}.safetensors"
     path = Path(name)
     if path.suffix != ".safetensors":
-        raise InputError(f"no agent {name!r}{did_you_mean(name, AGENTS)}, or the path of a .safetensors file")
+        raise InputError(f"no {what} {name!r}{did_you_mean(name, shipped)}, or the path of a .safetensors file")
     return path

@@ -20,6 +20,7 @@ from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.pretrained import pretrained_predictor
 from maggnn.model.runtime import matrix_products, pick_device, sensible_threads, using_threads
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
@@ -92,7 +93,8 @@ def train(
         dataset: your own graphs instead of the set that `config.data.name` names: a `Dataset`, or a PyG dataset or
             list of `Data` (see `maggnn.data.from_pyg` for its split).
         callbacks: called after every step, every validation and at the end; an exception in one ends the run.
-        start: weights of another model that initialise the predictor, as far as they fit (`warm_start`).
+        start: weights of another model that initialise the predictor, as far as they fit (`warm_start`), instead of
+            those that `training.initial_weights` names.
         devices: the processes of the run, of which this is one (`train_on`).
 
     Returns:
@@ -105,6 +107,10 @@ def train(
     _check_parameters(paradigm.model, config, dataset)
     if predictor is not None:
         paradigm.use_predictor(predictor)
+    if start is None and config.training.initial_weights:
+        initial = pretrained_predictor(config.training.initial_weights)
+        initial.check(config, paradigm.model)
+        start = initial.weights
     if start is not None:
         begin_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)

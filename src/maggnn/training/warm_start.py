@@ -17,14 +17,10 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
-
-TAKEN = "predictor."
-"""The prefix of the weights that are copied; the agent of a fitted model comes with the package."""
+from maggnn.model.pretrained import PREDICTOR, TABLES
 
 STANDARDISATION = "predictor.graph_features."
 """The prefix of the mean and scale of features of whole graphs, which may be other columns in the new rows."""
-
-TABLES = ".embeddings."
 
 READOUT = ("predictor.first.weight", "predictor.scale.norm.")
 """The weights whose last dimension is the pooled embedding, followed by the features of graphs."""
@@ -40,7 +36,7 @@ def begin_from(model: MagGNN, weights: Mapping[str, Tensor]) -> int:
     taken, more = 0, _features_in(model.state_dict()) - _features_in(weights)
     for name, own in model.state_dict().items():
         given = weights.get(name)
-        if given is None or not name.startswith(TAKEN) or name.startswith(STANDARDISATION):
+        if given is None or not name.startswith(PREDICTOR) or name.startswith(STANDARDISATION):
             continue
         part = _common(name, own, given, more)
         if part is not None:

@@ -101,6 +101,13 @@ TITLES = {
         "`maggnn fit` on practice tables",
         "Errors in the target's unit; ROC-AUC, PR-AUC and coverage of 90 % intervals in percent; means over splits.",
     ),
+    "pretraining": (
+        "Initial weights for molecules",
+        (
+            "Out-of-fold errors and ROC-AUC (percent) of `maggnn fit` on practice tables: networks that start from "
+            "random weights, and from weights that were trained to compute properties of public molecules."
+        ),
+    ),
     "right_answers": (
         "Robustness",
         "Beyond the paper: rewritten SMILES, other numberings, interruptions and damage must not change a result.",

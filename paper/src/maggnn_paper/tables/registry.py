@@ -9,6 +9,7 @@ from typing import Any
 from maggnn.errors import InputError, did_you_mean
 from maggnn_paper.brec import reproduce as brec
 from maggnn_paper.ledger import LedgerRow
+from maggnn_paper.pretraining import fine_tuning, weights
 from maggnn_paper.tables import (
     ablation,
     baselines,
@@ -52,6 +53,8 @@ TABLES = {
     "ablation": ablation.reproduce,
     "learners": learners.reproduce,
     "agents": pretrained_agents.reproduce,
+    "predictors": weights.reproduce,
+    "pretraining": fine_tuning.reproduce,
     "training_time": training_time.reproduce,
     "demo": demo.reproduce,
     "own_loop": own_loop.reproduce,
@@ -61,7 +64,7 @@ TABLES = {
 ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo", "own_loop")
 """Measured in one process: no workers to choose."""
 
-ONCE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "agents")
+ONCE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "agents", "predictors")
 """Trained once: no runs to choose."""
 
 
@@ -97,6 +100,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "zero_shot": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "learners": tuple(learners.LEARNERS),
+        "pretraining": tuple(fine_tuning.STARTS),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:
@@ -124,6 +128,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
+        "pretraining": {name: name for name in fine_tuning.SETS},
         "agents": {name: name for name in (*pretrained_agents.RECIPES, *pretrained_agents.UNIVERSAL)},
     }.get(name)
     if choices is None:

@@ -35,7 +35,7 @@ from maggnn.data.own_file import official_split
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
-from maggnn.model.pretrained import pretrained_agent
+from maggnn.model.pretrained import pretrained_agent, with_fitting_weights
 
 FEWEST_HELD_OUT = 20
 """The smallest number of graphs for a validation split: with fewer, the choice of weights would be noise."""
@@ -123,7 +123,7 @@ class MagEstimator(BaseEstimator):
             metric=dataset.metric,
             rows={"train": len(folds.train(0)), "val": len(folds.held_out(0))},
         )
-        config = _config(fold_set(dataset, folds, 0), seed, changes).replaced(runtime={"device": self.device})
+        config = _config(fold_set(dataset, folds, 0), facts, seed, changes).replaced(runtime={"device": self.device})
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with torch.random.fork_rng(devices):  # dropout seeds torch's global generator, which belongs to the caller
             fitted, *_ = fit_blend(dataset, facts, config, folds, smiles, quiet=not self.verbose)
@@ -220,8 +220,9 @@ def _kept(X: Any) -> Any:
 # ---- settings -------------------------------------------------------------------------------------------
 
 
-def _config(dataset: Dataset, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
-    return own_config(dataset, seed, **changes["training"]).replaced(agent=changes["agent"])
+def _config(dataset: Dataset, facts: Facts, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
+    config = own_config(dataset, seed, facts.features, **changes["training"])
+    return with_fitting_weights(config.replaced(agent=changes["agent"]))
 
 
 def _order(agent: str) -> int:

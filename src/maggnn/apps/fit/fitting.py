@@ -114,8 +114,9 @@ def fit_table(
     earlier = None if start is None else EarlierModel.load(start, FEATURES)
     own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting, number_columns)
     _check_units(own, units)
-    folds = _folds(own, ensemble, seed)
-    config = own_config(fold_set(own.dataset, folds, 0), seed, **({} if steps is None else {"predictor_steps": steps}))
+    folds = learned_folds(own, ensemble, seed)
+    changes = {} if steps is None else {"predictor_steps": steps}
+    config = own_config(fold_set(own.dataset, folds, 0), seed, FEATURES, **changes)
     if given is not None:
         config = _given_config(given, config, steps)
     config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})
@@ -123,7 +124,7 @@ def fit_table(
         training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier, number_columns), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have finished here in the meantime
         facts = replace(
-            _facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
+            table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
         )
         starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
         validated = None
@@ -188,7 +189,7 @@ def _check_units(own: OwnTable, units: Sequence[str]) -> None:
         )
 
 
-def _folds(own: OwnTable, count: int, seed: int) -> Folds:
+def learned_folds(own: OwnTable, count: int, seed: int) -> Folds:
     """Return the folds of all rows outside the test split; a single fold is the split itself."""
     split, y = own.dataset.split(0, 0), own.dataset.y.numpy()
     dealt = None
@@ -297,7 +298,8 @@ def data_digest(arrays: Arrays, config: Config) -> str:
     return digest.hexdigest()[:12]
 
 
-def _facts(own: OwnTable, smiles: str) -> Facts:
+def table_facts(own: OwnTable, smiles: str) -> Facts:
+    """Return what a model must know of its table, whose molecules are in the column `smiles`."""
     return Facts(
         source="smiles",
         task=own.dataset.task,

@@ -17,14 +17,22 @@ FEWEST_STEPS, MOST_STEPS = 300, 20_000
 VALIDATIONS = 12
 """The number of validations during a fit; the weights with the best score are kept."""
 
+PRETRAINED_ON = "mol"
+"""The features of molecules that the initial weights of the package read."""
 
-def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
+PRETRAINED: dict[str, Any] = {}
+"""The settings of training that differ when networks start from these weights; none while the package has none."""
+
+
+def own_config(dataset: Dataset, seed: int = 0, features: str = "", **training: Any) -> Config:
     """Return settings for any data set, chosen only by the number and the features of its graphs.
 
     An agent that comes with the package moves the marks. It reads only edges and marks (PRE), so that only the
     predictor has to be trained.
 
     Args:
+        features: which features of molecules the graphs have, empty for other graphs. With those of `PRETRAINED_ON`,
+            the networks start from weights that were trained to compute properties of public molecules.
         training: settings of the section [training] to replace; validations are spread over `predictor_steps`.
     """
     split = dataset.split(0, 0)
@@ -33,6 +41,7 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
     epochs = EPOCHS * min(1.0, USUAL_NODES / nodes)
     enough = max(FEWEST_STEPS, min(MOST_STEPS, round(epochs * -(-len(split.train) // batch))))
     steps = training.get("predictor_steps", enough)
+    initial = PRETRAINED if features == PRETRAINED_ON else {}
     bonds = not FeatureSpec.of(dataset.graphs.edge_attr).empty
     return Config().replaced(
         data={"name": dataset.name},
@@ -56,6 +65,7 @@ def own_config(dataset: Dataset, seed: int = 0, **training: Any) -> Config:
             "learning_rate": 3e-3,
             "weight_decay": 0.1,
             "validate_every": max(1, steps // VALIDATIONS) if len(split.val) else 0,
+            **initial,
             **training,
         },
         runtime={"seed": seed, "log_every": 50, "checkpoint_every": 500},

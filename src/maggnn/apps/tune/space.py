@@ -10,6 +10,9 @@ The choices of k depend on the agent:
   times as long, and a study that mixes both would spend most of its time on them. Start from a config for that.
 - ORD and SIMUL: the agent learns with the predictor, so k may be 1, 2 or that of the initial config.
 - A plain GNN or a baseline has no m, k and t, so these are not searched.
+
+Networks of molecules start from the initial weights of the package if depth, width and k are those of these weights,
+and from random weights otherwise.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from maggnn.config import Config
+from maggnn.model.pretrained import with_fitting_weights
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -54,7 +58,8 @@ def suggested(trial: Trial, base: Config, own_table: bool) -> Config:
         },
         training=training,
     )
-    return _with_marks(trial, config, own_table) if base.agent.tuple_order else config
+    config = _with_marks(trial, config, own_table) if base.agent.tuple_order else config
+    return with_fitting_weights(config)
 
 
 def _with_marks(trial: Trial, config: Config, own_table: bool) -> Config:

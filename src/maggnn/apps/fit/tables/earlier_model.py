@@ -56,7 +56,7 @@ class EarlierModel:
         earlier = self.fitted.config
         sections = {name: getattr(earlier, name) for name in ("encoder", "predictor", "agent")}
         return Config(**{**{name: getattr(own, name) for name in vars(own)}, **sections}).replaced(
-            training={"learning_rate": LEARNING_RATE}
+            training={"learning_rate": LEARNING_RATE, "initial_weights": ""}
         )
 
     def known_in(self, smiles: Sequence[str]) -> int:

@@ -1,0 +1,129 @@
+"""Whether the initial weights help: `maggnn fit` on practice tables, with these weights and with random ones.
+
+Nothing is tested here. The errors are those of the out-of-fold predictions of the training and validation rows, from
+which `maggnn fit` chooses the weights of its parts, so the test splits of the practice tables stay unread. Networks
+have the same settings and seeds in both cases, except those that the initial weights bring (`own_config`).
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
+from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
+from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set
+from maggnn.apps.fit.fitting import learned_folds, table_facts
+from maggnn.apps.fit.own_settings import own_config
+from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
+from maggnn.data.files import whole_file
+from maggnn.errors import InputError
+from maggnn_paper.bench.practice_sets import SETS, TARGET, PracticeSet
+from maggnn_paper.ledger import LedgerRow, commit_name
+
+TABLE = "pretraining"
+STARTS = {"random": False, "pretrained": True}
+"""The initial weights that are compared, and whether `own_config` takes those that come with the package."""
+
+METHODS = {NETWORK: "networks", WITH_DESCRIPTORS: "network+descriptors", "blend": "blend"}
+CHOSEN = (
+    "zinc-qed-300", "zinc-soluble-300", "qm9-gap-600", "molhiv-active-600", "zinc-plogp-1000", "qm7-1000",
+    "clintox-1478", "sider-1427",
+)  # fmt: skip
+FOLDS = 5
+
+Scores = dict[str, dict[str, float]]
+"""Of each method each metric, in the ledger's units."""
+
+
+def reproduce(
+    folder: Path, runs: int = 2, workers: int = 2, datasets: Sequence[str] = CHOSEN, methods: Sequence[str] = ()
+) -> list[LedgerRow]:
+    """Fit what is not in `folder` yet, and return the means over `runs` random splits.
+
+    Args:
+        datasets: names of practice sets.
+        methods: of `STARTS`; both if none are given.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name in datasets:
+        if name not in SETS:
+            raise InputError(f"no practice set {name!r}: there are {', '.join(SETS)}")
+        for start in methods or STARTS:
+            found = [_measured(folder, SETS[name], seed, start, workers) for seed in range(runs)]
+            rows += _rows(name, start, [cell["scores"] for cell in found], sorted({cell["commit"] for cell in found}))
+    return rows
+
+
+def _measured(folder: Path, one: PracticeSet, seed: int, start: str, workers: int) -> dict[str, Any]:
+    """Return the scores of one split, from their file if it was measured before."""
+    path = folder / f"{one.name}-{seed}-{start}.json"
+    if not path.exists():
+        cell = {"scores": out_of_fold(one, seed, STARTS[start], workers), "commit": commit_name()}
+        with whole_file(path) as waiting:
+            waiting.write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def out_of_fold(
+    one: PracticeSet,
+    seed: int,
+    pretrained: bool,
+    workers: int,
+    changes: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Scores:
+    """Fit the parts of a blend to a practice table as `maggnn fit` does, and return their out-of-fold scores.
+
+    Args:
+        pretrained: whether the networks start from the weights that come with the package.
+        changes: settings to replace, by section.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        own = read_own_table(one.write(Path(name) / "table.csv"), "smiles", [TARGET], one.task, "random", seed, workers)
+        folds = learned_folds(own, FOLDS, seed)
+        config = own_config(fold_set(own.dataset, folds, 0), seed, FEATURES if pretrained else "")
+        config = config.replaced(**(changes or {}))
+        facts, folder = table_facts(own, "smiles"), Path(name) / "training"
+        found = fit_blend(own.dataset, facts, config, folds, own.table.canonical, folder, workers, quiet=False)[1]
+    return _scores(own, found)
+
+
+def _scores(own: OwnTable, found: OutOfFold) -> Scores:
+    y = own.dataset.y.numpy()[found.rows]
+    scores = {}
+    for part, name in METHODS.items():
+        answers = found.answers if part == "blend" else found.parts[part]
+        if own.dataset.task == "regression":
+            values = number_metrics(y[:, 0], answers[:, 0])
+            scores[name] = {"mae": values["mae"], "rmse": values["rmse"]}
+        else:
+            values = two_class_metrics(y, answers[:, 1])
+            scores[name] = {"auroc": 100 * values["roc_auc"]}
+    return scores
+
+
+def _rows(dataset: str, start: str, found: Sequence[Scores], commits: Sequence[str]) -> list[LedgerRow]:
+    note = f"out-of-fold predictions of the training and validation rows; measured at {', '.join(commits)}"
+    rows = []
+    for method, metrics in found[0].items():
+        for metric in metrics:
+            values = [scores[method][metric] for scores in found]
+            rows.append(
+                LedgerRow(
+                    table=TABLE,
+                    dataset=dataset,
+                    method=f"{start}-{method}",
+                    metric=metric,
+                    mean=round(statistics.fmean(values), 5),
+                    std=round(statistics.stdev(values), 5) if len(values) > 1 else None,
+                    runs=len(values),
+                    config="defaults",
+                    note=note,
+                )
+            )
+    return rows

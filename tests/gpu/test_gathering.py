@@ -62,6 +62,26 @@ def test_gathered_by_programs_as_by_torch(device, level, undirected, rounded):
         equal(fused, packed.gather(chosen, size))
 
 
+@pytest.mark.parametrize("ids", [list(range(23)), list(range(16)), [21, 20, 22] * 3, [0] * 17])
+def test_positions_of_many_graphs_are_computed_part_by_part(device, ids, monkeypatch):
+    monkeypatch.setattr("maggnn.graphs.gather.MOST_AT_ONCE", 8)
+    packed, chosen = random_set(), torch.tensor(ids)
+    size = packed.rounded_size(chosen)
+    equal(packed.to(device)._gather_fused(chosen.to(device), size), packed.gather(chosen, size))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is visible")
+def test_a_gpu_gathers_any_number_of_graphs_by_programs():
+    """Plain torch would launch some seventy kernels for a chunk of 13,000 molecules, outside of any recording."""
+    packed = random_set()
+    chosen = torch.arange(len(packed)).repeat(600)
+    size = packed.rounded_size(chosen)
+    fused = packed.to("cuda").gather(chosen.to("cuda"), size)
+    assert set(DERIVED) <= vars(fused).keys()  # only the programs return these with the batch
+    equal(fused, packed.gather(chosen, size))
+
+
 def test_ids_that_are_a_column_of_a_table(device):
     """As those of the replay buffer."""
     packed, chosen = random_set(), torch.tensor([[3, 9], [22, 9], [0, 9]])[:, 0]

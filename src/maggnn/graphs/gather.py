@@ -19,6 +19,9 @@ from torch import Tensor
 BLOCK = 64
 """The number of rows that a program copies at a time: one or two molecules."""
 
+MOST_AT_ONCE = 2048
+"""The number of graphs whose positions are computed at a time. For twice as many, a program has too few registers."""
+
 
 class Gathered(NamedTuple):
     """The tensors of a batch; `rows` and `edge_rows` are the rows of the set that its nodes and edges come from."""
@@ -61,9 +64,8 @@ def gather(
         return torch.empty(shape, dtype=torch.long, device=ids.device)
 
     own_nodes, first_node, first_edge = new(count), new(count + 1), new(count + 1)
-    batch_starts[(1,)](
-        ids, node_offsets, edge_offsets, own_nodes, first_node, first_edge, count, triton.next_power_of_2(count)
-    )
+    at_once = min(triton.next_power_of_2(count), MOST_AT_ONCE)
+    batch_starts[(1,)](ids, node_offsets, edge_offsets, own_nodes, first_node, first_edge, count, at_once)
     rows, owner, in_degree, out_degree = new(num_nodes), new(num_nodes), new(num_nodes), new(num_nodes)
     edges_in, edges_out = new(num_nodes + 1), new(num_nodes + 1)
     gather_nodes[(count + 1,)](
@@ -83,16 +85,23 @@ def gather(
 
 @triton.jit
 def batch_starts(ids, node_offsets, edge_offsets, num_nodes, first_node, first_edge, count, block: tl.constexpr):
-    place = tl.arange(0, block)
-    known = place < count
-    graph = tl.load(ids + place, mask=known, other=0)
-    nodes = tl.load(node_offsets + graph + 1, mask=known, other=0) - tl.load(node_offsets + graph, mask=known, other=0)
-    edges = tl.load(edge_offsets + graph + 1, mask=known, other=0) - tl.load(edge_offsets + graph, mask=known, other=0)
-    tl.store(num_nodes + place, nodes, mask=known)
-    tl.store(first_node + place, tl.cumsum(nodes, axis=0) - nodes, mask=known)
-    tl.store(first_edge + place, tl.cumsum(edges, axis=0) - edges, mask=known)
-    tl.store(first_node + count, tl.sum(nodes, axis=0))
-    tl.store(first_edge + count, tl.sum(edges, axis=0))
+    nodes_before = tl.full((), 0, tl.int64)
+    edges_before = tl.full((), 0, tl.int64)
+    for first in range(0, count, block):
+        place = first + tl.arange(0, block)
+        known = place < count
+        graph = tl.load(ids + place, mask=known, other=0)
+        nodes = tl.load(node_offsets + graph + 1, mask=known, other=0)
+        nodes -= tl.load(node_offsets + graph, mask=known, other=0)
+        edges = tl.load(edge_offsets + graph + 1, mask=known, other=0)
+        edges -= tl.load(edge_offsets + graph, mask=known, other=0)
+        tl.store(num_nodes + place, nodes, mask=known)
+        tl.store(first_node + place, nodes_before + tl.cumsum(nodes, axis=0) - nodes, mask=known)
+        tl.store(first_edge + place, edges_before + tl.cumsum(edges, axis=0) - edges, mask=known)
+        nodes_before += tl.sum(nodes, axis=0)
+        edges_before += tl.sum(edges, axis=0)
+    tl.store(first_node + count, nodes_before)
+    tl.store(first_edge + count, edges_before)
 
 
 @triton.jit

@@ -33,10 +33,6 @@ from maggnn.graphs.checks import check_edges, check_graph_attr, check_sizes, che
 ROUNDING = 16
 """Sizes are padded to multiples of this part of an average batch, so that random batches have two or three sizes."""
 
-MOST_FUSED = 8192
-"""The largest number of graphs for the GPU program that computes positions; larger, rare batches use plain torch."""
-
-
 TOGETHER = 1 << 16
 """The number of graphs of a mapped set, neighbours on disk, that are processed at a time."""
 
@@ -205,8 +201,8 @@ class PackedGraphs:
 
     def size_of(self, ids: Tensor) -> BatchSize:
         """Return the exact size of a batch of graphs `ids` [B]."""
-        num_nodes = self.num_nodes[ids]
-        edges = int(self.num_edges[ids].sum())
+        num_nodes = self.num_nodes.index_select(0, ids)  # takes a third of the time of indexing
+        edges = int(self.num_edges.index_select(0, ids).sum())
         return BatchSize(len(ids), int(num_nodes.sum()), edges, int(num_nodes.max()) if len(ids) else 0)
 
     def room_for(self, ids: Tensor) -> BatchSize:
@@ -244,7 +240,7 @@ class PackedGraphs:
 
     def gather(self, ids: Tensor, size: BatchSize) -> GraphBatch:
         """Gather graphs `ids` [B], on this set's device, without synchronising it; additional rows are padding."""
-        if self.device.type == "cuda" and 0 < len(ids) <= MOST_FUSED:
+        if self.device.type == "cuda" and len(ids):
             return self._gather_fused(ids, size)
         node_offsets, edge_offsets = self.device_offsets
         num_nodes = node_offsets[ids + 1] - node_offsets[ids]
@@ -325,8 +321,8 @@ class PackedGraphs:
     @cached_property
     def first_edges(self) -> tuple[Tensor, Tensor]:
         """The position of each node's first edge among its graph's, [total nodes]: incoming, and outgoing by source."""
-        graph = torch.repeat_interleave(torch.arange(len(self)), self.num_nodes).to(self.device)
-        before = self.device_offsets[1][graph]
+        node_offsets, edge_offsets = self.device_offsets
+        before = edge_offsets[owner_of(node_offsets.diff(), len(self.in_degree))]
         return offsets_of(self.in_degree)[:-1] - before, offsets_of(self.out_degree)[:-1] - before
 
     def select(self, ids: Tensor) -> PackedGraphs:

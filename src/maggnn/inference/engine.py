@@ -219,7 +219,7 @@ class Engine:
     def chunks(self, packed: PackedGraphs, ids: Tensor) -> Iterator[Tensor]:
         """Yield `ids` in chunks of one length, halved if their graphs are too large for the budget."""
         most = self._most_nodes()
-        total = int(packed.num_nodes[ids].sum())
+        total = int(packed.num_nodes.index_select(0, ids).sum())
         # Less than the budget allows on average, so that most chunks need no halving and have the same length.
         length = max(1, int(0.9 * most / total * len(ids)))
         if length >= len(ids):
@@ -231,7 +231,7 @@ class Engine:
             yield from self._halved(packed, chunk, most)
 
     def _halved(self, packed: PackedGraphs, chunk: Tensor, most: float) -> Iterator[Tensor]:
-        if len(chunk) == 1 or int(packed.num_nodes[chunk].sum()) <= most:
+        if len(chunk) == 1 or int(packed.num_nodes.index_select(0, chunk).sum()) <= most:
             yield chunk
         else:
             for half in chunk.split(-(-len(chunk) // 2)):

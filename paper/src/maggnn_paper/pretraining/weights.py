@@ -28,7 +28,7 @@ from maggnn_paper.pretraining.properties import pack_properties
 
 NAME = "molecules"
 PACKED = "properties.npz"
-BATCH, EPOCHS = 128, 60
+BATCH, EPOCHS = 128, 30
 
 
 def reproduce(folder: Path, workers: int = 2, predictors: Path | None = None, epochs: int = EPOCHS) -> list[LedgerRow]:

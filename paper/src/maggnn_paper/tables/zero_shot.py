@@ -52,8 +52,8 @@ from maggnn_paper.universal.game import ValueTable
 
 SETTINGS = {
     "sr25": (
-        *("encoder.num_layers=4", "encoder.hidden=64", "encoder.marking=distance"),
-        *("training.starts_per_graph=16", "training.predictor_steps=5000", "training.agent_steps=0"),
+        *("encoder.num_layers=6", "encoder.hidden=64", "encoder.marking=distance"),
+        *("training.starts_per_graph=16", "training.predictor_steps=15000", "training.agent_steps=0"),
     ),
     "exp": (
         *("training.batch_size=64", "training.starts_per_graph=2"),

@@ -67,7 +67,9 @@ def bench(
         ),
     ] = None,
     memory_mb: Annotated[float, typer.Option(help="memory limit of a chunk; the paper allows 1 GB")] = 1000.0,
-    methods: Annotated[list[str], typer.Option(help="baselines to time as well (inference)")] = [],  # noqa: B006
+    methods: Annotated[
+        list[str], typer.Option(help="baselines to time as well (inference), or chemprop (chemist)")
+    ] = [],  # noqa: B006
     sets: Annotated[list[str], typer.Option("--set", help="only these practice sets (chemist)")] = [],  # noqa: B006
     device: Annotated[str, typer.Option(help="auto, cpu or cuda")] = "auto",
     ledger: Annotated[Path, typer.Option(help="the ledger to append rows to")] = Path("results/ledger.jsonl"),

@@ -117,7 +117,7 @@ MORE_METHODS = {
     "ceilings": CEILING_METHODS,
     "families": CEILING_METHODS,
     "people": PEOPLE_METHODS,
-    "chemist": PEOPLE_METHODS,
+    "chemist": (*PEOPLE_METHODS, "chemprop"),
     "pretraining": PRETRAINING_METHODS,
 }
 """Methods that some tables have besides `METHODS`, by table."""

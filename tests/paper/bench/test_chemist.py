@@ -1,17 +1,35 @@
 """Practice tables are the same everywhere, cells are measured once, and rows are means over their splits."""
 
 import csv
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
 from maggnn_paper import ledger
-from maggnn_paper.bench import chemist
+from maggnn_paper.bench import chemist, chemprop
 from maggnn_paper.bench.practice_sets import SETS, PracticeSet
 from maggnn_paper.bench.tables import run_bench
+
+STAND_IN = """#!{python}
+import csv, pathlib, sys
+
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+assert sys.argv[1] == "train" and options["--task-type"] == "regression" and options["--pytorch-seed"] == "3"
+rows = list(csv.DictReader(open(options["--data-path"])))
+assert {{row["split"] for row in rows}} == {{"train", "val", "test"}}
+folder = pathlib.Path(options["--output-dir"], "model_0")
+folder.mkdir(parents=True)
+with open(folder / "test_predictions.csv", "w", newline="") as file:
+    writer = csv.writer(file)
+    writer.writerow(["smiles", "y"])
+    writer.writerows([row["smiles"], row["y"]] for row in rows if row["split"] == "test")
+"""
+"""Takes the options of `chemprop train`, and writes its file of predictions."""
 
 needs_data = pytest.mark.skipif(
     not (data_root() / "zinc12k_smiles.txt.xz").is_file(), reason="no packed data under the data root (MAGGNN_DATA)"
@@ -99,3 +117,23 @@ def test_an_unknown_set_is_refused():
         run_bench("predict", "cpu", 0, 100.0)
     with pytest.raises(InputError, match="leave --set out"):
         run_bench("predict", "cpu", None, 100.0, sets=["qm7-1000"])
+
+
+def test_a_program_that_is_not_there_is_named_before_anything_is_measured(tmp_path, monkeypatch):
+    monkeypatch.setenv(chemprop.VARIABLE, str(tmp_path / "missing"))
+    with pytest.raises(InputError, match=r"no program .*missing: install chemprop"):
+        chemist.bench(folder=tmp_path, methods=["chemprop"])
+    with pytest.raises(InputError, match="compares with no program 'chemprob'"):
+        run_bench("chemist", "cpu", 0, 100.0, methods=["chemprob"])
+
+
+def test_predictions_of_another_program_are_those_of_the_test_rows(tmp_path, monkeypatch):
+    """A stand-in for the program answers each test row with its own target, so it must be right everywhere."""
+    script = tmp_path / "chemprop"
+    script.write_text(STAND_IN.format(python=sys.executable))
+    script.chmod(0o755)
+    monkeypatch.setenv(chemprop.VARIABLE, str(script))
+    path = PracticeSet("toy-80", "regression", 80, toy).write(tmp_path / "table.csv")
+    own = read_own_table(path, "smiles", ["y"], "regression", "random", 0, workers=1)
+    answers = chemprop.predict_test_rows(own, seed=3)
+    assert chemist._scores(own, answers)["rmse"] < 1e-6

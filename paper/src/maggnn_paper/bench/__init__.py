@@ -7,6 +7,7 @@
 | `train` | one step of ORD's predictor, of the Q update and of SIMUL, by batch size |
 | `scaling` | time and memory against graphs, nodes, m, k and t, with fitted exponents |
 | `chemist` | the accuracy of `maggnn fit` on practice tables, compared with its parts and with baselines |
+| `chemprop` | chemprop, trained with its default settings on the rows of `chemist` |
 | `motifs` | whether atom contributions find the atoms that a property was planted in |
 | `people` | what a new user meets: the first model, and a table of a million molecules |
 | `predict` | the stages of `maggnn predict` from SMILES, beside parsing alone |

@@ -5,8 +5,9 @@ in a process of its own, and on the same training and validation rows
 
     descriptor-boosting   gradient boosting on descriptors, one model
     fingerprint-forest    a random forest on Morgan fingerprints, one model
+    chemprop              only if `--methods chemprop` asks for it: the program of that name, with its default settings
 
-both as the parts of the blend are made, but with all rows and with as many trees as a baseline has alone
+the first two as the parts of the blend are made, but with all rows and with as many trees as a baseline has alone
 (`cheap_baselines`). The test split is used once and chooses nothing. Each finished cell is a file, so that an
 interrupted call resumes; small and early cells come first. A row of the ledger is the mean over the finished splits
 of a set.
@@ -18,7 +19,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,10 @@ from maggnn.apps.fit.card.model_card import OWN, PARTS
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, table, tree_answers, tree_task
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.classical.kernel import KERNEL
-from maggnn.apps.fit.own_table import read_own_table
+from maggnn.apps.fit.own_table import OwnTable, read_own_table
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
+from maggnn_paper.bench import chemprop
 from maggnn_paper.bench.people import run_command
 from maggnn_paper.bench.practice_sets import NUMBERS, SETS, TARGET, PracticeSet
 from maggnn_paper.ledger import LedgerRow, commit_name
@@ -62,6 +64,7 @@ class Cell:
         coverage: of the intervals of 90 % on the test split, in percent; None for classes.
         seconds: of `maggnn fit`.
         test_rows: how many molecules were judged.
+        versions: of the other programs that were compared with.
     """
 
     name: str
@@ -72,10 +75,15 @@ class Cell:
     seconds: float
     test_rows: int
     commit: str
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 def bench(
-    limit: int | None = None, tell: Callable[[str], None] = print, folder: Path = FOLDER, sets: Sequence[str] = ()
+    limit: int | None = None,
+    tell: Callable[[str], None] = print,
+    folder: Path = FOLDER,
+    sets: Sequence[str] = (),
+    methods: Sequence[str] = (),
 ) -> list[LedgerRow]:
     """Measure cells that are not there yet, and return the rows of all that are.
 
@@ -84,10 +92,13 @@ def bench(
         tell: is given one line a cell.
         folder: where the files of cells are.
         sets: names of practice sets; all if none are given.
+        methods: other programs to compare with (`chemprop`); cells that were measured without them are measured again.
     """
-    missing = [cell for cell in cells(sets) if not _path(folder, *cell).exists()]
+    if methods:
+        chemprop.program()  # complains before anything is measured
+    missing = [cell for cell in cells(sets) if not _complete(_read(_path(folder, *cell)), methods)]
     for one, split, seed in missing[:limit]:
-        cell = measure(one, split, seed)
+        cell = measure(one, split, seed, methods)
         with whole_file(_path(folder, one, split, seed)) as waiting:
             waiting.write_text(json.dumps(asdict(cell), indent=1) + "\n", encoding="utf-8")
         tell(_line(cell))
@@ -112,10 +123,15 @@ def _read(path: Path) -> Cell | None:
         return None
 
 
-def measure(one: PracticeSet, split: str, seed: int, extra: Sequence[str] = ()) -> Cell:
+def _complete(cell: Cell | None, methods: Sequence[str]) -> bool:
+    return cell is not None and set(methods) <= cell.scores.keys()
+
+
+def measure(one: PracticeSet, split: str, seed: int, methods: Sequence[str] = (), extra: Sequence[str] = ()) -> Cell:
     """Run one cell.
 
     Args:
+        methods: other programs to compare with.
         extra: further options of `maggnn fit`, for a test that has to be short.
     """
     with tempfile.TemporaryDirectory() as name:
@@ -123,13 +139,16 @@ def measure(one: PracticeSet, split: str, seed: int, extra: Sequence[str] = ()) 
         options = ["--smiles", "smiles", "--target", TARGET, "--task", one.task, "--split", split, "--seed", str(seed)]
         run = run_command(["fit", str(path), *options, "-o", str(Path(name) / "model"), "--json", *extra])
         said = run.answer
-        methods = said["metrics"][TARGET]["methods"]
+        judged = said["metrics"][TARGET]["methods"]
         names = {OWN: BLEND, **PARTS_OF_BLEND}
-        values = {method: {key: entry["value"] for key, entry in own.items()} for method, own in methods.items()}
+        values = {method: {key: entry["value"] for key, entry in own.items()} for method, own in judged.items()}
         scores = {names[method]: _ledger_metrics(own) for method, own in values.items()}
-        scores |= _baselines(path, one, split, seed)
+        own_table = read_own_table(path, "smiles", [TARGET], one.task, split, seed, workers=1)
+        scores |= _baselines(own_table, seed)
+        scores |= {method: _others(own_table, seed) for method in methods}
     coverage = None if said["coverage"] is None else 100 * said["coverage"]["share"]
-    return Cell(one.name, split, seed, scores, coverage, run.seconds, said["test"], commit_name())
+    versions = {method: chemprop.version() for method in methods}
+    return Cell(one.name, split, seed, scores, coverage, run.seconds, said["test"], commit_name(), versions)
 
 
 def _ledger_metrics(values: dict[str, Any]) -> dict[str, float]:
@@ -141,20 +160,30 @@ def _ledger_metrics(values: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def _baselines(path: Path, one: PracticeSet, split: str, seed: int) -> dict[str, dict[str, float]]:
+def _baselines(own: OwnTable, seed: int) -> dict[str, dict[str, float]]:
     """Both baselines alone, which learn from the training and validation rows."""
-    own = read_own_table(path, "smiles", [TARGET], one.task, split, seed, workers=1)
-    parts, y = own.dataset.split(0, 0), own.dataset.y.numpy()
+    parts = own.dataset.split(0, 0)
     learned = np.sort(np.concatenate([parts.train.numpy(), parts.val.numpy()]))
-    test, classify = parts.test.numpy(), one.task != NUMBERS
+    test, classify = parts.test.numpy(), own.dataset.task != NUMBERS
     molecules = descriptors_of(own.table.canonical)
     found = {}
     for kind, name in ALONE.items():
         trees = fit_trees(tree_task(kind, molecules, own.dataset, learned, seed, folds=1))
         answers = tree_answers(kind, trees, table(kind, molecules.select(test)), 1, own.dataset.task)[0]
-        judged = two_class_metrics(y[test], answers[:, 1]) if classify else number_metrics(y[test, 0], answers[:, 0])
-        found[name] = _ledger_metrics(judged)
+        found[name] = _scores(own, answers[:, 1] if classify else answers[:, 0])
     return found
+
+
+def _others(own: OwnTable, seed: int) -> dict[str, float]:
+    return _scores(own, chemprop.predict_test_rows(own, seed))
+
+
+def _scores(own: OwnTable, answers: np.ndarray) -> dict[str, float]:
+    """Judge values, or probabilities of the second class, of the test rows [T]."""
+    y = own.dataset.y.numpy()[own.dataset.split(0, 0).test.numpy()]
+    if own.dataset.task == NUMBERS:
+        return _ledger_metrics(number_metrics(y[:, 0], answers))
+    return _ledger_metrics(two_class_metrics(y, answers))
 
 
 def _line(cell: Cell) -> str:
@@ -189,6 +218,9 @@ def _note(own: Sequence[Cell], method: str = BLEND, metric: str = "") -> str:
     note = f"splits {seeds}; {own[0].test_rows} test rows"
     commits = sorted({cell.commit for cell in own})
     note += f"; measured at {', '.join(commits)}"
+    versions = sorted({cell.versions[method] for cell in own if method in cell.versions})
+    if versions:
+        note += f"; {method} {', '.join(versions)}"
     if method == BLEND or not metric:
         return note
     sign = 1 if metric in ("rmse", "mae") else -1

@@ -9,6 +9,7 @@ from maggnn.model.named_encoders import baseline_type
 from maggnn.model.runtime import pick_device
 from maggnn_paper.bench import (
     chemist,
+    chemprop,
     faults,
     floor,
     inference,
@@ -50,7 +51,7 @@ def run_bench(
 
     Args:
         tell: is called with each line of progress.
-        methods: baselines that `inference` times as well.
+        methods: baselines that `inference` times as well, or programs with which `chemist` compares.
         sets: practice sets of `chemist`; all if none are given.
     """
     if name not in BENCHES:
@@ -62,10 +63,7 @@ def run_bench(
     chemist.check_sets(sets)
     if limit == 0 and name != "chemist":
         raise InputError(f"bench {name}: --limit 0 leaves nothing to measure")
-    if methods and name != "inference":
-        raise InputError(f"bench {name} has no baselines: leave --methods out")
-    for method in methods:
-        baseline_type(method)  # says what is wrong with a name before anything is measured
+    _check_methods(name, methods)
     place = pick_device(device)
     if name == "inference":
         return inference.bench(device=place, limit=limit, memory_mb=memory_mb, tell=tell, methods=methods)
@@ -76,9 +74,20 @@ def run_bench(
     if name in ROWS_CHOSEN:
         return ROWS_CHOSEN[name].bench(limit, tell)
     if name == "chemist":
-        return chemist.bench(limit, tell, sets=sets)
+        return chemist.bench(limit, tell, sets=sets, methods=methods)
     if name in right_answers.PARTS:
         return right_answers.bench(name, limit, tell)
     if name == "train":
         return train.bench(device=place, tell=tell)
     return scaling.bench(place, memory_mb=memory_mb, tell=tell)
+
+
+def _check_methods(name: str, methods: Sequence[str]) -> None:
+    """Complain about an unknown method before anything is measured."""
+    if methods and name not in ("inference", "chemist"):
+        raise InputError(f"bench {name} has no baselines: leave --methods out")
+    for method in methods:
+        if name == "inference":
+            baseline_type(method)
+        elif method != chemprop.NAME:
+            raise InputError(f"bench chemist compares with no program {method!r}: there is {chemprop.NAME}")

@@ -21,7 +21,7 @@ from torch import Tensor
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, expanded
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.structure import adjacency, between, either_way
+from maggnn.graphs.structure import adjacency, either_way
 
 GRAPHS_A_CHUNK = 500
 """Of a data set, whose cycles are listed at once."""
@@ -51,6 +51,11 @@ class Neighbours:
         """For rows of nodes: a row's number and one of its node's neighbours, for all rows and neighbours."""
         pair, row = expanded(self.first[node], self.degree[node])
         return row, self.pairs[1, pair]
+
+
+def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
+    """Return entries [a, b] of a table [B, V, V] for nodes of one graph, given as batch ids of any equal shape."""
+    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]
 
 
 def neighbours(graphs: GraphBatch) -> Neighbours:

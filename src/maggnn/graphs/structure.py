@@ -221,8 +221,3 @@ def adjacency(graphs: GraphBatch) -> Tensor:
     row = graphs.node_graph * size + local  # the row of each node in [B V, V]
     cell = row.index_select(0, target) * size + local.index_select(0, source)
     return sum_rows(weight, cell, count * size * size).reshape(count, size, size)
-
-
-def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
-    """Return entries [a, b] of a table [B, V, V] for nodes of one graph, given as batch ids of any equal shape."""
-    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

@@ -26,6 +26,7 @@ from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.individualisation import OneGraph, Path
 from maggnn.theory.proof import Proposer
+from maggnn.theory.refinement import evenly_spaced
 
 GREEDY = "greedy"
 """The name of the proposer that needs no agent."""
@@ -58,7 +59,7 @@ def greedy(graph: PackedGraphs, max_order: int) -> tuple[int, ...]:
     nodes = _shared(start.colours, component)
     path.mark(int(nodes[0]))
     most = max(min(MOST_SAMPLED, MOST_COLOURS // (own.num_nodes * len(path.last.trace))), 1)
-    first = _best(graph, _spread(nodes, most)[:, None])[:, 0]  # [T]
+    first = _best(graph, evenly_spaced(nodes, most)[:, None])[:, 0]  # [T]
     path = _marked(own, first[:1])
     nodes, colours = path.last.survivors(own, start.colours, _one_a_component(first, component))
     tuples = nodes[:, None]  # [T', 1], colours [n, T']
@@ -98,11 +99,6 @@ def _shared(colours: Tensor, component: Tensor) -> Tensor:
     order = component.argsort(stable=True)
     order = order[colour[order].argsort(stable=True)]
     return order[count[colour[order]] > 1]
-
-
-def _spread(nodes: Tensor, most: int) -> Tensor:
-    """Return at most `most` of the nodes, evenly spread from the first to the last."""
-    return nodes if len(nodes) <= most else nodes[torch.linspace(0, len(nodes) - 1, most).round().long()]
 
 
 def _one_a_component(nodes: Tensor, component: Tensor) -> Tensor:

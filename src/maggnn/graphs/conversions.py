@@ -328,12 +328,8 @@ def _is_undirected(packed: PackedGraphs) -> bool:
     """Whether each edge has a reverse edge with equal features."""
     if not packed.symmetric or packed.edge_attr is None:
         return packed.symmetric
-    graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_edges).to(packed.device)
-    first_node = packed.node_offsets.to(packed.device)[graph]  # [total edges]
-    source, target = packed.edge_index + first_node
     # Edges are sorted by (target, source); when sorted by (source, target), each is at the position of its reverse.
-    mirror = torch.argsort(source * int(packed.node_offsets[-1]) + target, stable=True)
-    return bool(torch.equal(packed.edge_attr[mirror], packed.edge_attr))
+    return torch.equal(packed.edge_attr[packed.edges_by_source()], packed.edge_attr)
 
 
 # ---- graph6 ---------------------------------------------------------------------------------------------

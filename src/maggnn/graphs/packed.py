@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import (
+    OPTIONAL,
     BatchSize,
     GraphBatch,
     Level,
@@ -309,6 +310,11 @@ class PackedGraphs:
             graph_attr=None if self.graph_attr is None else self.graph_attr[ids],
         )
 
+    def edges_by_source(self) -> Tensor:
+        """Return the edges of the set in the order of their sources, graph by graph, [total edges]."""
+        first_edge = torch.repeat_interleave(self.edge_offsets[:-1], self.num_edges)
+        return self.by_source + first_edge.to(self.device)
+
     def with_own_pairs(self, batch: GraphBatch, ids: Tensor) -> GraphBatch:
         """Return a batch of graphs `ids` [B] (on the CPU) with the distances of only its own graphs, padded."""
         if self.pairs is None or batch.pairs is None:
@@ -343,16 +349,8 @@ class PackedGraphs:
             in_degree=batch.in_degree,
             out_degree=batch.out_degree,
             by_source=batch.by_source - offsets_of(self.num_edges[ids]).to(self.device)[edge_graph],
-            x=batch.x,
-            edge_attr=batch.edge_attr,
-            y=batch.y,
-            structure=batch.structure,
-            rings=batch.rings,
-            roots=batch.roots,
-            pairs=batch.pairs,
-            finest=batch.finest,
-            graph_attr=batch.graph_attr,
             level=self.level,
+            **{name: getattr(batch, name) for name in (*OPTIONAL, "y", "pairs")},
         )
 
     def with_graph_attr(self, values: Tensor | None) -> Self:

@@ -19,7 +19,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import FARTHEST, distances_and_walks, random_walk
 from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
-from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures
+from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures, needed
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.marking import edge_ways, make_marking
 from maggnn.model.normalise import Norm
@@ -234,7 +234,7 @@ class Encoder(AnyEncoder):
         """Return h^(0) of G(v), [N, m, d]."""
         nodes = marks = structure = None
         if self.node_embedding is not None:
-            nodes = self.node_embedding(present(graphs.x, "x"))[:, None]  # [N, 1, d]
+            nodes = self.node_embedding(needed(graphs.x, "x"))[:, None]  # [N, 1, d]
         if self.mark_embedding is not None:
             marks = self.mark_embedding(graphs, tuples)  # [N, m, d]
         if self.structure_norm is not None and self.structure_embedding is not None:
@@ -312,10 +312,3 @@ def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | No
     from maggnn.model.base_gnn import ConvolutionLayer  # few models need it
 
     return ConvolutionLayer(config, edge_features, base)
-
-
-def present(values: Tensor | None, name: str) -> Tensor:
-    """Return features that the model needs; raises an `InputError` if there are none."""
-    if values is None:
-        raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
-    return values

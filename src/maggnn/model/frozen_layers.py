@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, values_known
 from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
-from maggnn.model.features import FeatureEmbedding
+from maggnn.model.features import FeatureEmbedding, needed
 from maggnn.model.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.model.marking import Marking
 
@@ -194,9 +194,7 @@ class Kinds(nn.Module):
 
     def of_nodes(self, graphs: GraphBatch) -> Tensor:
         """Return the number of each node's kind of atom, [N]."""
-        x = graphs.x
-        if x is None:
-            raise InputError("the model was made for graphs with x, but these graphs have none")
+        x = needed(graphs.x, "x")
         return graphs.derived("atom numbers", lambda: self._among_present(self.embedding.kinds(x)), of=self.place)
 
     def of_edges(self, graphs: GraphBatch) -> Tensor:

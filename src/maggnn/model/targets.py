@@ -51,12 +51,12 @@ class TargetScale(nn.Module):
 
     def forward(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
         """Convert outputs to the targets' own units."""
-        restored = outputs * self.std + self.mean
+        values = outputs * self.std + self.mean
         if self.per_node is None:
-            return restored
+            return values
         added = self.per_node[_first_column(graphs)][:, None]  # [N, 1, out]
         total = reference.sum_nodes if added.dtype == torch.float64 else sum_nodes
-        return restored + total(added, graphs)[:, 0]
+        return values + total(added, graphs)[:, 0]
 
     def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
         """Fit mean, spread and contributions of nodes to the known targets of graphs `ids`, in double precision."""

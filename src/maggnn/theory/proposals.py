@@ -17,11 +17,10 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.pretrained import PretrainedAgent, pretrained_agent
-from maggnn.model.refined.copies import refine_in_parts
+from maggnn.model.refined.copies import refine_one
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.individualisation import OneGraph, Path
@@ -79,18 +78,13 @@ def _marked(own: OneGraph, nodes: Tensor) -> Path:
 
 def _best(graph: PackedGraphs, tuples: Tensor) -> Tensor:
     """Return the most informative of some tuples [T, d], with all of equal score, [T', d]."""
-    refined = _refined(graph, tuples)
+    refined = refine_one(graph, tuples)
     _, copy, count = refined.hashes.unique(return_inverse=True, return_counts=True)
     others = len(tuples) - count[copy]  # sampled copies that differ
     score = refined.num_colours * others  # [T]; if no copies differ, all scores are 0
     best = score == score.max()
     most_colours = refined.num_colours[best].max()
     return tuples[best & (refined.num_colours == most_colours)]
-
-
-def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
-    """Return hashes and numbers of colours of all copies of one graph, tuples [T, d], [T] each."""
-    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
 def _shared(colours: Tensor, component: Tensor) -> Tensor:

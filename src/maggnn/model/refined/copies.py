@@ -52,6 +52,11 @@ def refine_in_parts(graphs: GraphBatch, tuples: Tensor) -> Refined:
     return Refined(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
 
 
+def refine_one(graph: PackedGraphs, tuples: Tensor) -> Refined:
+    """Return hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
+    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
+
+
 def stable_copies(graphs: GraphBatch, tuples: Tensor) -> Iterator[tuple[Tensor, Tensor, Refined]]:
     """Yield copies as soon as they are stable in all graphs of the batch.
 

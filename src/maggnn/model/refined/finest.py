@@ -34,7 +34,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.refined.copies import refine_in_parts, refined_in_chunks
+from maggnn.model.refined.copies import refine_one, refined_in_chunks
 from maggnn.model.tuples import tuples_at
 
 MOST_CELLS = 1 << 26
@@ -72,7 +72,7 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
     for graph in (~small).nonzero()[:, 0]:
         one = on_cpu.select(graph[None])
         tuples = _extended(one, tuple_order)
-        chosen[graph] = tuples[first_of_rarest(*_refined(one, tuples), num_tuples)]
+        chosen[graph] = tuples[first_of_rarest(*refine_one(one, tuples), num_tuples)]
     return chosen.to(graphs.device)
 
 
@@ -95,7 +95,7 @@ def _extended(graph: PackedGraphs, order: int) -> Tensor:
     size = int(graph.num_nodes[0])
     if order > SLOT_BY_SLOT and size**order > FEW_CELLS:
         tuples = _extended(graph, order - 1)
-        rarest = tuples[_rarest(*_refined(graph, tuples))]
+        rarest = tuples[_rarest(*refine_one(graph, tuples))]
     else:
         _check_sizes(graph, order - 1)
         rarest = tuples_at(_rarest(*_all_copies(graph, order - 1)[0]), size, order - 1)
@@ -106,11 +106,6 @@ def _extended(graph: PackedGraphs, order: int) -> Tensor:
         )
     node = torch.arange(size).repeat(len(rarest))
     return torch.cat([rarest.repeat_interleave(size, dim=0), node[:, None]], dim=1)
-
-
-def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
-    """Return hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
-    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
 def _rarest(hashes: Tensor, num_colours: Tensor) -> Tensor:

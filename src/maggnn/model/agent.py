@@ -39,12 +39,17 @@ def best_move(
 
 def random_move(state: State, actions: str, generator: torch.Generator | None = None) -> Move:
     """Return a uniformly random action: the control that a trained agent must beat."""
-    shape, tuple_order = state.tuples.shape[:2], state.tuples.shape[2]
-    uniform = torch.rand((2, *shape), device=state.tuples.device, generator=generator, dtype=torch.float64)
-    node = (uniform[0] * state.graphs.num_nodes[:, None]).long()
-    slot = (uniform[1] * tuple_order).long()
-    noise = torch.rand(shape, device=state.tuples.device, generator=generator)
+    slot, node = uniform_moves(state, state.tuples.shape[1], generator)
+    noise = torch.rand(slot.shape, device=slot.device, generator=generator)
     return Move(slot, node, _moving_tuples(state, actions, lambda: noise.argmax(dim=1)))
+
+
+def uniform_moves(state: State, count: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    """Draw the slots and nodes of `count` uniformly random moves of each state, [B, count] each."""
+    num_graphs, _, tuple_order = state.tuples.shape
+    shape = (2, num_graphs, count)
+    uniform = torch.rand(shape, device=state.tuples.device, generator=generator, dtype=torch.float64)
+    return (uniform[1] * tuple_order).long(), (uniform[0] * state.graphs.num_nodes[:, None]).long()
 
 
 def epsilon_greedy(

@@ -113,6 +113,11 @@ def load_planned(path: Path, plan: Callable[[dict[str, Any]], Plan]) -> tuple[di
     return tensors, facts, planned
 
 
+def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with `prefix`, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 def checksum_of(path: Path) -> str:
     """Return the checksum in a model's file; empty for older files, which have none."""
     with _opened(path) as (_, metadata, _):

@@ -79,7 +79,7 @@ def training_loss(
     if model.q_network is None or model.pretrained is not None or not model.agent.num_moves:
         return predicted, {"predictor": predicted.detach()}
     state = _one_of(states[:-1], generator)
-    learned = _agent_loss(model, state, mask, outcomes, reward, generator, _as_it_learns)
+    learned = _agent_loss(model, state, mask, outcomes, reward, generator, _with_batch_statistics)
     return predicted + learned, {"predictor": predicted.detach(), "agent": learned.detach()}
 
 
@@ -142,7 +142,7 @@ def agent_loss(
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")
     graphs = _learnable(model, batch, y, mask)
     before_last = model.walk(graphs, num_moves=model.agent.num_moves - 1, epsilon=epsilon, generator=generator)
-    return _agent_loss(model, _one_of(before_last, generator), mask, outcomes, reward, generator, _as_it_answers)
+    return _agent_loss(model, _one_of(before_last, generator), mask, outcomes, reward, generator, _in_evaluation)
 
 
 def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None, mask: Tensor | None) -> GraphBatch:
@@ -186,15 +186,15 @@ def _agent_loss(
     outcomes: int | None,
     reward: str,
     generator: torch.Generator | None,
-    judging: Callable[[nn.Module], AbstractContextManager[None]],
+    mode: Callable[[nn.Module], AbstractContextManager[None]],
 ) -> Tensor:
-    """Compute the error of Q at a state, with the predictor in the mode that the context `judging` sets."""
+    """Compute the error of Q at a state, with the predictor in the mode that the context `mode` sets."""
     network = model.q_network
     assert network is not None
     network.trained = True
     environment = Environment(model.predictor, model.task, reward, mask)
     mover = random_mover(state, generator)
-    with judging(model.predictor):
+    with mode(model.predictor):
         table = q_table_of(network, state, model.agent, environment)
         if outcomes is None:
             return lookahead_loss(table, state, mover, environment)
@@ -214,7 +214,7 @@ def _one_of(states: list[State], generator: torch.Generator | None) -> State:
 
 
 @contextmanager
-def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
+def _in_evaluation(predictor: nn.Module) -> Iterator[None]:
     """Put the predictor into evaluation mode within the block."""
     before = predictor.training
     predictor.eval()
@@ -225,7 +225,7 @@ def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _as_it_learns(predictor: nn.Module) -> Iterator[None]:
+def _with_batch_statistics(predictor: nn.Module) -> Iterator[None]:
     """Make the predictor normalise with batch statistics, as in training, without changing its running statistics.
 
     While weights change quickly, running statistics lag behind them: in evaluation mode the predictor is then hardly

@@ -273,9 +273,9 @@ class _Run:
             if (step + 1) % self.config.runtime.log_every == 0:
                 watch.check()
                 shown = self.log.write(number, step, self.averages.take()) | validated
-            if phase.judged_after is not None and self.validation.due(step + 1):
+            if phase.validation_moves is not None and self.validation.due(step + 1):
                 watch.check()
-                validated = self.log.write(number, step, self.validation.validate(phase.judged_after))
+                validated = self.log.write(number, step, self.validation.validate(phase.validation_moves))
                 for callback in self.callbacks:
                     callback.on_validation(step + 1, self.validation.best_loss)
             self.progress.step(step + 1, validated or shown)
@@ -283,7 +283,7 @@ class _Run:
                 watch.check()
                 self.seconds[phase.name] = before + time.monotonic() - began
                 self._checkpoint((number, step + 1))
-            if phase.judged_after is not None and self.validation.stops:
+            if phase.validation_moves is not None and self.validation.stops:
                 break
         watch.check()
         self.validation.keep_best()

@@ -201,7 +201,7 @@ class Encoder(AnyEncoder):
         Args:
             tuples: the marks, which layers read again with `encoder.mark_every_layer` and for the directions of edges.
         """
-        total, marks = h, self._marks_read_again(graphs, tuples)
+        total, marks = h, self._marks_for_layers(graphs, tuples)
         directions = self._directions(graphs, tuples)
         for number in range(first, len(self.layers)):
             if marks is not None and number:
@@ -212,7 +212,7 @@ class Encoder(AnyEncoder):
         total = total.to(self.dtype)  # frozen layers may have a lower precision
         return total if self.last is None else self.last(total)
 
-    def _marks_read_again(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
+    def _marks_for_layers(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
         """Return X(v) for the layers after the first, [N, m, width]; None if they do not read it."""
         if self.mark_embedding is None or not len(self.later_marks):
             return None
@@ -272,11 +272,11 @@ class Encoder(AnyEncoder):
 
     def frozen(self, how: Freezing) -> Encoder:
         """Freeze this encoder in place: frozen layers, and tables instead of the first layer."""
-        from maggnn.model.frozen_layers import FrozenLayer, frozen_twin
+        from maggnn.model.frozen_layers import FrozenLayer, freeze_module
 
         if not len(self.layers):  # only features, for a baseline with its own layers
             return self
-        layers = [frozen_twin(layer, how) for layer in self.layers]
+        layers = [freeze_module(layer, how) for layer in self.layers]
         if isinstance(layers[0], FrozenLayer):
             self.start = self._frozen_start(how)
         if isinstance(self.node_embedding, FeatureEmbedding):

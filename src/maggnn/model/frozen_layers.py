@@ -1,7 +1,7 @@
 """Layers for inference only: BatchNorm folded into weights, a layer as three kernels, and the first layer from tables.
 
 A module with a frozen version has a method `frozen(how)`, which returns that version, or the module itself if its
-settings do not allow one. `frozen_twin` calls it; modules without the method are left unchanged.
+settings do not allow one. `freeze_module` calls it; modules without the method are left unchanged.
 
 Shapes: N nodes, E edges of the batch, m copies, d width.
 """
@@ -61,7 +61,7 @@ class Freezing:
     present: Mapping[nn.Module, Present] = field(default_factory=dict)
 
 
-def frozen_twin(module: nn.Module, how: Freezing) -> nn.Module:
+def freeze_module(module: nn.Module, how: Freezing) -> nn.Module:
     """Return the result of `module.frozen`, or without such a method the module itself, with its submodules frozen.
 
     The method must be defined by the module's own class, because a subclass may compute something else.
@@ -70,7 +70,7 @@ def frozen_twin(module: nn.Module, how: Freezing) -> nn.Module:
     if make is not None:
         return make(module, how)
     for name, part in list(module.named_children()):
-        setattr(module, name, frozen_twin(part, how))
+        setattr(module, name, freeze_module(part, how))
     return module
 
 

@@ -226,8 +226,8 @@ def informative_share(graphs: PackedGraphs, found: Partitions, order: int) -> fl
         ids = evenly_spaced(by_kind, max(CELLS_A_GROUP // size ** (order + 1), 2))
         _, copy = all_copy_hashes(graphs.select(ids), order).unique(return_inverse=True)  # [b, |V|^k]
         kinds = found.kinds[ids, None].expand_as(copy)
-        tells = _range_of(kinds.flatten(), copy.flatten())[copy] == 0
-        shares.append(tells[gained[ids]].double().mean(1))
+        is_informative = _range_of(kinds.flatten(), copy.flatten())[copy] == 0
+        shares.append(is_informative[gained[ids]].double().mean(1))
     return float(torch.cat(shares).mean())
 
 

@@ -5,7 +5,7 @@ candidates are then dropped early. Both are computed by exact refinement of a sa
 
     score(v) = number of colours of G(v)  *  share of the sampled copies that differ from G(v)
 
-`greedy` chooses mark after mark by this score; `TravellingAgent` lets a pretrained agent move marks and chooses among
+`greedy` chooses mark after mark by this score; `AgentProposer` lets a pretrained agent move marks and chooses among
 all tuples that it visits.
 """
 
@@ -42,7 +42,7 @@ STARTS, MOVES = 8, 4
 
 def proposer(name: str) -> Proposer:
     """Return the proposer `greedy`, or a pretrained agent by its name or path."""
-    return greedy if name == GREEDY else TravellingAgent(pretrained_agent(name))
+    return greedy if name == GREEDY else AgentProposer(pretrained_agent(name))
 
 
 def greedy(graph: PackedGraphs, max_order: int) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ def components(graph: PackedGraphs) -> Tensor:
         label = smaller
 
 
-class TravellingAgent:
+class AgentProposer:
     """A pretrained agent, which moves marks from several random starts and reads only edges.
 
     It proposes the most informative of all tuples that it visits, the first one among equals.

@@ -124,11 +124,11 @@ def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool 
         if not shares and not _occur(ours[-1], known).all():
             break
     hashes = torch.cat(ours)
-    for witness_graph, tells in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
-        if tells.any():
-            witness = tuples_at(tells.nonzero()[0], size, order)[0].tolist()
+    for witness_graph, is_informative in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
+        if is_informative.any():
+            witness = tuples_at(is_informative.nonzero()[0], size, order)[0].tolist()
             return Comparison(
-                order, True, tuple(witness), witness_graph, float(tells.double().mean()) if shares else None
+                order, True, tuple(witness), witness_graph, float(is_informative.double().mean()) if shares else None
             )
     if torch.equal(hashes.sort().values, known):
         return Comparison(order, False, isomorphic=discrete)

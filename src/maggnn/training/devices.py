@@ -38,7 +38,7 @@ from maggnn.model.runtime import pick_device
 
 T = TypeVar("T")
 
-APART = 1_000_003
+SEED_STEP = 1_000_003
 """The difference between the seeds of neighbouring processes."""
 
 

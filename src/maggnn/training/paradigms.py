@@ -27,7 +27,7 @@ from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, fix_statistics
 from maggnn.model.runtime import Randomness, make_generator
-from maggnn.training.devices import APART, ONE, Devices
+from maggnn.training.devices import ONE, SEED_STEP, Devices
 from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.epochs import Epochs
 from maggnn.training.experience import Walkers
@@ -75,7 +75,7 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
         return MagGNN.from_config(config, shape)
 
 
-def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
+def _split_training_graphs(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Return the training graphs of the predictor and of the agent: all for both, unless a share is only for the agent.
 
     A predictor that has memorised its training graphs has a small loss on them wherever the marks are, so the rewards
@@ -101,7 +101,7 @@ class Paradigm(ABC):
         self.config, self.devices = config, devices
         self.task: Task = dataset.task
         self.train_ids = split.train
-        predictor_ids, self.agent_ids = _shared_out(split.train, config)
+        predictor_ids, self.agent_ids = _split_training_graphs(split.train, config)
         batch, seed = config.training.batch_size, config.runtime.seed
         self.epochs = Epochs(predictor_ids, batch, seed, part=devices.rank, parts=devices.size)
         self.model = make_model(config, dataset).to(device).eval()
@@ -110,7 +110,7 @@ class Paradigm(ABC):
         self.recordable = self.model.recordable and devices.size == 1
         # Dropout and random baselines draw from torch's global generator.
         draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
-        self.random = Randomness(seed + APART * devices.rank, device, dropout=draws)
+        self.random = Randomness(seed + SEED_STEP * devices.rank, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
         self.weights = None if dataset.weights is None else dataset.weights.to(device)
         self.predictor = self.model.predictor
@@ -174,7 +174,7 @@ class Paradigm(ABC):
         fixed = step >= (1 - training.fixed_norms) * training.predictor_steps
         shape = self.packed.room_for(ids), fixed
         if self.packed.folder is not None:
-            self.packed.expect(self.epochs.batch(step + 1))
+            self.packed.prefetch(self.epochs.batch(step + 1))
         loss = self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))
         if self._predictor_used_after(step) and not fixed:
             self.settle_whitening()

@@ -21,7 +21,7 @@ from maggnn.data.splits import Split
 from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import pretrained_predictor
-from maggnn.model.runtime import matrix_products, pick_device, sensible_threads, using_threads
+from maggnn.model.runtime import choose_threads, matrix_products, pick_device, using_threads
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
@@ -30,7 +30,7 @@ from maggnn.training.divergence import Watch
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
 from maggnn.training.validation import Validation
-from maggnn.training.warm_start import begin_from
+from maggnn.training.warm_start import initialise_from
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -112,7 +112,7 @@ def train(
         initial.check(config, paradigm.model)
         start = initial.weights
     if start is not None:
-        begin_from(paradigm.model, start)
+        initialise_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)
     for callback in callbacks:
         callback.on_begin(paradigm.model)
@@ -135,7 +135,7 @@ def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
         return config.runtime.threads or torch.get_num_threads()
     graphs = config.training.batch_size * config.training.starts_per_graph * config.agent.num_tuples
     nodes = float(dataset.graphs.num_nodes.float().mean())
-    return sensible_threads(graphs * nodes, config.encoder.hidden)
+    return choose_threads(graphs * nodes, config.encoder.hidden)
 
 
 def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
@@ -179,7 +179,7 @@ def _trained(
     if not quiet:
         threads = torch.get_num_threads()
         print(f"{count_parameters(paradigm.model):,} parameters, {threads} thread(s)", file=sys.stderr)
-        _say_unread_edges(paradigm.model, config)
+        _report_unread_edges(paradigm.model, config)
     first = paradigm.devices.first
     log, progress = Log(folder if first else None, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)
@@ -202,7 +202,7 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _say_unread_edges(model: MagGNN, config: Config) -> None:
+def _report_unread_edges(model: MagGNN, config: Config) -> None:
     """Print a line if the data set has edge features that the convolution does not read."""
     if model.reads_declared and not model.edge_features.empty and not config.encoder.reads_edges:
         what = f"the edge features of {config.data.name} are ignored"

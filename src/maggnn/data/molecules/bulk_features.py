@@ -123,9 +123,9 @@ def features_in_bulk(inputs: Sequence[BulkInput]) -> list[FeatureRows | None]:
     readable, found = read_binary([one.form for one in inputs])
     read = readable.nonzero()[0].tolist()
     own = [inputs[index] for index in read]
-    x = _atom_columns(found, _placed([one.chiral for one in own], found.num_atoms))
+    x = _atom_columns(found, _category_column([one.chiral for one in own], found.num_atoms))
     edge_index = found.bond_atoms.astype(np.int32)
-    edge_attr = _bond_columns(found, _placed([one.stereo for one in own], found.num_bonds))
+    edge_attr = _bond_columns(found, _category_column([one.stereo for one in own], found.num_bonds))
     rows: list[FeatureRows | None] = [None] * len(inputs)
     atom = bond = 0
     for index, atoms, bonds in zip(read, found.num_atoms.tolist(), found.num_bonds.tolist(), strict=True):
@@ -138,7 +138,7 @@ def features_in_bulk(inputs: Sequence[BulkInput]) -> list[FeatureRows | None]:
     return rows
 
 
-def _placed(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> np.ndarray:
+def _category_column(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> np.ndarray:
     """Return a column for all atoms or bonds with the categories of some of them; 0 for the others."""
     column = np.zeros(counts.sum(), dtype=np.uint8)
     for first, own in zip((counts.cumsum() - counts).tolist(), categories, strict=True):

@@ -123,11 +123,8 @@ def _takes_edges(conv: nn.Module) -> bool:
     """Whether a convolution takes `edge_attr`; one with **kwargs does if one of its submodules does."""
     parameters = _parameters(conv)
     hands_on = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
-    return "edge_attr" in parameters or (hands_on and any(_takes_edges(p) for p in conv.children() if _is_conv(p)))
-
-
-def _is_conv(module: nn.Module) -> bool:
-    return hasattr(module, "propagate")
+    convolutions = (part for part in conv.children() if hasattr(part, "propagate"))
+    return "edge_attr" in parameters or (hands_on and any(map(_takes_edges, convolutions)))
 
 
 def _check_arguments(conv: nn.Module) -> None:

@@ -101,7 +101,10 @@ def train(
         The trained model with its data set and split.
     """
     device = devices.device or pick_device(config.runtime.device)
-    dataset = _loaded(config.data.name, dataset)
+    if dataset is None:
+        dataset = registry.load(config.data.name)
+    elif not isinstance(dataset, Dataset):
+        dataset = dataset_from_pyg(dataset)
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device, devices)
     _check_parameters(paradigm.model, config, dataset)
@@ -116,17 +119,13 @@ def train(
     validation = Validation(paradigm, config, dataset, split)
     for callback in callbacks:
         callback.on_begin(paradigm.model)
-    with using_threads(_threads(config, dataset, device)), _held(folder if devices.first else None):
+    lock = only_here(folder) if folder is not None and devices.first else contextlib.nullcontext()
+    with using_threads(_threads(config, dataset, device)), lock:
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
         callback.on_end(trained)
     return trained
-
-
-def _held(folder: Path | None) -> contextlib.AbstractContextManager[None]:
-    """Lock a run's folder, if it has one."""
-    return contextlib.nullcontext() if folder is None else only_here(folder)
 
 
 def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
@@ -136,13 +135,6 @@ def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
     graphs = config.training.batch_size * config.training.starts_per_graph * config.agent.num_tuples
     nodes = float(dataset.graphs.num_nodes.float().mean())
     return choose_threads(graphs * nodes, config.encoder.hidden)
-
-
-def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
-    """Return the given data set, or load the one that a config names."""
-    if dataset is None:
-        return registry.load(name)
-    return dataset if isinstance(dataset, Dataset) else dataset_from_pyg(dataset)
 
 
 def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool = False) -> dict[str, float]:
@@ -288,7 +280,8 @@ class _Run:
         watch.check()
         self.validation.keep_best()
         check_finite(self.paradigm.model.state_dict(), f"the end of phase {phase.name}")
-        _finish(self.config)
+        if self.paradigm.packed.device.type == "cuda":  # queued work counts to the time of its phase
+            torch.cuda.synchronize()
         self.seconds[phase.name] = before + time.monotonic() - began
 
     def _step(self, phase: Phase, step: int, watch: Watch) -> None:
@@ -311,9 +304,3 @@ class _Run:
         save_run(self.folder, self.paradigm, self.validation, self.averages, self.config, position, self.seconds)
         ended = time.monotonic()
         self.next_checkpoint = ended + max(SECONDS_BETWEEN_CHECKPOINTS, MOST_SHARE_WAITED * (ended - began))
-
-
-def _finish(config: Config) -> None:
-    """Wait for queued device work, so that it counts to the time of its phase."""
-    if pick_device(config.runtime.device).type == "cuda":
-        torch.cuda.synchronize()

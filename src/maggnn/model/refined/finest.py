@@ -62,7 +62,8 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
     """
     on_cpu = graphs.to("cpu")
     chosen = torch.zeros(len(on_cpu), num_tuples, tuple_order, dtype=torch.long)
-    small = on_cpu.num_nodes ** (tuple_order + 1) <= _most_cells(tuple_order)
+    most = MOST_CELLS if tuple_order < SLOT_BY_SLOT else FEW_CELLS  # for which all tuples are tried
+    small = on_cpu.num_nodes ** (tuple_order + 1) <= most
     if tuple_order < SLOT_BY_SLOT:
         _check_sizes(on_cpu, tuple_order)
     whole = small.nonzero()[:, 0]
@@ -83,11 +84,6 @@ def _all_copies(graphs: PackedGraphs, order: int) -> list[Refined]:
         for graph, hashes, num_colours in zip(ids.tolist(), *refined, strict=True):
             copies[graph].append((hashes, num_colours))
     return [Refined(*(torch.cat(values) for values in zip(*parts, strict=True))) for parts in copies]
-
-
-def _most_cells(order: int) -> int:
-    """Return the largest |V|^(k + 1) of a graph for which all tuples are tried."""
-    return MOST_CELLS if order < SLOT_BY_SLOT else FEW_CELLS
 
 
 def _extended(graph: PackedGraphs, order: int) -> Tensor:

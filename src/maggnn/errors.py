@@ -41,7 +41,6 @@ EXTRAS = {
     "onnx": "onnx",
     "onnxscript": "onnx",
     "onnxruntime": "onnx",
-    "pynauty": "canonical",
     "ray": "ray",
     "prometheus_client": "serve",
     "lightning": "lightning",

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from maggnn.model.refined.copies import refine, stable_entropy
-from maggnn.theory.refinement import stable_colours
+from maggnn.model.refined.copies import refine
+from maggnn_paper.equivariance import stable_colours
 from maggnn_paper.universal import classical, random_graphs
+from maggnn_paper.universal.entropy import stable_entropy
 from maggnn_paper.universal.exclusion import packed
 from maggnn_paper.universal.game import ValueTable
 

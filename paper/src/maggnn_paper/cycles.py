@@ -21,7 +21,7 @@ from torch import Tensor
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, expanded
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.structure import adjacency, between, either_way
+from maggnn.graphs.structure import adjacency, as_undirected
 
 GRAPHS_A_CHUNK = 500
 """Of a data set, whose cycles are listed at once."""
@@ -53,10 +53,15 @@ class Neighbours:
         return row, self.pairs[1, pair]
 
 
+def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
+    """Return entries [a, b] of a table [B, V, V] for nodes of one graph, given as batch ids of any equal shape."""
+    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]
+
+
 def neighbours(graphs: GraphBatch) -> Neighbours:
     """The neighbours of all nodes of a batch."""
     itself = torch.eye(graphs.max_num_nodes, dtype=torch.bool, device=graphs.device)
-    table = (either_way(adjacency(graphs)) > 0) & ~itself
+    table = (as_undirected(adjacency(graphs)) > 0) & ~itself
     graph, a, b = table.nonzero(as_tuple=True)
     degree = table.sum(dim=2)[graphs.is_node]
     pairs = torch.stack([a, b]) + graphs.first_node[graph]

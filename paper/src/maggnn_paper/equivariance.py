@@ -22,15 +22,31 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.colours import Edges, next_colours
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import best_move, is_best, q_rows
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.refined.copies import first_colours
 from maggnn.model.state import Move, State
-from maggnn.theory.canonical import needs_last_state
-from maggnn.theory.refinement import stable_colours
+from maggnn_paper.canonical import needs_last_state
 
 MOST_STARTS = 4096
 """Of one graph, and of the searches that they branch into: beyond that averaging costs more than it is worth."""
+
+
+def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
+    """Return the stable colour of every node of every copy.
+
+    All copies go through as many rounds as the largest graph has nodes, so that colours of different copies and of
+    relabelled graphs can be compared.
+
+    Shapes:
+        tuples: [B, M, k]; result: [N, M], 64-bit.
+    """
+    colours, edges = first_colours(graphs, tuples), Edges.of(graphs)
+    for _ in range(graphs.max_num_nodes):
+        colours = next_colours(edges, colours)
+    return colours
 
 
 def canonical_starts(graph: PackedGraphs, num_tuples: int, tuple_order: int) -> Tensor:

@@ -292,7 +292,7 @@ def _check_values(config: Config, origin: str) -> None:
     if config.agent.tuple_order == 0 and config.training.agent_steps:
         raise InputError(f"{origin}: agent.tuple_order = 0 has no agent to train: set training.agent_steps to 0")
     training = config.training
-    if training.paradigm == "simul" and not _takes_turns(training):
+    if training.paradigm == "simul" and not _steps_divide(training):
         raise InputError(f"{origin}: SIMUL trains both in turn: predictor_steps must be a multiple of agent_steps")
     if training.paradigm == "simul" and training.starts_per_graph != 1:
         raise InputError(f"{origin}: SIMUL searches once for each graph of a step: set training.starts_per_graph to 1")
@@ -320,7 +320,7 @@ def _check_values(config: Config, origin: str) -> None:
         raise InputError(f"{origin}: replay.capacity must be at least {smallest} (replay.warmup, training.walkers)")
 
 
-def _takes_turns(training: TrainingConfig) -> bool:
+def _steps_divide(training: TrainingConfig) -> bool:
     steps = training.predictor_steps
     return 0 < training.agent_steps <= max(steps, 1) and steps % training.agent_steps == 0
 

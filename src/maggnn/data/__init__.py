@@ -30,21 +30,13 @@ __all__ = [
     "stratified_folds",
 ]
 
-_HOMES = {
-    "DATASETS": "registry",
-    "Dataset": "dataset",
-    "DatasetEntry": "dataset",
-    "Split": "splits",
-    "all_datasets": "registry",
-    "all_in_all": "splits",
-    "check": "registry",
-    "data_root": "sources",
-    "dataset_entry": "registry",
-    "held_out_classes": "splits",
-    "load": "registry",
-    "load_packed_file": "sources",
-    "stratified_folds": "splits",
+_NAMES = {
+    "dataset": ("Dataset", "DatasetEntry"),
+    "registry": ("DATASETS", "all_datasets", "check", "dataset_entry", "load"),
+    "sources": ("data_root", "load_packed_file"),
+    "splits": ("Split", "all_in_all", "held_out_classes", "stratified_folds"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -132,7 +132,7 @@ def _waiting(path: Path) -> Iterator[Path]:
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):  # a folder that cannot be listed can still be written to
-        for left in _left_behind(path):
+        for left in _stale_files(path):
             left.unlink(missing_ok=True)
     try:
         yield waiting
@@ -146,7 +146,7 @@ def _waiting_name(path: Path, process: int | str) -> str:
     return f".{path.stem}.{zlib.crc32(platform.node().encode()):08x}-{process}{path.suffix}"
 
 
-def _left_behind(path: Path) -> list[Path]:
+def _stale_files(path: Path) -> list[Path]:
     """Return the temporary files of `path` whose process has died."""
     before, after = _waiting_name(path, "\n").split("\n")
     with os.scandir(path.parent) as entries:

@@ -7,6 +7,7 @@ trained = maggnn.train(config, dataset=dataset)          # or the PyG dataset it
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -55,10 +56,9 @@ def dataset_from_pyg(
     if packed.y is None:
         raise InputError("the graphs have no y: a data set to train on needs targets")
     y = packed.y.reshape(len(packed.y), -1).float() if task == "regression" else packed.y.reshape(-1).long()
-    packed = PackedGraphs(**{**vars(packed), "y": y}) if y is not packed.y else packed
     return Dataset(
         name=name or type(graphs).__name__,
-        graphs=packed,
+        graphs=replace(packed, y=y),
         task=task,
         num_outputs=count,
         protocol=lambda dataset, generator: [split or _random_split(len(dataset.graphs), generator)],

@@ -47,10 +47,6 @@ def read_graphs(source: str) -> PackedGraphs:
         raise InputError(f"{source} cannot be read ({error.strerror})") from error
 
 
-def _read_npz(path: Path) -> PackedGraphs:
-    return read_packed(path)[0]
-
-
 def _read_graph6(path: Path) -> PackedGraphs:
     with path.open(encoding="utf-8") as file:
         try:
@@ -126,7 +122,7 @@ READERS: dict[str, Callable[[Path], PackedGraphs]] = {
     ".txt": _read_smiles,
     ".csv": _read_csv,
     ".edges": _read_edges,
-    ".npz": _read_npz,
+    ".npz": lambda path: read_packed(path)[0],
     ".pt": _read_pyg,
 }
 """The functions that read files, by suffix."""

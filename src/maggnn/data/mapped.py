@@ -23,6 +23,7 @@ from maggnn.data.files import locked, whole_file
 from maggnn.data.sources import read_packed, widened
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
+from maggnn.graphs.batch import offsets_of
 from maggnn.graphs.packed import PackedGraphs
 
 ENDING, FACTS = ".graphs", "set.json"
@@ -46,7 +47,7 @@ def read_mapped(folder: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
         read = {name: widened(np.array(arrays.pop(name))) for name in READ if name in arrays}
         graphs = {name: torch.from_numpy(array) for name, array in arrays.items()}
         graphs["edge_index"] = graphs["edge_index"].T
-        offsets = [torch.from_numpy(_offsets(read.pop(name))) for name in ("num_nodes", "num_edges")]
+        offsets = [offsets_of(torch.from_numpy(read.pop(name)).long()) for name in ("num_nodes", "num_edges")]
         y = torch.from_numpy(read.pop("y")) if "y" in read else None
         level = facts["level"]
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -144,7 +145,3 @@ def _mapped(path: Path, kind: str, shape: Sequence[int]) -> np.ndarray:
         return np.zeros(shape, kind)
     # Private and writable, since torch warns about read-only arrays; nothing writes to them.
     return np.memmap(path, kind, "c", shape=tuple(shape))
-
-
-def _offsets(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])

@@ -19,10 +19,10 @@ def worker_pool(workers: int) -> ProcessPoolExecutor:
 
 def leave_with_parent() -> None:
     """End this worker when the command that started it ends, even if it is killed."""
-    threading.Thread(target=_wait_and_leave, daemon=True).start()
+    threading.Thread(target=_wait_and_exit, daemon=True).start()
 
 
-def _wait_and_leave() -> None:
+def _wait_and_exit() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()

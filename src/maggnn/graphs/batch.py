@@ -182,7 +182,7 @@ class GraphBatch:
 
 GIVEN = ("num_nodes", "edge_index", "in_degree", "out_degree", "by_source")
 OPTIONAL = ("x", "edge_attr", "structure", "rings", "roots", "finest", "graph_attr")
-WORKED_OUT = ("first_node", "node_graph", "num_real", "edge_offsets", "source_offsets", "node_offsets")
+DERIVED = ("first_node", "node_graph", "num_real", "edge_offsets", "source_offsets", "node_offsets")
 
 
 def batch_tensors(batch: GraphBatch) -> dict[str, Tensor]:
@@ -190,7 +190,7 @@ def batch_tensors(batch: GraphBatch) -> dict[str, Tensor]:
 
     `batch_from_tensors` is the inverse. A recorded search takes its batch in this form.
     """
-    names = [*GIVEN, *OPTIONAL, *WORKED_OUT]
+    names = [*GIVEN, *OPTIONAL, *DERIVED]
     tensors = {name: value for name in names if (value := getattr(batch, name)) is not None}
     return (
         tensors if batch.pairs is None else tensors | {"pair_table": batch.pairs.table, "pair_first": batch.pairs.first}
@@ -204,7 +204,7 @@ def batch_from_tensors(tensors: dict[str, Tensor], size: BatchSize) -> GraphBatc
     batch = GraphBatch(
         **fields, max_num_nodes=size.max_num_nodes, total_nodes=size.nodes, padding=size.padding, pairs=pairs
     )
-    batch.__dict__.update({name: tensors.get(name) for name in WORKED_OUT})
+    batch.__dict__.update({name: tensors.get(name) for name in DERIVED})
     return batch
 
 

@@ -100,13 +100,7 @@ def _side_by_side(packed: PackedGraphs, kind: np.ndarray | None) -> SideBySide:
 
 def _is_symmetric(packed: PackedGraphs, kind: np.ndarray | None) -> bool:
     """Whether every edge has a reverse edge with the same features."""
-    return packed.symmetric and (kind is None or np.array_equal(kind[_by_source(packed)], kind))
-
-
-def _by_source(packed: PackedGraphs) -> np.ndarray:
-    """Return the edges of the set in the order of their sources, graph by graph, [total edges]."""
-    num_edges = packed.num_edges.numpy()
-    return packed.by_source.numpy() + np.repeat(packed.edge_offsets[:-1].numpy(), num_edges)
+    return packed.symmetric and (kind is None or np.array_equal(kind[packed.edges_by_source().numpy()], kind))
 
 
 def _write_order(rows: np.ndarray, nodes: np.ndarray, graphs: SideBySide, colours: np.ndarray) -> None:
@@ -296,7 +290,7 @@ def _number_among_twins(packed: PackedGraphs, graphs: SideBySide, colours: np.nd
     if not symmetric:
         target = packed.edge_index[1].numpy() + np.repeat(graphs.first, graphs.num_edges)
         sent = mixed(name.take(target) + mixed(kind + np.ones_like(target)))
-        seen += sums_of_runs(sent[_by_source(packed)], packed.out_degree.numpy())
+        seen += sums_of_runs(sent[packed.edges_by_source().numpy()], packed.out_degree.numpy())
     key = mixed(seen) + colours
     # Most keys occur once. Counting their last bits finds those that may occur again, and only these are sorted.
     bins = key & ((1 << (4 * len(key)).bit_length()) - 1)

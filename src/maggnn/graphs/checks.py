@@ -70,7 +70,7 @@ def check_tensor(name: str, value: object) -> None:
         raise InputError(f"{name} contains {kind}: give a dense tensor of real numbers")
 
 
-def check_whole(name: str, value: object) -> None:
+def check_integers(name: str, value: object) -> None:
     """Check that a value has whole numbers, of any type; fractions would be lost silently."""
     check_tensor(name, value)
     assert isinstance(value, Tensor)
@@ -116,7 +116,7 @@ def check_batch(
 
 def check_sorted(node_graph: Tensor) -> None:
     """Check that the graphs of nodes [N] are in order."""
-    check_whole("batch", node_graph)
+    check_integers("batch", node_graph)
     if node_graph.numel() and int(node_graph[0]) < 0:
         raise InputError(f"batch begins with {int(node_graph[0])}: graphs are numbered from 0")
     if bool((node_graph.diff() < 0).any()):

@@ -170,25 +170,6 @@ def class_sizes(graphs: GraphBatch, colours: Tensor) -> Tensor:
     return sizes[graphs.node_graph, :, graphs.local_id.clamp(max=graphs.max_num_nodes - 1)]
 
 
-def entropy(graphs: GraphBatch, colours: Tensor) -> Tensor:
-    """Return the entropy, in nats, of the colour of a uniformly random node of each copy, [B, M], in double precision.
-
-    With classes of s nodes among n it is log n - (1 / n) times the sum of s log s. It is log n if every node has a
-    unique colour, and 0 if all nodes share one.
-    """
-    ordered = graphs.padded(colours, 0).sort(dim=1).values  # [B, V, M]
-    place = torch.arange(ordered.shape[1], device=colours.device)[:, None]
-    changes = ordered.diff(dim=1) != 0  # [B, V - 1, M]
-    first = torch.nn.functional.pad(changes, (0, 0, 1, 0), value=True)
-    last = torch.nn.functional.pad(changes, (0, 0, 0, 1), value=True)
-    begin = torch.where(first, place, 0).cummax(dim=1).values
-    size = torch.where(last, place + 1 - begin, 1).double()  # 1, whose logarithm is 0, if no class ends here
-    total = (size * size.log()).sum(dim=1)  # [B, M]
-    num_nodes = graphs.num_nodes.double()[:, None]
-    padding = (graphs.max_num_nodes - num_nodes).clamp(min=1)
-    return num_nodes.clamp(min=1).log() - (total - padding * padding.log()) / num_nodes.clamp(min=1)
-
-
 def _has_padding(graphs: GraphBatch) -> Tensor:
     """Return 1 for graphs with fewer nodes than the largest, whose table has cells of padding, else 0: [B, 1]."""
     return (graphs.num_nodes < graphs.max_num_nodes).long()[:, None]

@@ -21,9 +21,9 @@ from maggnn.graphs.checks import (
     NEEDS_A_NODE,
     check_batch,
     check_columns,
+    check_integers,
     check_sorted,
     check_tensor,
-    check_whole,
     level_of,
 )
 from maggnn.graphs.packed import PackedGraphs
@@ -74,7 +74,7 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
     edge_index = _pyg_edge_index(batch)
     y = None if batch.y is None else torch.atleast_1d(torch.as_tensor(batch.y, device=num_nodes.device))
     if validate:
-        check_whole("edge_index", edge_index)
+        check_integers("edge_index", edge_index)
         check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
     edge_index = edge_index.long()
     order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
@@ -162,7 +162,7 @@ def _check_pyg(graph: Data, index: int) -> None:
         if value is not None:
             check_tensor(f"{name} of graph {index}", value)
     if graph.edge_index is not None:
-        check_whole(f"edge_index of graph {index}", graph.edge_index)
+        check_integers(f"edge_index of graph {index}", graph.edge_index)
         if graph.edge_index.dim() != 2 or len(graph.edge_index) != 2:
             shape = tuple(graph.edge_index.shape)
             raise InputError(f"edge_index of graph {index} has shape {shape}, expected (2, number of edges)")
@@ -328,12 +328,8 @@ def _is_undirected(packed: PackedGraphs) -> bool:
     """Whether each edge has a reverse edge with equal features."""
     if not packed.symmetric or packed.edge_attr is None:
         return packed.symmetric
-    graph = torch.repeat_interleave(torch.arange(len(packed)), packed.num_edges).to(packed.device)
-    first_node = packed.node_offsets.to(packed.device)[graph]  # [total edges]
-    source, target = packed.edge_index + first_node
     # Edges are sorted by (target, source); when sorted by (source, target), each is at the position of its reverse.
-    mirror = torch.argsort(source * int(packed.node_offsets[-1]) + target, stable=True)
-    return bool(torch.equal(packed.edge_attr[mirror], packed.edge_attr))
+    return torch.equal(packed.edge_attr[packed.edges_by_source()], packed.edge_attr)
 
 
 # ---- graph6 ---------------------------------------------------------------------------------------------

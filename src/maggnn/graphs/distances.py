@@ -16,7 +16,7 @@ from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, PairTable, offsets_of
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.structure import adjacency, balls, like_sized
+from maggnn.graphs.structure import adjacency, balls, chunks_of_similar_size
 
 FARTHEST = 10
 """Distances 0, 1, ..., FARTHEST - 1 are distinguished; FARTHEST is any larger distance, or no path."""
@@ -65,7 +65,7 @@ def with_distances(packed: PackedGraphs) -> PackedGraphs:
         return packed
     first = offsets_of(squares)[:-1]
     table = torch.empty(int(squares.sum()), dtype=torch.uint8, device=packed.device)
-    for chunk in like_sized(packed, packed.num_nodes, lambda size: size**2):
+    for chunk in chunks_of_similar_size(packed, packed.num_nodes, lambda size: size**2):
         _store(table, first[chunk].to(packed.device), packed[chunk])
     return replace(packed, pairs=PairTable(table, first.to(packed.device)))
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import (
+    OPTIONAL,
     BatchSize,
     GraphBatch,
     Level,
@@ -28,7 +29,7 @@ from maggnn.graphs.batch import (
     shapes_of,
     tensors_on,
 )
-from maggnn.graphs.checks import check_edges, check_graph_attr, check_sizes, check_whole
+from maggnn.graphs.checks import check_edges, check_graph_attr, check_integers, check_sizes
 
 ROUNDING = 16
 """Sizes are padded to multiples of this part of an average batch, so that random batches have two or three sizes."""
@@ -129,7 +130,7 @@ class PackedGraphs:
             The packed graphs.
         """
         for name, value in (("num_nodes", num_nodes), ("num_edges", num_edges), ("edge_index", edge_index)):
-            check_whole(name, value)
+            check_integers(name, value)
         num_nodes, num_edges, edge_index = num_nodes.long(), num_edges.long(), edge_index.long()
         x, edge_attr = (v.long() if v is not None and v.dtype == torch.bool else v for v in (x, edge_attr))
         check_sizes(num_nodes, num_edges, edge_index, x, edge_attr, y, level, missing_targets)
@@ -207,14 +208,14 @@ class PackedGraphs:
 
     def room_for(self, ids: Tensor) -> BatchSize:
         """Return the size of a batch; on a GPU rounded up, so that few sizes occur and each can be recorded."""
-        return self.size_of(ids) if self._all_alike or self.device.type == "cpu" else self.rounded_size(ids)
+        return self.size_of(ids) if self._equal_sizes or self.device.type == "cpu" else self.rounded_size(ids)
 
     def common_size(self, ids: Tensor) -> BatchSize:
         """Return the size of a batch, rounded up to sizes that batches of any set share."""
         exact = self.size_of(ids)
         width = 1 << (exact.max_num_nodes - 1).bit_length()
         # Padded edges need a row of padding to join, so there is always at least one.
-        return BatchSize(len(ids), common(exact.nodes + 1), common(exact.edges), width, padding=True)
+        return BatchSize(len(ids), rounded_up(exact.nodes + 1), rounded_up(exact.edges), width, padding=True)
 
     def rounded_size(self, ids: Tensor) -> BatchSize:
         """Return the size of a batch, rounded up to sixteenths of that of as many average graphs."""
@@ -234,7 +235,7 @@ class PackedGraphs:
         return int(self.num_nodes.max())
 
     @cached_property
-    def _all_alike(self) -> bool:
+    def _equal_sizes(self) -> bool:
         """Whether every graph has the same numbers of nodes and edges."""
         return len(self.num_nodes.unique()) == 1 and len(self.num_edges.unique()) == 1
 
@@ -309,12 +310,17 @@ class PackedGraphs:
             graph_attr=None if self.graph_attr is None else self.graph_attr[ids],
         )
 
+    def edges_by_source(self) -> Tensor:
+        """Return the edges of the set in the order of their sources, graph by graph, [total edges]."""
+        first_edge = torch.repeat_interleave(self.edge_offsets[:-1], self.num_edges)
+        return self.by_source + first_edge.to(self.device)
+
     def with_own_pairs(self, batch: GraphBatch, ids: Tensor) -> GraphBatch:
         """Return a batch of graphs `ids` [B] (on the CPU) with the distances of only its own graphs, padded."""
         if self.pairs is None or batch.pairs is None:
             return batch
         squares = batch.num_nodes**2
-        total = common(int((self.num_nodes[ids] ** 2).sum()))
+        total = rounded_up(int((self.num_nodes[ids] ** 2).sum()))
         rows, _ = _rows(batch.pairs.first, squares, total, len(self.pairs.table))
         return replace(batch, pairs=PairTable(self.pairs.table[rows], squares.cumsum(0) - squares))
 
@@ -343,16 +349,8 @@ class PackedGraphs:
             in_degree=batch.in_degree,
             out_degree=batch.out_degree,
             by_source=batch.by_source - offsets_of(self.num_edges[ids]).to(self.device)[edge_graph],
-            x=batch.x,
-            edge_attr=batch.edge_attr,
-            y=batch.y,
-            structure=batch.structure,
-            rings=batch.rings,
-            roots=batch.roots,
-            pairs=batch.pairs,
-            finest=batch.finest,
-            graph_attr=batch.graph_attr,
             level=self.level,
+            **{name: getattr(batch, name) for name in (*OPTIONAL, "y", "pairs")},
         )
 
     def with_graph_attr(self, values: Tensor | None) -> Self:
@@ -386,7 +384,7 @@ class PackedGraphs:
         moved |= {"node_offsets": self.node_offsets, "edge_offsets": self.edge_offsets}
         return replace(self, **moved, folder=None)
 
-    def expect(self, ids: Tensor) -> None:
+    def prefetch(self, ids: Tensor) -> None:
         """Start to read graphs `ids` [B] of a mapped set from disk in a thread, before they are gathered."""
         Thread(target=self.gather, args=(ids, self.size_of(ids)), daemon=True).start()
 
@@ -409,19 +407,19 @@ def _wide(values: Tensor) -> Tensor:
     return values if values.is_floating_point() else values.long()
 
 
-def common(count: int) -> int:
+def rounded_up(count: int) -> int:
     """Round `count` up to one of 32 numbers between powers of two, which adds at most a 32nd."""
-    step = _common_step(count)
+    step = _rounding_step(count)
     return -(-count // step) * step
 
 
-def common_below(count: int) -> int:
-    """Round `count` down to one of the numbers of `common`."""
-    step = _common_step(count)
+def rounded_down(count: int) -> int:
+    """Round `count` down to one of the numbers of `rounded_up`."""
+    step = _rounding_step(count)
     return count // step * step
 
 
-def _common_step(count: int) -> int:
+def _rounding_step(count: int) -> int:
     return 1 << max(0, count.bit_length() - 6)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, largest, sum_rows
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.graphs.structure import adjacency, either_way, like_sized
+from maggnn.graphs.structure import adjacency, as_undirected, chunks_of_similar_size
 
 LARGEST = 8
 """Larger rings count as no ring: they are rare in molecules, and each size is a row of every layer's bond table."""
@@ -42,7 +42,7 @@ def with_rings(packed: PackedGraphs) -> PackedGraphs:
     rings = packed.room((len(packed.by_source),), small)
     count = packed.num_edges // 2 if packed.symmetric else packed.num_edges  # the edges that are searched from
     sizes = torch.maximum(packed.num_nodes, count)
-    for chunk in like_sized(packed, sizes, lambda size: size**2, CELLS_IN_CACHE):
+    for chunk in chunks_of_similar_size(packed, sizes, lambda size: size**2, CELLS_IN_CACHE):
         batch = packed[chunk]
         starts = packed.device_offsets[1][chunk.to(packed.device)]
         graph, place = _places(batch)
@@ -87,7 +87,7 @@ def _search(graphs: GraphBatch, edges: Tensor | None = None) -> Tensor:
     if edges is not None:
         place = torch.arange(len(graph), device=graphs.device) - (own.cumsum(0) - own)[graph]
     most = largest(own)
-    joined = either_way(adjacency(graphs))  # [B, V, V]
+    joined = as_undirected(adjacency(graphs))  # [B, V, V]
     step = joined + torch.eye(joined.shape[1], dtype=joined.dtype, device=joined.device)
     source, target = graphs.local_id.clamp(max=size - 1)[edge_index].unbind()  # [E']
     row = (graph * most + place) * size  # the position of an edge's first node in [B, L, V]

@@ -61,7 +61,7 @@ def distances_and_walks(graphs: GraphBatch, steps: int) -> Tensor:
 
     def make() -> Tensor:
         edges = adjacency(graphs)
-        return _at_nodes(graphs, [*_counts(either_way(edges)), *_returns(edges, steps)])
+        return _at_nodes(graphs, [*_counts(as_undirected(edges)), *_returns(edges, steps)])
 
     return graphs.derived(f"distances and walks {steps}", make)
 
@@ -86,7 +86,7 @@ def with_structure(packed: PackedGraphs, steps: int, distances: bool = True) -> 
         if counted or not distances:
             return packed
     structure = packed.room((len(packed.in_degree), WALKS + steps), torch.get_default_dtype())
-    for chunk in like_sized(packed, packed.num_nodes, lambda size: size**2):
+    for chunk in chunks_of_similar_size(packed, packed.num_nodes, lambda size: size**2):
         batch = packed[chunk]
         row = packed.device_offsets[0][chunk.to(packed.device)][batch.node_graph] + batch.local_id
         structure[row] = _from_powers(batch, steps, distances)
@@ -107,7 +107,7 @@ def _is_stored(graphs: GraphBatch, steps: int) -> bool:
 def _from_powers(graphs: GraphBatch, steps: int, distances: bool = True) -> Tensor:
     """Compute centrality, counts of distances (or NaN) and return probabilities, [N, WALKS + steps]."""
     edges = adjacency(graphs)  # [B, V, V]
-    counts = _counts(either_way(edges)) if distances else [torch.full_like(edges[:, :, 0], torch.nan)] * FARTHEST
+    counts = _counts(as_undirected(edges)) if distances else [torch.full_like(edges[:, :, 0], torch.nan)] * FARTHEST
     return _at_nodes(graphs, [_centrality(edges), *counts, *_returns(edges, steps)])
 
 
@@ -172,7 +172,7 @@ def _squarings(size: int) -> int:
     return ((size - 1) // (FARTHEST - 1)).bit_length() if isinstance(size, int) else SQUARINGS
 
 
-def like_sized(
+def chunks_of_similar_size(
     packed: PackedGraphs, sizes: Tensor, cells: Callable[[int], int], in_cache: int = CELLS_IN_CACHE
 ) -> Iterator[Tensor]:
     """Yield the ids of all graphs of a set in chunks of similar size, which need little padding, largest graphs first.
@@ -205,7 +205,7 @@ def balls(edges: Tensor) -> Iterator[Tensor]:
         near = (near @ step).clamp_(max=1)
 
 
-def either_way(edges: Tensor) -> Tensor:
+def as_undirected(edges: Tensor) -> Tensor:
     """Return whether two nodes are joined in either direction, [B, V, V]."""
     return ((edges + edges.transpose(1, 2)) > 0).to(edges.dtype)
 
@@ -221,8 +221,3 @@ def adjacency(graphs: GraphBatch) -> Tensor:
     row = graphs.node_graph * size + local  # the row of each node in [B V, V]
     cell = row.index_select(0, target) * size + local.index_select(0, source)
     return sum_rows(weight, cell, count * size * size).reshape(count, size, size)
-
-
-def between(table: Tensor, graphs: GraphBatch, a: Tensor, b: Tensor) -> Tensor:
-    """Return entries [a, b] of a table [B, V, V] for nodes of one graph, given as batch ids of any equal shape."""
-    return table[graphs.node_graph[a], graphs.local_id[a], graphs.local_id[b]]

@@ -24,7 +24,7 @@ from torch import Tensor
 from maggnn.config import Precision
 from maggnn.errors import InputError
 from maggnn.graphs.batch import BatchSize, GraphBatch, batch_from_tensors, batch_tensors
-from maggnn.graphs.packed import PackedGraphs, common, common_below
+from maggnn.graphs.packed import PackedGraphs, rounded_down, rounded_up
 from maggnn.inference.frozen import Present, frozen, present_kinds
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
@@ -209,7 +209,7 @@ class Engine:
 
     def _replayed(self, packed: PackedGraphs, chunk: Tensor) -> Tensor:
         """Return the answers of one chunk on a GPU, in a padded batch whose size other chunks share."""
-        ids = torch.cat([chunk, chunk[-1:].expand(common(len(chunk)) - len(chunk))])
+        ids = torch.cat([chunk, chunk[-1:].expand(rounded_up(len(chunk)) - len(chunk))])
         size = packed.common_size(ids)
         batch = packed.with_own_pairs(packed.gather(ids.to(self.device, non_blocking=True), size), ids)
         tensors = batch_tensors(batch)
@@ -226,7 +226,7 @@ class Engine:
             yield ids
             return
         if self.device.type == "cuda":
-            length = common_below(length)  # a length that other sets share
+            length = rounded_down(length)  # a length that other sets share
         for chunk in ids.split(length):
             yield from self._halved(packed, chunk, most)
 

@@ -16,7 +16,7 @@ from maggnn.config import Precision
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.encoder import Encoder
-from maggnn.model.frozen_layers import Freezing, Present, frozen_twin
+from maggnn.model.frozen_layers import Freezing, Present, freeze_module
 from maggnn.model.mag_gnn import MagGNN
 
 
@@ -47,6 +47,6 @@ def frozen(
     known: dict[nn.Module, Present] = {}
     if present is not None:
         known.update(zip(_own_encoders(answering), present, strict=True))
-    twin = frozen_twin(answering, Freezing(dtype, known))
+    twin = freeze_module(answering, Freezing(dtype, known))
     assert isinstance(twin, MagGNN)
     return twin

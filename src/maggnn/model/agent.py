@@ -34,17 +34,23 @@ def best_move(
     choice = best_index(rows, generator, ties)  # [B, m]
     best = rows.gather(-1, choice[..., None])[..., 0]
     moved = _moving_tuples(state, actions, lambda: best_index(best, generator, ties))
-    return best, _as_move(choice, q_table.shape[-1], moved)
+    tuple_order = q_table.shape[-1]
+    return best, Move(slot=choice % tuple_order, node=choice // tuple_order, moved=moved)
 
 
 def random_move(state: State, actions: str, generator: torch.Generator | None = None) -> Move:
     """Return a uniformly random action: the control that a trained agent must beat."""
-    shape, tuple_order = state.tuples.shape[:2], state.tuples.shape[2]
-    uniform = torch.rand((2, *shape), device=state.tuples.device, generator=generator, dtype=torch.float64)
-    node = (uniform[0] * state.graphs.num_nodes[:, None]).long()
-    slot = (uniform[1] * tuple_order).long()
-    noise = torch.rand(shape, device=state.tuples.device, generator=generator)
+    slot, node = uniform_moves(state, state.tuples.shape[1], generator)
+    noise = torch.rand(slot.shape, device=slot.device, generator=generator)
     return Move(slot, node, _moving_tuples(state, actions, lambda: noise.argmax(dim=1)))
+
+
+def uniform_moves(state: State, count: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+    """Draw the slots and nodes of `count` uniformly random moves of each state, [B, count] each."""
+    num_graphs, _, tuple_order = state.tuples.shape
+    shape = (2, num_graphs, count)
+    uniform = torch.rand(shape, device=state.tuples.device, generator=generator, dtype=torch.float64)
+    return (uniform[1] * tuple_order).long(), (uniform[0] * state.graphs.num_nodes[:, None]).long()
 
 
 def epsilon_greedy(
@@ -68,7 +74,7 @@ def epsilon_greedy(
         q_table, history = scores(state)
         _, greedy = best_move(q_table, state, actions, generator, ties)
         explore = torch.rand(len(state.turn), device=state.turn.device, generator=generator) < epsilon
-        move = _where(explore[:, None], move, greedy)
+        move = Move(*(torch.where(explore[:, None], *pair) for pair in zip(move, greedy, strict=True)))
     return move, state.after(move, history)
 
 
@@ -80,10 +86,6 @@ def q_rows(q_table: Tensor, graphs: GraphBatch) -> Tensor:
 def is_best(values: Tensor, dim: int | tuple[int, ...] = -1) -> Tensor:
     """Return which values are the largest along `dim`, or closer than `TIE` to the largest."""
     return values >= values.amax(dim=dim, keepdim=True) - TIE
-
-
-def _as_move(choice: Tensor, tuple_order: int, moved: Tensor) -> Move:
-    return Move(slot=choice % tuple_order, node=choice // tuple_order, moved=moved)
 
 
 def best_index(values: Tensor, generator: torch.Generator | None = None, ties: Ties = "random") -> Tensor:
@@ -102,14 +104,6 @@ def _moving_tuples(state: State, actions: str, most_promising: Callable[[], Tens
         return torch.ones(num_graphs, num_tuples, dtype=torch.bool, device=state.tuples.device)
     mover = state.turn if actions == "in_turn" else most_promising()
     return torch.arange(num_tuples, device=mover.device) == mover[:, None]
-
-
-def _where(condition: Tensor, first: Move, second: Move) -> Move:
-    return Move(
-        slot=torch.where(condition, first.slot, second.slot),
-        node=torch.where(condition, first.node, second.node),
-        moved=torch.where(condition, first.moved, second.moved),
-    )
 
 
 def search(

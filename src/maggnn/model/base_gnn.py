@@ -123,11 +123,8 @@ def _takes_edges(conv: nn.Module) -> bool:
     """Whether a convolution takes `edge_attr`; one with **kwargs does if one of its submodules does."""
     parameters = _parameters(conv)
     hands_on = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
-    return "edge_attr" in parameters or (hands_on and any(_takes_edges(p) for p in conv.children() if _is_conv(p)))
-
-
-def _is_conv(module: nn.Module) -> bool:
-    return hasattr(module, "propagate")
+    convolutions = (part for part in conv.children() if hasattr(part, "propagate"))
+    return "edge_attr" in parameters or (hands_on and any(map(_takes_edges, convolutions)))
 
 
 def _check_arguments(conv: nn.Module) -> None:
@@ -168,17 +165,15 @@ def _failure(conv: nn.Module, hidden: int, given: dict[str, Any]) -> InputError 
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             out = conv.eval()(torch.ones(3, hidden, device=where), edges, **given)
     except Exception as error:  # a convolution can raise any error
-        return _refused(type(conv).__name__, error)
+        return InputError(
+            f"{type(conv).__name__} cannot be a base GNN: called on a graph of three nodes it fails ({_line(error)})"
+        )
     finally:
         conv.train(before)
     if isinstance(out, Tensor) and out.shape == (3, hidden):
         return None
     found = list(out.shape) if isinstance(out, Tensor) else f"a {type(out).__name__}"
     return InputError(f"{type(conv).__name__} returns {found} for 3 nodes of width {hidden}, must be [3, {hidden}]")
-
-
-def _refused(name: str, error: Exception) -> InputError:
-    return InputError(f"{name} cannot be a base GNN: called on a graph of three nodes it fails ({_line(error)})")
 
 
 def _line(error: Exception) -> str:

@@ -13,11 +13,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import NUM_CATEGORIES, edge_rings
-from maggnn.model.features import FeatureEmbedding, FeatureSpec
+from maggnn.model.features import FeatureEmbedding, FeatureSpec, needed
 
 MAX_KINDS = 256
 """Up to this many combinations of bond categories, a layer embeds the combinations instead of each bond."""
@@ -37,18 +36,17 @@ class EdgeEmbedding(FeatureEmbedding):
 
     def of(self, graphs: GraphBatch) -> Tensor:
         """Return the features that are embedded, [E, F]."""
-        if not self.bonds.empty and graphs.edge_attr is None:
-            raise InputError("the model was made for graphs with edge_attr, but these graphs have none")
+        edge_attr = graphs.edge_attr if self.bonds.empty else needed(graphs.edge_attr, "edge_attr")
         if not self.rings:
-            assert graphs.edge_attr is not None
-            return graphs.edge_attr
-        return graphs.derived(f"edges, {self.bonds}, rings", lambda: self._beside(graphs.edge_attr, edge_rings(graphs)))
+            assert edge_attr is not None
+            return edge_attr
+        return graphs.derived(f"edges, {self.bonds}, rings", lambda: self._with_rings(edge_attr, edge_rings(graphs)))
 
     def of_set(self, packed: PackedGraphs | GraphBatch) -> Tensor | None:
         """Return the same for a whole set, [total edges, F]; None if its rings are unknown."""
         if not self.rings:
             return packed.edge_attr
-        return None if packed.rings is None else self._beside(packed.edge_attr, packed.rings)
+        return None if packed.rings is None else self._with_rings(packed.edge_attr, packed.rings)
 
     def kinds_of(self, graphs: GraphBatch) -> Tensor:
         """Return the combination of categories of each edge as one number, [E]."""
@@ -60,7 +58,7 @@ class EdgeEmbedding(FeatureEmbedding):
             return self(self.of(graphs)), None
         return self.table(), self.kinds_of(graphs)
 
-    def _beside(self, edge_attr: Tensor | None, rings: Tensor) -> Tensor:
+    def _with_rings(self, edge_attr: Tensor | None, rings: Tensor) -> Tensor:
         if self.bonds.empty or edge_attr is None:
             return rings[:, None]
         if edge_attr.is_floating_point():

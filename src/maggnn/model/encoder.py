@@ -19,7 +19,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.structure import FARTHEST, distances_and_walks, random_walk
 from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
-from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures
+from maggnn.model.features import FeatureEmbedding, FeatureSpec, FrozenFeatures, needed
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.marking import edge_ways, make_marking
 from maggnn.model.normalise import Norm
@@ -201,7 +201,7 @@ class Encoder(AnyEncoder):
         Args:
             tuples: the marks, which layers read again with `encoder.mark_every_layer` and for the directions of edges.
         """
-        total, marks = h, self._marks_read_again(graphs, tuples)
+        total, marks = h, self._marks_for_layers(graphs, tuples)
         directions = self._directions(graphs, tuples)
         for number in range(first, len(self.layers)):
             if marks is not None and number:
@@ -212,7 +212,7 @@ class Encoder(AnyEncoder):
         total = total.to(self.dtype)  # frozen layers may have a lower precision
         return total if self.last is None else self.last(total)
 
-    def _marks_read_again(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
+    def _marks_for_layers(self, graphs: GraphBatch, tuples: Tensor | None) -> Tensor | None:
         """Return X(v) for the layers after the first, [N, m, width]; None if they do not read it."""
         if self.mark_embedding is None or not len(self.later_marks):
             return None
@@ -234,7 +234,7 @@ class Encoder(AnyEncoder):
         """Return h^(0) of G(v), [N, m, d]."""
         nodes = marks = structure = None
         if self.node_embedding is not None:
-            nodes = self.node_embedding(present(graphs.x, "x"))[:, None]  # [N, 1, d]
+            nodes = self.node_embedding(needed(graphs.x, "x"))[:, None]  # [N, 1, d]
         if self.mark_embedding is not None:
             marks = self.mark_embedding(graphs, tuples)  # [N, m, d]
         if self.structure_norm is not None and self.structure_embedding is not None:
@@ -272,11 +272,11 @@ class Encoder(AnyEncoder):
 
     def frozen(self, how: Freezing) -> Encoder:
         """Freeze this encoder in place: frozen layers, and tables instead of the first layer."""
-        from maggnn.model.frozen_layers import FrozenLayer, frozen_twin
+        from maggnn.model.frozen_layers import FrozenLayer, freeze_module
 
         if not len(self.layers):  # only features, for a baseline with its own layers
             return self
-        layers = [frozen_twin(layer, how) for layer in self.layers]
+        layers = [freeze_module(layer, how) for layer in self.layers]
         if isinstance(layers[0], FrozenLayer):
             self.start = self._frozen_start(how)
         if isinstance(self.node_embedding, FeatureEmbedding):
@@ -312,10 +312,3 @@ def _layer(config: EncoderConfig, edge_features: FeatureSpec, base: BaseGNN | No
     from maggnn.model.base_gnn import ConvolutionLayer  # few models need it
 
     return ConvolutionLayer(config, edge_features, base)
-
-
-def present(values: Tensor | None, name: str) -> Tensor:
-    """Return features that the model needs; raises an `InputError` if there are none."""
-    if values is None:
-        raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
-    return values

@@ -251,6 +251,13 @@ class _Lookup(torch.autograd.Function):
         return one_hot.to(grads[0].dtype) @ grads[0], None, None
 
 
+def needed(values: Tensor | None, name: str) -> Tensor:
+    """Return features that the model needs; raises an `InputError` if there are none."""
+    if values is None:
+        raise InputError(f"the model was made for graphs with {name}, but these graphs have none")
+    return values
+
+
 def _check_columns(values: Tensor, spec: FeatureSpec) -> None:
     expected = len(spec.categories) or spec.width
     if values.ndim != 2 or values.shape[1] != expected:

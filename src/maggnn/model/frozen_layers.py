@@ -1,7 +1,7 @@
 """Layers for inference only: BatchNorm folded into weights, a layer as three kernels, and the first layer from tables.
 
 A module with a frozen version has a method `frozen(how)`, which returns that version, or the module itself if its
-settings do not allow one. `frozen_twin` calls it; modules without the method are left unchanged.
+settings do not allow one. `freeze_module` calls it; modules without the method are left unchanged.
 
 Shapes: N nodes, E edges of the batch, m copies, d width.
 """
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, values_known
 from maggnn.model.edge_embedding import DirectionEmbedding, EdgeEmbedding
-from maggnn.model.features import FeatureEmbedding
+from maggnn.model.features import FeatureEmbedding, needed
 from maggnn.model.kernels.messages import aggregate, product_relu, sum_kinds
 from maggnn.model.marking import Marking
 
@@ -61,7 +61,7 @@ class Freezing:
     present: Mapping[nn.Module, Present] = field(default_factory=dict)
 
 
-def frozen_twin(module: nn.Module, how: Freezing) -> nn.Module:
+def freeze_module(module: nn.Module, how: Freezing) -> nn.Module:
     """Return the result of `module.frozen`, or without such a method the module itself, with its submodules frozen.
 
     The method must be defined by the module's own class, because a subclass may compute something else.
@@ -70,7 +70,7 @@ def frozen_twin(module: nn.Module, how: Freezing) -> nn.Module:
     if make is not None:
         return make(module, how)
     for name, part in list(module.named_children()):
-        setattr(module, name, frozen_twin(part, how))
+        setattr(module, name, freeze_module(part, how))
     return module
 
 
@@ -194,9 +194,7 @@ class Kinds(nn.Module):
 
     def of_nodes(self, graphs: GraphBatch) -> Tensor:
         """Return the number of each node's kind of atom, [N]."""
-        x = graphs.x
-        if x is None:
-            raise InputError("the model was made for graphs with x, but these graphs have none")
+        x = needed(graphs.x, "x")
         return graphs.derived("atom numbers", lambda: self._among_present(self.embedding.kinds(x)), of=self.place)
 
     def of_edges(self, graphs: GraphBatch) -> Tensor:

@@ -46,7 +46,7 @@ WORK_A_THREAD = 10_000_000
 """The number of multiplications in a matrix product for which a thread pays off: some tenths of a millisecond."""
 
 
-def sensible_threads(rows: float, width: int) -> int:
+def choose_threads(rows: float, width: int) -> int:
     """Return the number of threads that pays off for a network over `rows` marked nodes of width `width`, at least one.
 
     Threads wait for each other after every operation. If operations are short, or other programs use the cores too,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,8 +12,7 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.model.tuples import replace_slot
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """An action a(i, j, l) for each tuple i: put `node` l at `slot` j if `moved` is true.
 
     Shapes:

@@ -51,12 +51,12 @@ class TargetScale(nn.Module):
 
     def forward(self, outputs: Tensor, graphs: GraphBatch) -> Tensor:
         """Convert outputs to the targets' own units."""
-        restored = outputs * self.std + self.mean
+        values = outputs * self.std + self.mean
         if self.per_node is None:
-            return restored
+            return values
         added = self.per_node[_first_column(graphs)][:, None]  # [N, 1, out]
         total = reference.sum_nodes if added.dtype == torch.float64 else sum_nodes
-        return restored + total(added, graphs)[:, 0]
+        return values + total(added, graphs)[:, 0]
 
     def fit(self, packed: PackedGraphs, ids: Tensor) -> None:
         """Fit mean, spread and contributions of nodes to the known targets of graphs `ids`, in double precision."""
@@ -65,19 +65,19 @@ class TargetScale(nn.Module):
         given = packed[ids].y if packed.level == "node" else packed.y[ids.to(packed.device)]
         assert given is not None
         dtype = short_floats(given.reshape(len(given), -1)).dtype
-        self._become(dtype)
+        self._set_dtype(dtype)
         y = given.reshape(len(given), -1).double()
         largest = y.abs().nan_to_num().amax(dim=0)
         if self.per_node is not None:
             counts = _counts_of_set(packed, ids, len(self.per_node))
-            self.per_node.copy_(_shares(counts.cpu(), y.cpu()))
+            self.per_node.copy_(_contributions(counts.cpu(), y.cpu()))
             y = y - counts @ self.per_node.double()
         mean = y.nanmean(dim=0)
         std = ((y - mean) ** 2).nanmean(dim=0).sqrt()
         self.mean.copy_(mean)
         self.std.copy_(torch.where(std > SMALLEST_STD[dtype] * largest, std, torch.ones_like(std)))
 
-    def _become(self, dtype: torch.dtype) -> None:
+    def _set_dtype(self, dtype: torch.dtype) -> None:
         """Convert the map's buffers to `dtype`."""
         for name, value in self._buffers.items():
             if value is not None and value.dtype != dtype:
@@ -87,7 +87,7 @@ class TargetScale(nn.Module):
         """Load the buffers in the precision of the file."""
         mean = state_dict.get(f"{prefix}mean")
         if isinstance(mean, Tensor) and mean.dtype in SMALLEST_STD:
-            self._become(mean.dtype)
+            self._set_dtype(mean.dtype)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def standardised(self, graphs: PackedGraphs | GraphBatch) -> Tensor:
@@ -117,7 +117,7 @@ def make_target_scale(
     return TargetScale(num_outputs, node_features.categories[0] if predictor.composition else 0)
 
 
-def _shares(counts: Tensor, y: Tensor) -> Tensor:
+def _contributions(counts: Tensor, y: Tensor) -> Tensor:
     """Return the contribution of each node category to each target, by least squares, [categories, out]."""
     columns = []
     for target in y.T:

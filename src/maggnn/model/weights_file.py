@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,13 +104,18 @@ def load_planned(path: Path, plan: Callable[[dict[str, Any]], Plan]) -> tuple[di
     with _opened(path) as (file, metadata, facts):
         try:
             planned = plan(facts)
-            _check_plan(planned, {name: _described(file, name) for name in file.keys()})  # noqa: SIM118
+            _check_plan(planned, {name: _shape_and_type(file, name) for name in file.keys()})  # noqa: SIM118
             tensors = _tensors(file, metadata)
             check_finite(tensors)
         except InputError as error:
-            said = str(error).removeprefix(f"{path}: ")
-            raise InputError(one_line(f"{path}: {said}")) from error
+            reason = str(error).removeprefix(f"{path}: ")
+            raise InputError(one_line(f"{path}: {reason}")) from error
     return tensors, facts, planned
+
+
+def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with `prefix`, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def checksum_of(path: Path) -> str:
@@ -155,13 +161,13 @@ def _facts(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 def _tensors(file: Any, metadata: Mapping[str, str]) -> dict[str, Tensor]:
     tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    said = metadata.get("checksum")
-    if said is not None and said != checksum(tensors, metadata["facts"]):
+    expected = metadata.get("checksum")
+    if expected is not None and expected != checksum(tensors, metadata["facts"]):
         raise ValueError("the checksum does not match the weights and facts")
     return tensors
 
 
-def _described(file: Any, name: str) -> tuple[tuple[int, ...], str]:
+def _shape_and_type(file: Any, name: str) -> tuple[tuple[int, ...], str]:
     part = file.get_slice(name)
     return tuple(part.get_shape()), part.get_dtype()
 
@@ -219,7 +225,7 @@ def check_fits(make: Callable[[], nn.Module], header: Header, counts: Mapping[st
     for name, count in counts.items():
         if count > len(header):
             raise InputError(f"weights do not fit their config ({name} is {count}, there are {len(header)} tensors)")
-    numbers = sum(_size(shape) for shape, _ in header.values())
+    numbers = sum(math.prod(shape) for shape, _ in header.values())
     for width in widths:  # bounds the memory of `make`, which may be unable to use the meta device
         if width * width > numbers:
             raise InputError(f"weights do not fit their config (hidden is {width}, there are {numbers} numbers)")
@@ -293,13 +299,6 @@ def _compare(expected: Mapping[str, Tensor], header: Header) -> None:
             raise InputError(f"weights do not fit their config ({name} is {shape}, must be {tuple(value.shape)})")
         if not (kind in FLOATS if value.is_floating_point() else kind == KINDS.get(value.dtype)):
             raise InputError(f"weights do not fit their config ({name} is {kind}, must be {value.dtype})")
-
-
-def _size(shape: Iterable[int]) -> int:
-    product = 1
-    for size in shape:
-        product *= size
-    return product
 
 
 def agent_shape(values: Any) -> AgentShape | None:

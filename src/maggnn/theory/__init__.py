@@ -1,1 +1,1 @@
-"""What marks can distinguish: colour refinement of marked copies, the planner, proofs, and canonical forms."""
+"""What marks can distinguish: colour refinement of marked copies, the planner, and proofs."""

@@ -118,7 +118,7 @@ class Path:
 
     def __init__(self, own: OneGraph) -> None:
         self.own = own
-        self.levels = [_settled(own, own.first_colours, None, 0)]
+        self.levels = [_stable_level(own, own.first_colours, None, 0)]
 
     @property
     def last(self) -> Level:
@@ -134,7 +134,7 @@ class Path:
         """Put the next mark on a node."""
         colours = self.last.colours
         copy = marked(colours[:, None].clone(), torch.tensor([node]))[:, 0]
-        self.levels.append(_settled(self.own, copy, node, int(colours[node])))
+        self.levels.append(_stable_level(self.own, copy, node, int(colours[node])))
 
     def shares_colour(self, node: int) -> bool:
         """Whether another node has the colour of this one."""
@@ -146,13 +146,13 @@ class Path:
             _, colour, count = self.last.colours.unique(return_inverse=True, return_counts=True)
             self.mark(int((colour == count.argmax()).nonzero()[0]))
 
-    def unmarked_alike(self, other: OneGraph) -> Tensor | None:
+    def refine_unmarked(self, other: OneGraph) -> Tensor | None:
         """Return the stable colours of another graph without marks, [n]; None if its trace differs."""
         found, colours = self.levels[0].alike(other, other.first_colours[:, None], torch.zeros(1))
         return colours[:, 0] if len(found) else None
 
 
-def _settled(own: OneGraph, colours: Tensor, node: int | None, colour: int) -> Level:
+def _stable_level(own: OneGraph, colours: Tensor, node: int | None, colour: int) -> Level:
     """Refine colours [n] until their number no longer grows."""
     count, trace = 0, [int(colours.sum())]
     new_count = _num_colours(colours)

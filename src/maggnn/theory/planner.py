@@ -29,7 +29,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.theory.refinement import all_copy_hashes, graph_hashes
+from maggnn.theory.refinement import all_copy_hashes, evenly_spaced, graph_hashes
 
 MOST_RANDOM = 8
 """The largest number of random tuples that the rule suggests."""
@@ -219,23 +219,16 @@ def informative_share(graphs: PackedGraphs, found: Partitions, order: int) -> fl
     """
     before, after, shares = found.classes[order - 1], found.classes[order], []
     gained = _confused(before, found.kinds) & ~_confused(after, found.kinds)  # [G]
-    for group in _spread(before[gained].unique(), GROUPS).tolist():
+    for group in evenly_spaced(before[gained].unique(), GROUPS).tolist():
         ids = (before == group).nonzero()[:, 0]
         size = int(graphs.num_nodes[ids[0]])
         by_kind = ids[found.kinds[ids].argsort(stable=True)]  # sorted, so that a part of them has more than one kind
-        ids = _spread(by_kind, max(CELLS_A_GROUP // size ** (order + 1), 2))
+        ids = evenly_spaced(by_kind, max(CELLS_A_GROUP // size ** (order + 1), 2))
         _, copy = all_copy_hashes(graphs.select(ids), order).unique(return_inverse=True)  # [b, |V|^k]
         kinds = found.kinds[ids, None].expand_as(copy)
-        tells = _range_of(kinds.flatten(), copy.flatten())[copy] == 0
-        shares.append(tells[gained[ids]].double().mean(1))
+        is_informative = _range_of(kinds.flatten(), copy.flatten())[copy] == 0
+        shares.append(is_informative[gained[ids]].double().mean(1))
     return float(torch.cat(shares).mean())
-
-
-def _spread(values: Tensor, most: int) -> Tensor:
-    """Return at most `most` of the values, evenly spread from the first to the last."""
-    if len(values) <= most:
-        return values
-    return values[torch.linspace(0, len(values) - 1, most).round().long()]
 
 
 def _level(order: int, classes: Tensor, kinds: Tensor) -> Level:

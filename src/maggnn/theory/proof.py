@@ -98,12 +98,12 @@ def prove(
         found.append(_Search(path, pair[1 - witness_graph], witness_graph, progress).run())
         if found[-1].verdict != "undecided":
             break
-    return _together(found)
+    return _combined(found)
 
 
 def _without_marks(first: OneGraph, second: OneGraph) -> Proof:
     path = Path(first)
-    colours = path.unmarked_alike(second)
+    colours = path.refine_unmarked(second)
     if colours is None:
         return Proof("differ", 0, ())
     if path.last.discrete:
@@ -112,7 +112,7 @@ def _without_marks(first: OneGraph, second: OneGraph) -> Proof:
     return Proof("undecided", 0)
 
 
-def _together(found: list[Proof]) -> Proof:
+def _combined(found: list[Proof]) -> Proof:
     """Return the last proof, with the candidates of all."""
     last = found[-1]
     counts = {name: sum(getattr(one, name) for one in found) for name in ("candidates", "symmetries")}
@@ -136,7 +136,7 @@ class _Search:
         self.candidates, self.excluded = 0, False  # whether symmetries excluded candidates
 
     def run(self) -> Proof:
-        colours = self.path.unmarked_alike(self.other)
+        colours = self.path.refine_unmarked(self.other)
         assert colours is not None, "graphs that are distinguished without marks are not searched"
         levels, deepest = self.path.levels, 0
         branches, followed = [self._survivors(levels[1], colours, report=True)], [0]  # of each mark so far

@@ -5,7 +5,7 @@ candidates are then dropped early. Both are computed by exact refinement of a sa
 
     score(v) = number of colours of G(v)  *  share of the sampled copies that differ from G(v)
 
-`greedy` chooses mark after mark by this score; `TravellingAgent` lets a pretrained agent move marks and chooses among
+`greedy` chooses mark after mark by this score; `AgentProposer` lets a pretrained agent move marks and chooses among
 all tuples that it visits.
 """
 
@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.pretrained import PretrainedAgent, pretrained_agent
-from maggnn.model.refined.copies import refine_in_parts
+from maggnn.model.refined.copies import refine_one
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
 from maggnn.theory.individualisation import OneGraph, Path
 from maggnn.theory.proof import Proposer
+from maggnn.theory.refinement import evenly_spaced
 
 GREEDY = "greedy"
 """The name of the proposer that needs no agent."""
@@ -42,7 +42,7 @@ STARTS, MOVES = 8, 4
 
 def proposer(name: str) -> Proposer:
     """Return the proposer `greedy`, or a pretrained agent by its name or path."""
-    return greedy if name == GREEDY else TravellingAgent(pretrained_agent(name))
+    return greedy if name == GREEDY else AgentProposer(pretrained_agent(name))
 
 
 def greedy(graph: PackedGraphs, max_order: int) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ def greedy(graph: PackedGraphs, max_order: int) -> tuple[int, ...]:
     nodes = _shared(start.colours, component)
     path.mark(int(nodes[0]))
     most = max(min(MOST_SAMPLED, MOST_COLOURS // (own.num_nodes * len(path.last.trace))), 1)
-    first = _best(graph, _spread(nodes, most)[:, None])[:, 0]  # [T]
+    first = _best(graph, evenly_spaced(nodes, most)[:, None])[:, 0]  # [T]
     path = _marked(own, first[:1])
     nodes, colours = path.last.survivors(own, start.colours, _one_a_component(first, component))
     tuples = nodes[:, None]  # [T', 1], colours [n, T']
@@ -78,7 +78,7 @@ def _marked(own: OneGraph, nodes: Tensor) -> Path:
 
 def _best(graph: PackedGraphs, tuples: Tensor) -> Tensor:
     """Return the most informative of some tuples [T, d], with all of equal score, [T', d]."""
-    refined = _refined(graph, tuples)
+    refined = refine_one(graph, tuples)
     _, copy, count = refined.hashes.unique(return_inverse=True, return_counts=True)
     others = len(tuples) - count[copy]  # sampled copies that differ
     score = refined.num_colours * others  # [T]; if no copies differ, all scores are 0
@@ -87,22 +87,12 @@ def _best(graph: PackedGraphs, tuples: Tensor) -> Tensor:
     return tuples[best & (refined.num_colours == most_colours)]
 
 
-def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
-    """Return hashes and numbers of colours of all copies of one graph, tuples [T, d], [T] each."""
-    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
-
-
 def _shared(colours: Tensor, component: Tensor) -> Tensor:
     """Return the nodes that share their colour [n] with another, sorted by colours, then by components."""
     _, colour, count = colours.unique(return_inverse=True, return_counts=True)
     order = component.argsort(stable=True)
     order = order[colour[order].argsort(stable=True)]
     return order[count[colour[order]] > 1]
-
-
-def _spread(nodes: Tensor, most: int) -> Tensor:
-    """Return at most `most` of the nodes, evenly spread from the first to the last."""
-    return nodes if len(nodes) <= most else nodes[torch.linspace(0, len(nodes) - 1, most).round().long()]
 
 
 def _one_a_component(nodes: Tensor, component: Tensor) -> Tensor:
@@ -139,7 +129,7 @@ def components(graph: PackedGraphs) -> Tensor:
         label = smaller
 
 
-class TravellingAgent:
+class AgentProposer:
     """A pretrained agent, which moves marks from several random starts and reads only edges.
 
     It proposes the most informative of all tuples that it visits, the first one among equals.

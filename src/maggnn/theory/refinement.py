@@ -21,36 +21,10 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
-from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.colours import Edges, mix, next_colours, readout
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.refined.copies import first_colours, num_copies, refine, refined_in_chunks, tuple_chunks
+from maggnn.model.refined.copies import first_colours, num_copies, refined_in_chunks, tuple_chunks
 from maggnn.model.tuples import tuples_at
-
-
-def copy_hashes(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """Return a hash of each marked copy, equal for copies that colour refinement cannot distinguish.
-
-    Shapes:
-        tuples: [B, M, k]; result: [B, M], 64-bit.
-    """
-    return refine(graphs, tuples).hashes
-
-
-def stable_colours(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """Return the stable colour of every node of every copy.
-
-    All copies go through as many rounds as the largest graph has nodes, so that colours of different copies and of
-    relabelled graphs can be compared.
-
-    Shapes:
-        tuples: [B, M, k]; result: [N, M], 64-bit.
-    """
-    colours, edges = first_colours(graphs, tuples), Edges.of(graphs)
-    for _ in range(graphs.max_num_nodes):
-        colours = next_colours(edges, colours)
-    return colours
-
 
 # ---- whole graphs ---------------------------------------------------------------------------------------
 
@@ -150,11 +124,11 @@ def compare(first: PackedGraphs, second: PackedGraphs, order: int, shares: bool 
         if not shares and not _occur(ours[-1], known).all():
             break
     hashes = torch.cat(ours)
-    for witness_graph, tells in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
-        if tells.any():
-            witness = tuples_at(tells.nonzero()[0], size, order)[0].tolist()
+    for witness_graph, is_informative in enumerate((~_occur(hashes, known), ~_occur(theirs, hashes.sort().values))):
+        if is_informative.any():
+            witness = tuples_at(is_informative.nonzero()[0], size, order)[0].tolist()
             return Comparison(
-                order, True, tuple(witness), witness_graph, float(tells.double().mean()) if shares else None
+                order, True, tuple(witness), witness_graph, float(is_informative.double().mean()) if shares else None
             )
     if torch.equal(hashes.sort().values, known):
         return Comparison(order, False, isomorphic=discrete)
@@ -197,3 +171,10 @@ def _occur(values: Tensor, known: Tensor) -> Tensor:
     """Return which of `values` are among the sorted `known`."""
     place = torch.searchsorted(known, values).clamp(max=len(known) - 1)
     return known[place] == values
+
+
+def evenly_spaced(values: Tensor, most: int) -> Tensor:
+    """Return at most `most` of the values, evenly spaced from the first to the last."""
+    if len(values) <= most:
+        return values
+    return values[torch.linspace(0, len(values) - 1, most).round().long()]

@@ -113,8 +113,7 @@ def resume_run(
             f"{folder} contains a run on {begun} devices, which cannot be resumed on {devices.size}: "
             f"give --devices {begun}, or choose another folder"
         )
-    start = f"rank{devices.rank}/"
-    own = {name[len(start) :]: value for name, value in tensors.items() if name.startswith(start)}
+    own = weights_file.with_prefix(tensors, f"rank{devices.rank}/")
     paradigm.load(tensors | own, facts["counters"])
     validation.load(tensors, facts["validation"])
     averages.load(tensors, facts.get("averages", {}))

@@ -38,7 +38,7 @@ from maggnn.model.runtime import pick_device
 
 T = TypeVar("T")
 
-APART = 1_000_003
+SEED_STEP = 1_000_003
 """The difference between the seeds of neighbouring processes."""
 
 
@@ -152,20 +152,19 @@ def launched(work: Work[T], devices: int, nodes: int, device: str, *arguments: A
     # Results are passed through a file: Fabric reads its own pipe only when all processes have ended, so a process
     # would wait forever if its result is larger than the pipe.
     with tempfile.TemporaryDirectory() as name:
-        said = Path(name) / "said"
+        result_file = Path(name) / "result"
         try:
             _silence()
             # Pickled here, because Fabric searches its arguments for modules and fails on frozen dataclasses.
             call = pickle.dumps((work, arguments))
-            fabric.launch(_in_process, _Quiet(), said, call)  # pyright: ignore[reportArgumentType]
+            fabric.launch(_in_process, _Quiet(), result_file, call)  # pyright: ignore[reportArgumentType]
         except (ProcessExitedException, ProcessRaisedException):
-            mistake = said.with_suffix(".mistake")
-            if not mistake.exists():
+            message = result_file.with_suffix(".error")
+            if not message.exists():
                 raise
-            raise InputError(mistake.read_text()) from None
-        return (
-            pickle.loads(said.read_bytes()) if said.exists() else cast(T, None)
-        )  # absent on nodes other than the first
+            raise InputError(message.read_text()) from None
+        # There is no result on nodes other than the first.
+        return pickle.loads(result_file.read_bytes()) if result_file.exists() else cast(T, None)
 
 
 def launcher(devices: int, device: str) -> Launch | None:
@@ -210,8 +209,8 @@ class _Quiet:
         return _silence, ()
 
 
-def _in_process(fabric: Any, quiet: None, said: Path, call: bytes) -> None:
-    """Run the call in a process. The first passes its result, or a user's mistake as one line, to the parent."""
+def _in_process(fabric: Any, quiet: None, result_file: Path, call: bytes) -> None:
+    """Run the call in a process. The first passes its result, or a user's error as one line, to the parent."""
     leave_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     torch.set_num_threads(max(1, torch.get_num_threads() // max(1, fabric.world_size)))
@@ -219,11 +218,11 @@ def _in_process(fabric: Any, quiet: None, said: Path, call: bytes) -> None:
     try:
         result = work(Devices(fabric.global_rank, fabric.world_size, fabric.device), *arguments)
         if fabric.global_rank == 0:
-            said.write_bytes(pickle.dumps(result))
+            result_file.write_bytes(pickle.dumps(result))
     except InputError as error:
-        own = said.with_suffix(f".{fabric.global_rank}")
+        own = result_file.with_suffix(f".{fabric.global_rank}")
         own.write_text(str(error))
-        own.replace(said.with_suffix(".mistake"))
+        own.replace(result_file.with_suffix(".error"))
         raise
     finally:  # threads of the process group that are still running at exit would abort the process
         if torch.distributed.is_initialized():

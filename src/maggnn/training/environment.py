@@ -148,10 +148,10 @@ class Environment:
             row = row * num_nodes + tuples[..., slot]
         return row + self._first_row[state.ids][:, None]
 
-    def tabulate_if_cheaper(self, packed: PackedGraphs, ids: Tensor, tuple_order: int, judgements: int) -> bool:
-        """Embed every tuple of graphs `ids` once if that is less work than `judgements` single embeddings."""
+    def tabulate_if_cheaper(self, packed: PackedGraphs, ids: Tensor, tuple_order: int, num_embeddings: int) -> bool:
+        """Embed every tuple of graphs `ids` once if that is less work than `num_embeddings` single embeddings."""
         table_rows = sum(num_nodes**tuple_order for num_nodes in packed.num_nodes[ids].tolist())
-        if self.predictor.level == "node" or table_rows > min(judgements, MAX_TABLE_ROWS):
+        if self.predictor.level == "node" or table_rows > min(num_embeddings, MAX_TABLE_ROWS):
             return False
         self._tabulate(packed, ids, tuple_order)
         return True

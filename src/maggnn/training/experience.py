@@ -81,22 +81,22 @@ class Walkers:
     def _restart(self, size: BatchSize) -> Tensor:
         graphs = self.packed.gather(self.device_ids, size)
         tuples = self.model.starts(graphs, self.random.device)
-        self._stand(State.start(graphs, tuples, self.model.history_width, self.device_ids))
+        self._store_state(State.start(graphs, tuples, self.model.history_width, self.device_ids))
         return self.loss
 
     def _move(self, size: BatchSize, rows: Tensor, epsilon: Tensor, clock: Tensor) -> Tensor:
         graphs = self.packed.gather(self.device_ids, size)
-        # Copies, because `_stand` overwrites the tensors of the state.
+        # Copies, because `_store_state` overwrites the tensors of the state.
         before = State(graphs, self.tuples.clone(), self.history.clone(), self.turn.clone(), self.device_ids)
         actions = self.model.agent.actions
         move, after = epsilon_greedy(self.model.scores, before, actions, epsilon, self.random.device)
         loss = self.environment.loss(before) if self.evolving else self.loss.clone()
-        self._stand(after)
+        self._store_state(after)
         reward = loss - self.loss  # Eq. 8
         self.replay.write(rows, before, move, reward, after, clock)
         return reward
 
-    def _stand(self, state: State) -> None:
+    def _store_state(self, state: State) -> None:
         self.tuples.copy_(state.tuples)
         self.history.copy_(state.history)
         self.turn.copy_(state.turn)

@@ -75,11 +75,11 @@ def training_loss(
     """
     graphs = _learnable(model, batch, y, mask)
     states = model.walk(graphs, epsilon=epsilon, generator=generator)
-    predicted = _predictor_loss(model, graphs, _one_of(states, generator).tuples, 1, mask)
+    predicted = _predictor_loss(model, graphs, _random_state_of(states, generator).tuples, 1, mask)
     if model.q_network is None or model.pretrained is not None or not model.agent.num_moves:
         return predicted, {"predictor": predicted.detach()}
-    state = _one_of(states[:-1], generator)
-    learned = _agent_loss(model, state, mask, outcomes, reward, generator, _as_it_learns)
+    state = _random_state_of(states[:-1], generator)
+    learned = _agent_loss(model, state, mask, outcomes, reward, generator, _with_batch_statistics)
     return predicted + learned, {"predictor": predicted.detach(), "agent": learned.detach()}
 
 
@@ -142,7 +142,9 @@ def agent_loss(
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")
     graphs = _learnable(model, batch, y, mask)
     before_last = model.walk(graphs, num_moves=model.agent.num_moves - 1, epsilon=epsilon, generator=generator)
-    return _agent_loss(model, _one_of(before_last, generator), mask, outcomes, reward, generator, _as_it_answers)
+    return _agent_loss(
+        model, _random_state_of(before_last, generator), mask, outcomes, reward, generator, _in_evaluation
+    )
 
 
 def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None, mask: Tensor | None) -> GraphBatch:
@@ -186,22 +188,22 @@ def _agent_loss(
     outcomes: int | None,
     reward: str,
     generator: torch.Generator | None,
-    judging: Callable[[nn.Module], AbstractContextManager[None]],
+    mode: Callable[[nn.Module], AbstractContextManager[None]],
 ) -> Tensor:
-    """Compute the error of Q at a state, with the predictor in the mode that the context `judging` sets."""
+    """Compute the error of Q at a state, with the predictor in the mode that the context `mode` sets."""
     network = model.q_network
     assert network is not None
     network.trained = True
     environment = Environment(model.predictor, model.task, reward, mask)
     mover = random_mover(state, generator)
-    with judging(model.predictor):
+    with mode(model.predictor):
         table = q_table_of(network, state, model.agent, environment)
         if outcomes is None:
             return lookahead_loss(table, state, mover, environment)
         return sampled_lookahead_loss(table, state, mover, environment, outcomes, generator)
 
 
-def _one_of(states: list[State], generator: torch.Generator | None) -> State:
+def _random_state_of(states: list[State], generator: torch.Generator | None) -> State:
     """Return a uniformly random state of each graph's walk."""
     count = states[0].graphs.num_graphs
     pick = torch.randint(len(states), (count,), device=states[0].turn.device, generator=generator)
@@ -214,7 +216,7 @@ def _one_of(states: list[State], generator: torch.Generator | None) -> State:
 
 
 @contextmanager
-def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
+def _in_evaluation(predictor: nn.Module) -> Iterator[None]:
     """Put the predictor into evaluation mode within the block."""
     before = predictor.training
     predictor.eval()
@@ -225,7 +227,7 @@ def _as_it_answers(predictor: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def _as_it_learns(predictor: nn.Module) -> Iterator[None]:
+def _with_batch_statistics(predictor: nn.Module) -> Iterator[None]:
     """Make the predictor normalise with batch statistics, as in training, without changing its running statistics.
 
     While weights change quickly, running statistics lag behind them: in evaluation mode the predictor is then hardly

@@ -22,7 +22,11 @@ def make_optimiser(module: nn.Module, config: TrainingConfig) -> torch.optim.Ada
 
 def set_learning_rate(optimiser: torch.optim.AdamW, config: TrainingConfig, step: int, num_steps: int) -> None:
     """Set the scheduled learning rate of `step` for all parameters."""
-    rate = learning_rate(config.learning_rate, config.schedule, step, num_steps)
+    set_rate(optimiser, learning_rate(config.learning_rate, config.schedule, step, num_steps))
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Set a learning rate for all parameters; on a GPU in place, so that recorded steps see it."""
     for group in optimiser.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].fill_(rate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -20,12 +21,13 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import BatchSize, GraphBatch, Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.frozen import frozen
+from maggnn.model import weights_file
 from maggnn.model.features import DataShape
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, fix_statistics
 from maggnn.model.runtime import Randomness, make_generator
-from maggnn.training.devices import APART, ONE, Devices
+from maggnn.training.devices import ONE, SEED_STEP, Devices
 from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.epochs import Epochs
 from maggnn.training.experience import Walkers
@@ -55,14 +57,14 @@ class Phase:
     """`num_steps` calls of `step(number)`, after one call of `begin()`.
 
     Attributes:
-        judged_after: the number of moves before an answer in validations of this phase; None if it is not validated.
+        validation_moves: the number of moves before an answer in validations; None if the phase is not validated.
     """
 
     name: str
     num_steps: int
     begin: Callable[[], None]
     step: Callable[[int], Scalars]
-    judged_after: int | None = None
+    validation_moves: int | None = None
 
 
 def make_model(config: Config, dataset: Dataset) -> MagGNN:
@@ -73,7 +75,7 @@ def make_model(config: Config, dataset: Dataset) -> MagGNN:
         return MagGNN.from_config(config, shape)
 
 
-def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
+def _split_training_graphs(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
     """Return the training graphs of the predictor and of the agent: all for both, unless a share is only for the agent.
 
     A predictor that has memorised its training graphs has a small loss on them wherever the marks are, so the rewards
@@ -90,12 +92,8 @@ def _shared_out(train: Tensor, config: Config) -> tuple[Tensor, Tensor]:
 class Paradigm(ABC):
     """The base class of paradigms: the model, its environment, the walkers and the two kinds of optimiser step."""
 
-    phases: list[Phase]
     evolving: bool
     """Whether f_p, the environment, changes while the agent learns."""
-
-    agent_steps: int
-    """The number of steps of the agent's schedules."""
 
     def __init__(
         self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
@@ -103,7 +101,7 @@ class Paradigm(ABC):
         self.config, self.devices = config, devices
         self.task: Task = dataset.task
         self.train_ids = split.train
-        predictor_ids, self.agent_ids = _shared_out(split.train, config)
+        predictor_ids, self.agent_ids = _split_training_graphs(split.train, config)
         batch, seed = config.training.batch_size, config.runtime.seed
         self.epochs = Epochs(predictor_ids, batch, seed, part=devices.rank, parts=devices.size)
         self.model = make_model(config, dataset).to(device).eval()
@@ -112,7 +110,7 @@ class Paradigm(ABC):
         self.recordable = self.model.recordable and devices.size == 1
         # Dropout and random baselines draw from torch's global generator.
         draws = config.encoder.dropout > 0 or self.model.predictor.encoder.draws
-        self.random = Randomness(seed + APART * devices.rank, device, dropout=draws)
+        self.random = Randomness(seed + SEED_STEP * devices.rank, device, dropout=draws)
         self.packed = self._learnable(dataset.graphs.to(device))
         self.weights = None if dataset.weights is None else dataset.weights.to(device)
         self.predictor = self.model.predictor
@@ -121,8 +119,14 @@ class Paradigm(ABC):
         self.fit_predictor = Captured(self._fit_in_mode, device, [self.random.device], self.recordable)
         self.norms_fixed = False
         self.learner: QLearner | None = None
-        if config.training.agent_steps:
+        self.agent_steps = config.training.agent_steps
+        if self.agent_steps:
             self._make_agent(device)
+        self.phases = self.make_phases()
+
+    @abstractmethod
+    def make_phases(self) -> list[Phase]:
+        """Prepare what the phases need, and return them in order."""
 
     def _learnable(self, packed: PackedGraphs) -> PackedGraphs:
         """Return the graphs with precomputed structural features and standardised targets."""
@@ -170,7 +174,7 @@ class Paradigm(ABC):
         fixed = step >= (1 - training.fixed_norms) * training.predictor_steps
         shape = self.packed.room_for(ids), fixed
         if self.packed.folder is not None:
-            self.packed.expect(self.epochs.batch(step + 1))
+            self.packed.prefetch(self.epochs.batch(step + 1))
         loss = self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))
         if self._predictor_used_after(step) and not fixed:
             self.settle_whitening()
@@ -179,8 +183,8 @@ class Paradigm(ABC):
     def _predictor_used_after(self, step: int) -> bool:
         """Whether f_p is validated, or used by the next phase, right after this step."""
         training, steps_done = self.config.training, step + 1
-        looked_at = training.validate_every > 0 and steps_done % training.validate_every == 0
-        return looked_at or steps_done == training.predictor_steps
+        validated = training.validate_every > 0 and steps_done % training.validate_every == 0
+        return validated or steps_done == training.predictor_steps
 
     def _fit_in_mode(self, shape: tuple[BatchSize, bool], ids: Tensor) -> Tensor:
         """Do the device's part of a predictor step for graphs `ids` [B]. Returns the loss.
@@ -305,19 +309,15 @@ class Paradigm(ABC):
 
     def load(self, tensors: dict[str, Tensor], counters: dict[str, int]) -> None:
         """Load what `tensors` and `counters` returned."""
-
-        def group(name: str) -> dict[str, Tensor]:
-            start = f"{name}/"
-            return {path[len(start) :]: value for path, value in tensors.items() if path.startswith(start)}
-
-        self.model.load_state_dict(group("model"))
-        load_optimiser_tensors(self.predictor_optimiser, group("predictor_optimiser"))
-        self.random.load_state(group("random"))
+        group = partial(weights_file.with_prefix, tensors)
+        self.model.load_state_dict(group("model/"))
+        load_optimiser_tensors(self.predictor_optimiser, group("predictor_optimiser/"))
+        self.random.load_state(group("random/"))
         if self.learner is not None:
-            load_optimiser_tensors(self.learner.optimiser, group("q_optimiser"))
-            self.learner.target_network.load_state_dict(group("target_network"))
-            self.replay.load(group("replay"), counters["replay_added"])
-            self.walkers.load(group("walkers"), counters["walk_moves"], counters["walks_begun"])
+            load_optimiser_tensors(self.learner.optimiser, group("q_optimiser/"))
+            self.learner.target_network.load_state_dict(group("target_network/"))
+            self.replay.load(group("replay/"), counters["replay_added"])
+            self.walkers.load(group("walkers/"), counters["walk_moves"], counters["walks_begun"])
 
 
 def _named(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -329,15 +329,13 @@ class Ord(Paradigm):
 
     evolving = False
 
-    def __init__(
-        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
-    ) -> None:
-        super().__init__(config, dataset, split, device, devices)
-        self.agent_steps = config.training.agent_steps
-        steps = config.training.predictor_steps
-        self.phases = [Phase("predictor", steps, lambda: None, self.predictor_step, judged_after=0)]
-        if config.training.agent_steps:
-            self.phases.append(Phase("agent", config.training.agent_steps, self.begin_agent, self.agent_step))
+    def make_phases(self) -> list[Phase]:
+        """The predictor's phase, then the agent's."""
+        steps = self.config.training.predictor_steps
+        phases = [Phase("predictor", steps, lambda: None, self.predictor_step, validation_moves=0)]
+        if self.agent_steps:
+            phases.append(Phase("agent", self.agent_steps, self.begin_agent, self.agent_step))
+        return phases
 
     def use_predictor(self, weights: Mapping[str, Tensor]) -> None:
         """Use given weights of f_p and skip its phase."""
@@ -374,15 +372,12 @@ class Simul(Paradigm):
 
     evolving = True
 
-    def __init__(
-        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
-    ) -> None:
-        super().__init__(config, dataset, split, device, devices)
-        self.agent_steps = config.training.agent_steps
-        steps, moves = config.training.predictor_steps, config.agent.num_moves
+    def make_phases(self) -> list[Phase]:
+        """One phase, in which both learn."""
+        steps, moves = self.config.training.predictor_steps, self.config.agent.num_moves
         self.every = steps // self.agent_steps
         """The number of predictor steps for each step of the agent; 1 is exactly Algorithm 3."""
-        self.phases = [Phase("simul", steps, self.gather_warmup, self.step, judged_after=moves)]
+        return [Phase("simul", steps, self.gather_warmup, self.step, validation_moves=moves)]
 
     def step(self, step: int) -> Scalars:
         """Lines 4-7, then lines 8-12."""
@@ -399,18 +394,16 @@ class Pre(Paradigm):
 
     evolving = False
 
-    def __init__(
-        self, config: Config, dataset: Dataset, split: Split, device: torch.device, devices: Devices = ONE
-    ) -> None:
-        super().__init__(config, dataset, split, device, devices)
+    def make_phases(self) -> list[Phase]:
+        """One phase, in which only the predictor learns."""
         assert self.model.q_network is not None
         self.model.q_network.requires_grad_(False)
         self.searcher = frozen(self.model)  # the agent is fixed, so its norms can be folded into its weights
-        steps, moves = config.training.predictor_steps, config.agent.num_moves
-        self.phases = [Phase("pre", steps, lambda: None, self.predictor_step, judged_after=moves)]
-        whole_epoch = steps * config.training.batch_size >= len(self.train_ids)
-        self.found = self._search_once() if config.agent.start != "random" and whole_epoch else None
+        training, agent = self.config.training, self.config.agent
+        whole_epoch = training.predictor_steps * training.batch_size >= len(self.train_ids)
+        self.found = self._search_once() if agent.start != "random" and whole_epoch else None
         """The final tuples of each graph's search, [G, m, k], if it is deterministic; None: every batch is searched."""
+        return [Phase("pre", training.predictor_steps, lambda: None, self.predictor_step, agent.num_moves)]
 
     @torch.no_grad()
     def _search_once(self) -> Tensor:

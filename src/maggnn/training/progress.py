@@ -134,7 +134,7 @@ class Log:
         self.board: Any = None
         if folder is not None:
             self.path = folder / LOG
-            _forget_after(self.path, position)
+            _truncate_log(self.path, position)
             self.file = self.path.open("a", encoding="utf-8")
             self.board = _tensorboard(folder)
 
@@ -172,7 +172,7 @@ def read_log(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def _forget_after(path: Path, position: tuple[int, int]) -> None:
+def _truncate_log(path: Path, position: tuple[int, int]) -> None:
     """Remove lines that a killed run logged after its last checkpoint, since the resumed run logs them again."""
     if not path.exists():
         return

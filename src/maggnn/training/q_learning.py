@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from maggnn.config import AgentConfig, TrainingConfig
-from maggnn.model.agent import best_move, q_rows
+from maggnn.model.agent import best_move, q_rows, uniform_moves
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.predictor import graph_rows
 from maggnn.model.q_network import QNetwork, predictor_embeddings
@@ -179,10 +179,7 @@ def sampled_lookahead_loss(
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Return an unbiased estimate of `lookahead_loss` from `count` uniformly random moves of each state."""
-    shape, tuple_order = (len(mover), count), state.tuples.shape[2]
-    uniform = torch.rand((2, *shape), device=mover.device, generator=generator, dtype=torch.float64)
-    node = (uniform[0] * state.graphs.num_nodes[:, None]).long()  # [B, P]
-    slot = (uniform[1] * tuple_order).long()
+    slot, node = uniform_moves(state, count, generator)  # [B, P]
     graph = torch.arange(len(mover), device=mover.device)
     own = state.tuples[graph, mover][:, None].expand(-1, count, -1)  # [B, P, k]
     reward = environment.rewards_of(state, mover, replace_slot(own, slot, node))  # [B, P]

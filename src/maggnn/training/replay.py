@@ -116,7 +116,7 @@ class Replay:
         graphs = packed.gather(ids, size)
         reward, steps, last = column["reward"], None, column
         if self.returns > 1:
-            reward, steps, last = self._followed(rows, column)
+            reward, steps, last = self._n_step_returns(rows, column)
         return Experience(
             state=State(graphs, column["tuples"], column["history"], column["turn"], ids),
             move=Move(column["slot"], column["node"], column["moved"].bool()),
@@ -125,7 +125,7 @@ class Replay:
             steps=steps,
         )
 
-    def _followed(self, rows: Tensor, column: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    def _n_step_returns(self, rows: Tensor, column: dict[str, Tensor]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Return the discounted rewards of up to n moves, the number of moves, and the columns of the last one.
 
         There are fewer than n moves if the walk ended, or if its next move has not been made yet, which the clock of

@@ -21,7 +21,7 @@ from maggnn.data.splits import Split
 from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import pretrained_predictor
-from maggnn.model.runtime import matrix_products, pick_device, sensible_threads, using_threads
+from maggnn.model.runtime import choose_threads, matrix_products, pick_device, using_threads
 from maggnn.model.saving import check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
@@ -30,7 +30,7 @@ from maggnn.training.divergence import Watch
 from maggnn.training.paradigms import PARADIGMS, Paradigm, Phase
 from maggnn.training.progress import Averages, Log, Progress
 from maggnn.training.validation import Validation
-from maggnn.training.warm_start import begin_from
+from maggnn.training.warm_start import initialise_from
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -101,7 +101,10 @@ def train(
         The trained model with its data set and split.
     """
     device = devices.device or pick_device(config.runtime.device)
-    dataset = _loaded(config.data.name, dataset)
+    if dataset is None:
+        dataset = registry.load(config.data.name)
+    elif not isinstance(dataset, Dataset):
+        dataset = dataset_from_pyg(dataset)
     split = dataset.split(config.data.split_seed, config.data.fold)
     paradigm = PARADIGMS[config.training.paradigm](config, dataset, split, device, devices)
     _check_parameters(paradigm.model, config, dataset)
@@ -112,21 +115,17 @@ def train(
         initial.check(config, paradigm.model)
         start = initial.weights
     if start is not None:
-        begin_from(paradigm.model, start)
+        initialise_from(paradigm.model, start)
     validation = Validation(paradigm, config, dataset, split)
     for callback in callbacks:
         callback.on_begin(paradigm.model)
-    with using_threads(_threads(config, dataset, device)), _held(folder if devices.first else None):
+    lock = only_here(folder) if folder is not None and devices.first else contextlib.nullcontext()
+    with using_threads(_threads(config, dataset, device)), lock:
         seconds = _trained(paradigm, validation, config, folder, quiet, callbacks)
     trained = Trained(paradigm.model, dataset, split, seconds, validation.best_value, validation.best_spread)
     for callback in callbacks:
         callback.on_end(trained)
     return trained
-
-
-def _held(folder: Path | None) -> contextlib.AbstractContextManager[None]:
-    """Lock a run's folder, if it has one."""
-    return contextlib.nullcontext() if folder is None else only_here(folder)
 
 
 def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
@@ -135,14 +134,7 @@ def _threads(config: Config, dataset: Dataset, device: torch.device) -> int:
         return config.runtime.threads or torch.get_num_threads()
     graphs = config.training.batch_size * config.training.starts_per_graph * config.agent.num_tuples
     nodes = float(dataset.graphs.num_nodes.float().mean())
-    return sensible_threads(graphs * nodes, config.encoder.hidden)
-
-
-def _loaded(name: str, dataset: Dataset | PygDataset | Sequence[Data] | None) -> Dataset:
-    """Return the given data set, or load the one that a config names."""
-    if dataset is None:
-        return registry.load(name)
-    return dataset if isinstance(dataset, Dataset) else dataset_from_pyg(dataset)
+    return choose_threads(graphs * nodes, config.encoder.hidden)
 
 
 def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool = False) -> dict[str, float]:
@@ -179,7 +171,7 @@ def _trained(
     if not quiet:
         threads = torch.get_num_threads()
         print(f"{count_parameters(paradigm.model):,} parameters, {threads} thread(s)", file=sys.stderr)
-        _say_unread_edges(paradigm.model, config)
+        _report_unread_edges(paradigm.model, config)
     first = paradigm.devices.first
     log, progress = Log(folder if first else None, position), Progress(quiet)
     run = _Run(paradigm, validation, config, folder, log, progress, callbacks, seconds, averages)
@@ -202,7 +194,7 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _say_unread_edges(model: MagGNN, config: Config) -> None:
+def _report_unread_edges(model: MagGNN, config: Config) -> None:
     """Print a line if the data set has edge features that the convolution does not read."""
     if model.reads_declared and not model.edge_features.empty and not config.encoder.reads_edges:
         what = f"the edge features of {config.data.name} are ignored"
@@ -273,9 +265,9 @@ class _Run:
             if (step + 1) % self.config.runtime.log_every == 0:
                 watch.check()
                 shown = self.log.write(number, step, self.averages.take()) | validated
-            if phase.judged_after is not None and self.validation.due(step + 1):
+            if phase.validation_moves is not None and self.validation.due(step + 1):
                 watch.check()
-                validated = self.log.write(number, step, self.validation.validate(phase.judged_after))
+                validated = self.log.write(number, step, self.validation.validate(phase.validation_moves))
                 for callback in self.callbacks:
                     callback.on_validation(step + 1, self.validation.best_loss)
             self.progress.step(step + 1, validated or shown)
@@ -283,12 +275,13 @@ class _Run:
                 watch.check()
                 self.seconds[phase.name] = before + time.monotonic() - began
                 self._checkpoint((number, step + 1))
-            if phase.judged_after is not None and self.validation.stops:
+            if phase.validation_moves is not None and self.validation.stops:
                 break
         watch.check()
         self.validation.keep_best()
         check_finite(self.paradigm.model.state_dict(), f"the end of phase {phase.name}")
-        _finish(self.config)
+        if self.paradigm.packed.device.type == "cuda":  # queued work counts to the time of its phase
+            torch.cuda.synchronize()
         self.seconds[phase.name] = before + time.monotonic() - began
 
     def _step(self, phase: Phase, step: int, watch: Watch) -> None:
@@ -311,9 +304,3 @@ class _Run:
         save_run(self.folder, self.paradigm, self.validation, self.averages, self.config, position, self.seconds)
         ended = time.monotonic()
         self.next_checkpoint = ended + max(SECONDS_BETWEEN_CHECKPOINTS, MOST_SHARE_WAITED * (ended - began))
-
-
-def _finish(config: Config) -> None:
-    """Wait for queued device work, so that it counts to the time of its phase."""
-    if pick_device(config.runtime.device).type == "cuda":
-        torch.cuda.synchronize()

@@ -19,6 +19,7 @@ from maggnn.data.registry import Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.model.runtime import make_generator
+from maggnn.model.weights_file import with_prefix
 from maggnn.training.evaluate import evaluate
 from maggnn.training.paradigms import Paradigm, Scalars
 from maggnn.training.spread import score_spread
@@ -121,9 +122,8 @@ class Validation:
         }
 
     def load(self, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        start = "validation/"
-        device = self.packed.device
-        self.best = {name[len(start) :]: value.to(device) for name, value in tensors.items() if name.startswith(start)}
+        best = with_prefix(tensors, "validation/")
+        self.best = {name: value.to(self.packed.device) for name, value in best.items()}
         self.best_loss, self.since_best = facts["best_loss"], facts["looks_since_best"]
         self.best_value, self.best_spread = facts["best_value"], facts.get("best_spread")
         self._value = facts.get("value", self.best_value)

@@ -27,7 +27,7 @@ READOUT = ("predictor.first.weight", "predictor.scale.norm.")
 
 
 @torch.no_grad()
-def begin_from(model: MagGNN, weights: Mapping[str, Tensor]) -> int:
+def initialise_from(model: MagGNN, weights: Mapping[str, Tensor]) -> int:
     """Copy the weights that fit to the predictor of `model`. Returns the number of copied tensors.
 
     Args:

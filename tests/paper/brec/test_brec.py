@@ -17,10 +17,10 @@ from maggnn.model import predictor as plain_predictor
 from maggnn.model import q_network as plain_q_network
 from maggnn.model.encoder import Encoder
 from maggnn.model.features import FeatureSpec
+from maggnn.model.refined.copies import refine
 from maggnn.model.refined.finest import finest_tuples
 from maggnn.model.runtime import make_generator
 from maggnn.model.state import State
-from maggnn.theory.refinement import copy_hashes
 from maggnn_paper.brec import batched, reproduce
 from maggnn_paper.brec import settings as settings_of_tests
 from maggnn_paper.brec.agent import (
@@ -467,7 +467,7 @@ def test_relabelling_carries_the_finest_tuples_along():
     relabelled = finest_pairs(shrikhande_rook(), [0], num_tuples=3).relabelled(4, make_generator(0))
     graphs = graphs_of(relabelled, range(8))
     found = finest_tuples(PackedGraphs.of_batch(graphs), 3, 2)
-    assert torch.equal(copy_hashes(graphs, relabelled.marked[0]), copy_hashes(graphs, found))
+    assert torch.equal(refine(graphs, relabelled.marked[0]).hashes, refine(graphs, found).hashes)
     padded = finest_pairs(GRAPHS, [0, 1, 2]).relabelled(5, make_generator(1))
     assert bool((padded.marked < padded.num_nodes[:, None, None, None]).all())
 
@@ -548,7 +548,7 @@ def test_three_marks_where_two_cannot(packed_data):
     graphs = load("brec").graphs
     for pair in (380, *pairs):
         ids = torch.tensor([2 * pair, 2 * pair + 1])
-        first, second = copy_hashes(graphs[ids], finest_tuples(graphs.select(ids), 1, 2))
+        first, second = refine(graphs[ids], finest_tuples(graphs.select(ids), 1, 2)).hashes
         assert bool(first == second) == (pair in pairs)
 
 

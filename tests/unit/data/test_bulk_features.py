@@ -10,7 +10,7 @@ import pytest
 
 from maggnn.data.molecules.atom_features import feature_set
 from maggnn.data.molecules.binary_form import read_binary
-from maggnn.data.molecules.bulk_features import CHIRALITY, PROBES, agrees, described_in_bulk, take
+from maggnn.data.molecules.bulk_features import CHIRALITY, PROBES, bulk_input, features_in_bulk, matches_atom_features
 from maggnn.data.molecules.smiles import Molecule, featurise_all, featurise_rows, parsed
 from maggnn.data.sources import data_root
 from maggnn.errors import InputError
@@ -43,18 +43,18 @@ def compare(smiles, features, order):
             mols.append((parsed(one, order), one))
         except InputError:
             continue
-    found = described_in_bulk([take(mol, one, features) for mol, one in mols])
-    for (mol, one), described in zip(mols, found, strict=True):
-        if described is not None:
-            for made, expected in zip(described, by_atoms(mol, one, features), strict=True):
+    found = features_in_bulk([bulk_input(mol, one, features) for mol, one in mols])
+    for (mol, one), rows in zip(mols, found, strict=True):
+        if rows is not None:
+            for made, expected in zip(rows, by_atoms(mol, one, features), strict=True):
                 assert made.dtype == expected.dtype and np.array_equal(made, expected), one
-    return sum(described is not None for described in found)
+    return sum(rows is not None for rows in found)
 
 
 @pytest.mark.parametrize("order", ["written", "canonical"])
 @pytest.mark.parametrize("features", CHIRALITY)
 def test_equal_to_the_features_atom_by_atom(features, order):
-    assert agrees(features)
+    assert matches_atom_features(features)
     assert compare(READ, features, order) == len(READ)
     assert compare(LEFT_ALONE, features, order) == 0
 
@@ -82,7 +82,7 @@ def test_bytes_that_are_not_as_they_should_be_are_noticed(place):
 def test_nothing_to_read():
     readable, found = read_binary([])
     assert len(readable) == 0 and found.bond_atoms.shape == (2, 0)
-    assert described_in_bulk([]) == [] and featurise_rows([], "mol") == []
+    assert features_in_bulk([]) == [] and featurise_rows([], "mol") == []
 
 
 @pytest.mark.slow

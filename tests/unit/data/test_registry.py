@@ -66,11 +66,11 @@ def test_importing_the_data_sets_stays_light():
 PLUGIN = """\
 from maggnn.data import Dataset, DatasetEntry
 from maggnn.data.synthetic.expressivity import csl8_pair
-from maggnn.data.synthetic.sets import one_for_all
+from maggnn.data.synthetic.sets import all_graphs_protocol
 
 
 def load():
-    return Dataset("pair", csl8_pair(), "classification", 2, one_for_all)
+    return Dataset("pair", csl8_pair(), "classification", 2, all_graphs_protocol)
 
 
 DATASETS = {"pair": DatasetEntry("two graphs", 2, "generated", load)}

@@ -12,7 +12,7 @@ from maggnn.data.molecules.clusters import CUTOFF, clusters
 from maggnn.data.molecules.fragments import largest_fragment
 from maggnn.data.molecules.row_weights import training_weights, weight_value
 from maggnn.data.molecules.table import NumberColumn, merged_values, read_table
-from maggnn.data.molecules.table_splits import Times, ToDeal, random_parts, split_choice, time_parts
+from maggnn.data.molecules.table_splits import SplitInput, Times, random_parts, split_choice, time_parts
 from maggnn.errors import InputError
 
 TAILS = ["O", "N", "Cl", "C(=O)O", "C#N", "F"]
@@ -24,8 +24,8 @@ SMILES = [
 ]
 
 
-def rows(canonical: list[str], **numbers: np.ndarray) -> ToDeal:
-    return ToDeal(canonical, np.zeros(len(canonical), dtype=int), numbers)
+def rows(canonical: list[str], **numbers: np.ndarray) -> SplitInput:
+    return SplitInput(canonical, np.zeros(len(canonical), dtype=int), numbers)
 
 
 @pytest.mark.parametrize("split", ["random", "scaffold", "cluster", "time:year"])
@@ -45,8 +45,8 @@ def test_a_molecule_is_in_one_part(split):
 
 
 def test_a_random_split_without_repeats_does_not_depend_on_the_names():
-    deal = ToDeal(SMILES, np.arange(len(SMILES)) % 3, {})
-    assert random_parts(deal, 1) == random_parts(ToDeal([*map(str, range(len(SMILES)))], deal.strata, {}), 1)
+    deal = SplitInput(SMILES, np.arange(len(SMILES)) % 3, {})
+    assert random_parts(deal, 1) == random_parts(SplitInput([*map(str, range(len(SMILES)))], deal.strata, {}), 1)
 
 
 def test_clusters_are_near_their_middle_and_whole_in_a_part():

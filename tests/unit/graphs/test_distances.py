@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from builders import packed_edges, random_edges, seeded
 from maggnn.graphs.distances import FARTHEST, breadth_first, distances_from, with_distances
 from maggnn.model.tuples import sample_tuples
-from maggnn.theory.refinement import stable_colours
+from maggnn_paper.equivariance import stable_colours
 
 
 def random_set(sizes, density, directed, seed):

@@ -10,7 +10,7 @@ from builders import random_molecules, seeded
 from maggnn import config as configs
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
-from maggnn.data.synthetic.sets import one_for_all
+from maggnn.data.synthetic.sets import all_graphs_protocol
 from maggnn.errors import InputError
 from maggnn.model import weights_file
 from maggnn.model.pretrained import PREDICTOR, pretrained_agent, pretrained_predictor, with_fitting_weights
@@ -77,7 +77,7 @@ def test_other_layers_are_named(saved):
 
 def test_other_columns_of_features_are_named(saved):
     graphs = replace(random_molecules([4, 5, 6, 7], 0.6, seeded()), y=torch.tensor([0, 1, 0, 1]))
-    molecules = Dataset("molecules", graphs, "classification", 2, one_for_all)
+    molecules = Dataset("molecules", graphs, "classification", 2, all_graphs_protocol)
     with pytest.raises(InputError, match="was trained on graphs with other columns of features than those of csl8"):
         train(starting_from(saved), quiet=True, dataset=molecules)
 

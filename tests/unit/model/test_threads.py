@@ -6,17 +6,17 @@ from builders import hexagon_and_triangles
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.data.splits import all_in_all
-from maggnn.model.runtime import sensible_threads, using_threads
+from maggnn.model.runtime import choose_threads, using_threads
 from maggnn.training.callbacks import Callback
 from maggnn.training.run import train
 
 
 def test_small_steps_use_one_thread_and_large_ones_all():
     with using_threads(4):
-        assert sensible_threads(rows=60 * 20, width=32) == 1
-        assert sensible_threads(rows=1500 * 25, width=128) == 4
+        assert choose_threads(rows=60 * 20, width=32) == 1
+        assert choose_threads(rows=1500 * 25, width=128) == 4
     with using_threads(1):  # what the user allows, by OMP_NUM_THREADS for one
-        assert sensible_threads(rows=1e9, width=128) == 1
+        assert choose_threads(rows=1e9, width=128) == 1
 
 
 class Threads(Callback):

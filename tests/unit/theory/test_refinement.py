@@ -19,7 +19,6 @@ from maggnn.model.tuples import all_tuples, sample_tuples
 from maggnn.theory.refinement import (
     all_copy_hashes,
     compare,
-    copy_hashes,
     graph_hashes,
     mix,
     nearest_tuple,
@@ -98,7 +97,7 @@ def test_hashes_equal_just_where_exact_colours_do(seed, sizes, order, directed, 
     packed = random_graphs(seed, sizes, directed, features)
     batch = packed[torch.arange(len(sizes))]
     tuples = sample_tuples(batch, 8, order, torch.Generator().manual_seed(seed))
-    assert same_pattern(copy_hashes(batch, tuples), exact_keys(packed, tuples))
+    assert same_pattern(refine(batch, tuples).hashes, exact_keys(packed, tuples))
 
 
 @settings(max_examples=30, deadline=None)
@@ -109,7 +108,7 @@ def test_relabelling_nodes_and_tuples_together_changes_nothing(seed, n, order, d
     permutation = torch.randperm(n, generator=generator)
     ids, other = torch.tensor([0]), relabelled(packed, permutation)
     tuples = sample_tuples(packed[ids], 5, order, generator)
-    assert copy_hashes(packed[ids], tuples).tolist() == copy_hashes(other[ids], permutation[tuples]).tolist()
+    assert refine(packed[ids], tuples).hashes.tolist() == refine(other[ids], permutation[tuples]).hashes.tolist()
     assert graph_hashes(packed, order).hashes == graph_hashes(other, order).hashes
     assert not compare(packed, other, order).differ
 
@@ -118,18 +117,18 @@ def test_other_graphs_other_tuples_and_padding_change_nothing():
     packed = random_graphs(3, [5, 1, 7, 2])
     batch = packed[torch.arange(4)]
     tuples = sample_tuples(batch, 6, 2, torch.Generator().manual_seed(0))
-    together = copy_hashes(batch, tuples)
+    together = refine(batch, tuples).hashes
     for graph, copy in itertools.product(range(4), range(6)):
-        alone = copy_hashes(packed[torch.tensor([graph])], tuples[graph : graph + 1, copy : copy + 1])
+        alone = refine(packed[torch.tensor([graph])], tuples[graph : graph + 1, copy : copy + 1]).hashes
         assert alone.item() == together[graph, copy]
     padded = packed.gather(torch.arange(4), packed.rounded_size(torch.arange(4)))
-    assert padded.padding and torch.equal(copy_hashes(padded, tuples), together)
+    assert padded.padding and torch.equal(refine(padded, tuples).hashes, together)
 
 
 def test_slots_and_repeated_marks_count():
     path = pack_networkx([nx.path_graph(3)])[torch.tensor([0])]
     tuples = torch.tensor([[[0, 2], [2, 0], [0, 1], [1, 0], [1, 1], [0, 0]]])
-    first, second, *others = copy_hashes(path, tuples)[0].tolist()
+    first, second, *others = refine(path, tuples).hashes[0].tolist()
     assert first == second  # the path read backwards
     assert len({first, *others}) == 5
 
@@ -209,7 +208,7 @@ def test_chunks_change_nothing(monkeypatch):
 
 def test_all_copies_come_in_lexicographic_order():
     packed = random_graphs(11, [5, 5])
-    expected = copy_hashes(packed[torch.arange(2)], all_tuples(5, 2).expand(2, -1, -1))
+    expected = refine(packed[torch.arange(2)], all_tuples(5, 2).expand(2, -1, -1)).hashes
     assert torch.equal(all_copy_hashes(packed, 2), expected)
 
 

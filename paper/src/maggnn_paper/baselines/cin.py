@@ -29,12 +29,11 @@ from torch.nn import functional
 
 from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import cached
 from maggnn_paper.baselines.parts import Dense, bond_embedding
-from maggnn_paper.cycles import Neighbours, chordless_cycles, neighbours
+from maggnn_paper.cycles import Neighbours, between, chordless_cycles, neighbours
 
 Embeddings = tuple[Tensor, Tensor, Tensor]
 """Of nodes, edges and rings."""

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, batch_of_edges, expanded
-from maggnn.graphs.structure import adjacency, balls, either_way
+from maggnn.graphs.structure import adjacency, as_undirected, balls
 from maggnn.model.kernels.messages import sum_nodes
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def edge_copies(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Copies:
 
 def distances(graphs: GraphBatch, hops: int = WHOLE_GRAPH) -> Tensor:
     """Edges between any two nodes of a graph, [B, V, V]; UNREACHED beyond `hops` and where no path leads."""
-    edges = either_way(adjacency(graphs))
+    edges = as_undirected(adjacency(graphs))
     bounded = hops > 0
     both_nodes = graphs.is_node[:, None] & graphs.is_node[:, :, None]  # [B, V, V]
     table = torch.where(both_nodes & torch.eye(edges.shape[1], dtype=torch.bool, device=edges.device), 0, UNREACHED)

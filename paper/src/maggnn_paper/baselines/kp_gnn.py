@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.structure import adjacency, balls, either_way
+from maggnn.graphs.structure import adjacency, as_undirected, balls
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import REACHABLE, Copies, node_copies
@@ -70,7 +70,7 @@ def peripheral_counts(copies: Copies) -> Tensor:
     """
     distance = copies.graphs.padded(copies.distance[:, 0], -1)  # [R, V], V nodes of the largest copy
     together = distance[:, :, None] == distance[:, None]
-    joined = either_way(adjacency(copies.graphs)) * together  # [R, V, V]
+    joined = as_undirected(adjacency(copies.graphs)) * together  # [R, V, V]
     columns = []
     for near, wider in islice(pairwise(balls(joined)), REACH):
         apart = wider - near  # just so many steps, within the peripheral subgraph

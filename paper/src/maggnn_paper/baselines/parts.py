@@ -19,8 +19,8 @@ from maggnn.config import EncoderConfig
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.edge_embedding import EdgeEmbedding
-from maggnn.model.encoder import Encoder, present
-from maggnn.model.features import FeatureSpec, look_up
+from maggnn.model.encoder import Encoder
+from maggnn.model.features import FeatureSpec, look_up, needed
 from maggnn.model.kernels.messages import aggregate
 from maggnn.model.normalise import Norm
 from maggnn_paper.baselines.baseline import Baseline
@@ -161,7 +161,7 @@ class DistanceFeatures(nn.Module):
         distance = distance_kinds(copies.distance, self.farthest)  # [P, k]
         if self.own.empty:
             return replace(copies.graphs, x=distance)
-        x = present(copies.graphs.x, "x")
+        x = needed(copies.graphs.x, "x")
         if self.own.width:
             distance = functional.one_hot(distance, self.count).flatten(1).to(x.dtype)
         else:

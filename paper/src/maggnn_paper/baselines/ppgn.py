@@ -25,11 +25,11 @@ from torch.nn import functional
 
 from maggnn.config import BaselineConfig, EncoderConfig
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.structure import between
 from maggnn.model.features import FeatureSpec
 from maggnn_paper.baselines.baseline import Baseline
 from maggnn_paper.baselines.copies import cached
 from maggnn_paper.baselines.parts import Dense, bond_embedding
+from maggnn_paper.cycles import between
 
 
 @dataclass(frozen=True)

@@ -100,15 +100,15 @@ def _long_table(folder: Path, count: int) -> Iterator[LedgerRow]:
         raise RuntimeError("a run that was killed and started again wrote another file")
     note = (
         f"{count / run.seconds:.0f} molecules a second from SMILES; killed at {' and '.join(map(str, KILLED_AT))} of "
-        f"that time and started again: the same file; memory {_spread(run.looks)}"
+        f"that time and started again: the same file; memory {_spread(run.memory_mb)}"
     )
     yield _row(f"smiles{count}", "mag-gnn", "ms", 1000 * run.seconds, note, run.peak_mb)
 
 
-def _spread(looks: Sequence[float]) -> str:
+def _spread(memory_mb: Sequence[float]) -> str:
     """Medians of the first and of the last quarter of a run: whether memory grows."""
-    quarter = max(1, len(looks) // 4)
-    first, last = statistics.median(looks[:quarter]), statistics.median(looks[-quarter:])
+    quarter = max(1, len(memory_mb) // 4)
+    first, last = statistics.median(memory_mb[:quarter]), statistics.median(memory_mb[-quarter:])
     return f"{first:.0f} MB in the first quarter of the run, {last:.0f} MB in the last"
 
 
@@ -130,17 +130,17 @@ class Run:
     """A command that has ended: what its --json said, and what it took.
 
     Attributes:
-        looks: memory in MB at each look.
+        memory_mb: memory in MB at each time.
     """
 
     answer: dict[str, Any]
     seconds: float
-    looks: Sequence[float]
+    memory_mb: Sequence[float]
 
     @property
     def peak_mb(self) -> float:
         """The most that was seen."""
-        return max(self.looks)
+        return max(self.memory_mb)
 
 
 def run_command(arguments: Sequence[str], kill_after_s: float | None = None) -> Run:
@@ -150,21 +150,21 @@ def run_command(arguments: Sequence[str], kill_after_s: float | None = None) -> 
         kill_after_s: end it and its workers then, as a power cut would.
     """
     command = [sys.executable, "-c", "from maggnn.apps.cli import main; main()", *arguments]
-    began, looks = time.monotonic(), [0.0]
+    began, memory_mb = time.monotonic(), [0.0]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     ) as process:
         while process.poll() is None:
             if kill_after_s is not None and time.monotonic() - began > kill_after_s:
                 os.killpg(process.pid, signal.SIGKILL)
-            looks.append(_memory_mb(process.pid))
+            memory_mb.append(_memory_mb(process.pid))
             _wait(process, LOOK_EVERY_S)
         seconds = time.monotonic() - began
         said = process.stdout.read() if process.stdout else ""
     if process.returncode and kill_after_s is None:
         raise InputError(f"maggnn {arguments[0]} ended with exit code {process.returncode}")
     last = said.strip().splitlines()[-1:]
-    return Run(json.loads(last[0]) if last and last[0].startswith("{") else {}, seconds, looks[1:] or looks)
+    return Run(json.loads(last[0]) if last and last[0].startswith("{") else {}, seconds, memory_mb[1:] or memory_mb)
 
 
 def _wait(process: subprocess.Popen[str], seconds: float) -> None:

@@ -51,6 +51,7 @@ from maggnn.data.packing import pack
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.inference.engine import CACHE_MB
 from maggnn_paper.bench.people import run_command, smiles_of, zinc_table
+from maggnn_paper.bench.rows import milliseconds_row
 from maggnn_paper.ledger import LedgerRow
 
 STAGES = (
@@ -100,7 +101,7 @@ def _rate(folder: Path, fitted: FittedModel, name: str) -> LedgerRow:
     each = (long - short) / (LONG - SHORT)
     begins = short - SHORT * each
     note = f"{1 / each:.0f} molecules a second from SMILES on {os.cpu_count()} cores; start-up {begins:.1f} s"
-    return _ledger_row(f"predict-{name}", 1e6 * each, note)
+    return milliseconds_row(f"predict-{name}", 1e6 * each, note)
 
 
 def _seconds(folder: Path, name: str, count: int) -> float:
@@ -197,17 +198,4 @@ def _row(stage: str, seconds: float, count: int, best: dict[str, float]) -> Ledg
     note = (
         f"{100 * share:.0f} % of the time, {parsing:.2f} of parsing; {count / seconds:.0f} molecules a second and core"
     )
-    return _ledger_row(f"predict-{stage}", 1e6 * seconds / count, note)
-
-
-def _ledger_row(dataset: str, milliseconds: float, note: str) -> LedgerRow:
-    """Milliseconds for 1,000 molecules."""
-    return LedgerRow(
-        table="people",
-        dataset=dataset,
-        method="mag-gnn",
-        metric="ms",
-        mean=round(milliseconds, 2),
-        config="defaults",
-        note=note,
-    )
+    return milliseconds_row(f"predict-{stage}", 1e6 * seconds / count, note)

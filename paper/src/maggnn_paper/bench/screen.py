@@ -34,12 +34,12 @@ class Run:
 
     Attributes:
         seconds: that it took.
-        looks: the most memory of a single worker process at each look, in MB.
+        memory_mb: the most memory of a single worker process at each time, in MB.
         driver_s: seconds of the processor that the command's own process took.
     """
 
     seconds: float
-    looks: list[float] = field(default_factory=list)
+    memory_mb: list[float] = field(default_factory=list)
     driver_s: float = 0.0
 
 
@@ -66,9 +66,9 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     load = f"load average {os.getloadavg()[0]:.1f}, the command's own included"
     apart = sizes[1] - sizes[0]
     rates = [apart / seconds_apart(*runs) for runs in (plain, ray)]
-    looks = [look for look in ray[1].looks if look] or [0.0]  # while there were workers
-    quarter = max(1, len(looks) // 4)
-    first, last = max(looks[:quarter]), max(looks[-quarter:])
+    memory_mb = [value for value in ray[1].memory_mb if value] or [0.0]  # while there were workers
+    quarter = max(1, len(memory_mb) // 4)
+    first, last = max(memory_mb[:quarter]), max(memory_mb[-quarter:])
     note = (
         f"{rates[1]:.0f} molecules a second, {rates[1] / rates[0]:.2f} of plain predict; the same values; the largest "
         f"worker held {first:.0f} MB in the first quarter of the run and {last:.0f} MB in the last; {load}"
@@ -93,7 +93,7 @@ def seconds_apart(small: Run, large: Run) -> float:
 
 
 def run_command(folder: Path, arguments: Sequence[str], tell: Callable[[str], None]) -> Run:
-    """Run `maggnn predict`, and look at the memory of its workers."""
+    """Run `maggnn predict`, and measure the memory of its workers."""
     import psutil
 
     command = [sys.executable, "-c", "from maggnn.apps.cli import main; main()", "predict", "model", *arguments]
@@ -106,7 +106,7 @@ def run_command(folder: Path, arguments: Sequence[str], tell: Callable[[str], No
     try:
         watched = psutil.Process(process.pid)
         while process.poll() is None:
-            run.looks.append(_largest_worker_mb(watched))
+            run.memory_mb.append(_largest_worker_mb(watched))
             run.driver_s = _processor_s(watched) or run.driver_s
             time.sleep(LOOK_EVERY_S)
         run.seconds = time.monotonic() - began
@@ -164,7 +164,7 @@ def _row(dataset: str, run: Run, note: str) -> LedgerRow:
         method="mag-gnn",
         metric="ms",
         mean=round(1e3 * run.seconds),
-        peak_mb=round(max(run.looks), 1) or None,
+        peak_mb=round(max(run.memory_mb), 1) or None,
         config="defaults",
         note=f"{note}; {os.cpu_count()} cores",
     )

@@ -25,6 +25,7 @@ from pathlib import Path
 from maggnn.errors import require
 from maggnn_paper.bench.people import smiles_of
 from maggnn_paper.bench.predict import default_model
+from maggnn_paper.bench.rows import milliseconds_row
 from maggnn_paper.ledger import LedgerRow
 
 MOLECULES = 16_384
@@ -56,7 +57,10 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
     single = (
         f"p99 of {len(times)} questions of one molecule, {A_SECOND} a second; p50 {1e3 * p50:.1f} ms; none lost; {load}"
     )
-    rows = [_row("serve-batches", 1e6 * seconds / count, batches), _row("serve-single", 1e3 * p99, single)]
+    rows = [
+        milliseconds_row("serve-batches", 1e6 * seconds / count, batches),
+        milliseconds_row("serve-single", 1e3 * p99, single),
+    ]
     for row in rows:
         tell(f"{row.dataset:16} {row.mean or 0.0:8.1f} ms  {row.note}")
     return rows
@@ -121,15 +125,3 @@ def _asked(address: str, body: bytes) -> None:
 
     headers = {"content-type": "application/vnd.apache.arrow.stream"}
     httpx.post(f"{address}predict", content=body, headers=headers, timeout=300).raise_for_status()
-
-
-def _row(dataset: str, value: float, note: str) -> LedgerRow:
-    return LedgerRow(
-        table="people",
-        dataset=dataset,
-        method="mag-gnn",
-        metric="ms",
-        mean=round(value, 2),
-        config="defaults",
-        note=note,
-    )

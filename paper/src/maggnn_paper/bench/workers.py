@@ -18,6 +18,7 @@ from pathlib import Path
 from maggnn.errors import require
 from maggnn_paper.bench.people import smiles_of
 from maggnn_paper.bench.predict import default_model
+from maggnn_paper.bench.rows import milliseconds_row
 from maggnn_paper.bench.screen import Run, run_command, seconds_apart
 from maggnn_paper.ledger import LedgerRow
 
@@ -55,11 +56,11 @@ def bench(limit: int | None = None, tell: Callable[[str], None] = print) -> list
             few, all_of_them = run("small", workers), run("large", workers)
             cost = 1e6 * seconds_apart(few, all_of_them) / (TABLES * (large - small))
             note = f"for 1,000 molecules; {1e6 / cost:.0f} a second, {count} molecules, --workers {workers}"
-            rows.append(_row(f"screen-workers{workers}", cost, f"{note}; {os.cpu_count()} cores"))
+            rows.append(milliseconds_row(f"screen-workers{workers}", cost, f"{note}; {os.cpu_count()} cores"))
             if workers == WORKERS[0]:
                 driver = 1e3 * (run("many", workers).driver_s - all_of_them.driver_s) / (MANY_TABLES - TABLES)
                 note = f"of the driver's processor for a shard: {MANY_TABLES} beside {TABLES} shards of the same rows"
-                rows.append(_row("screen-driver", driver, note))
+                rows.append(milliseconds_row("screen-driver", driver, note))
     for row in rows:
         tell(f"{row.dataset:24} {row.mean or 0.0:10.1f} ms  {row.note}")
     return rows
@@ -85,10 +86,3 @@ def _ray() -> Iterator[str]:
         yield str(cluster.address)
     finally:
         cluster.shutdown()
-
-
-def _row(dataset: str, value: float, note: str) -> LedgerRow:
-    return LedgerRow(
-        table="people", dataset=dataset, method="mag-gnn", metric="ms", mean=round(value, 2), config="defaults",
-        note=note,
-    )  # fmt: skip

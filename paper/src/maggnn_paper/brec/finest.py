@@ -14,8 +14,8 @@ from torch import Tensor
 
 from maggnn.data import registry
 from maggnn.data.files import locked, whole_file
+from maggnn.model.refined.copies import refine
 from maggnn.model.refined.finest import finest_tuples
-from maggnn.theory.refinement import copy_hashes
 from maggnn_paper.brec.pairs import Pairs
 from maggnn_paper.brec.rpc import RpcSettings
 
@@ -49,7 +49,7 @@ def alike_at_finest(pairs: tuple[int, ...], tuple_order: int) -> frozenset[int]:
     tuples = _found(pairs, 1, tuple_order)  # [P, 2, 1, k]
     ids = 2 * torch.tensor(pairs)[:, None] + torch.arange(2)
     alike = [
-        len(set(copy_hashes(graphs[own], tuple_of)[:, 0].tolist())) == 1
+        len(set(refine(graphs[own], tuple_of).hashes[:, 0].tolist())) == 1
         for own, tuple_of in zip(ids, tuples, strict=True)
     ]
     return frozenset(pair for pair, same in zip(pairs, alike, strict=True) if same)

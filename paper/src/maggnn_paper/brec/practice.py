@@ -27,8 +27,9 @@ from torch import Tensor
 from maggnn.data import registry
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
+from maggnn.model.refined.copies import refine
 from maggnn.model.refined.finest import finest_tuples
-from maggnn.theory.refinement import copy_hashes, graph_hashes
+from maggnn.theory.refinement import graph_hashes
 from maggnn_paper.datasets.regular_graphs import random_regular
 
 ORDER = 2
@@ -82,7 +83,7 @@ def joined(sets: list[PackedGraphs]) -> PackedGraphs:
 def _can_be_told(pair: PackedGraphs) -> bool:
     if int(pair.num_nodes[0]) != int(pair.num_nodes[1]):
         return False
-    first, second = copy_hashes(pair[torch.arange(2)], finest_tuples(pair, 1, ORDER))
+    first, second = refine(pair[torch.arange(2)], finest_tuples(pair, 1, ORDER)).hashes
     return bool(first != second)
 
 

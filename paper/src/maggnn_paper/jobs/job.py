@@ -75,7 +75,7 @@ class Job:
     """Which part of the split is tested: choices between settings are made on `val`."""
     cautions: tuple[float, ...] = ()
     """Test with the one of these cautions that does best on the validation part."""
-    look_every: int = 0
+    test_every: int = 0
     """Also test the agent after every so many of its steps, on the validation part: a learning curve; 0: no curve."""
     predictor_of: Job | None = None
     """Take the predictor of that job's kept model instead of training one: same environment, another agent. Not part
@@ -90,7 +90,7 @@ class Job:
         settings += " central" if self.central else ""
         settings += f" {self.part}" if self.part != "test" else ""
         settings += f" {self.cautions}" if self.cautions else ""
-        settings += f" looks {self.look_every}" if self.look_every else ""
+        settings += f" looks {self.test_every}" if self.test_every else ""
         settings += f" {agent_digest(self.config.agent.pretrained)}" if self.config.agent.pretrained else ""
         data, agent, runtime = self.config.data, self.config.agent, self.config.runtime
         shape = f"m{agent.num_tuples}k{agent.tuple_order}"
@@ -114,7 +114,7 @@ def run_job(job: Job, folder: Path | None = None) -> Result:
         torch.cuda.reset_peak_memory_stats()
     predictor, phase_s = _borrowed_predictor(job, folder)
     alone = parent_process() is None  # processes side by side would write over each other's progress
-    curves = [LearningCurve(config, job.look_every, job.max_moves)] if job.look_every else []
+    curves = [LearningCurve(config, job.test_every, job.max_moves)] if job.test_every else []
     trained = train(config, kept, quiet=not alone, predictor=predictor, callbacks=curves)
     phase_s = {**trained.seconds, **phase_s}
     packed = trained.model.precomputed(trained.dataset.graphs.to(device))

@@ -43,12 +43,12 @@ def _short_runs(shared: Sequence[str], variants: dict[str, Sequence[str]]) -> Va
     return {name: ("random-marks", (*shared, *settings)) for name, settings in variants.items()}
 
 
-def _budget(steps: int, batch: int, rate: float, looks: int) -> tuple[str, ...]:
+def _budget(steps: int, batch: int, rate: float, validate_every: int) -> tuple[str, ...]:
     return (
         f"training.predictor_steps={steps}",
         f"training.batch_size={batch}",
         f"training.learning_rate={rate}",
-        f"training.validate_every={looks}",
+        f"training.validate_every={validate_every}",
     )
 
 

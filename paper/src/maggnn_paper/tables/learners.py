@@ -64,7 +64,7 @@ def jobs(runs: int, name: str) -> list[Job]:
 def _job(name: str, run: int) -> Job:
     config = recipe(RECIPE).with_settings(LEARNERS[name]).replaced(runtime={"seed": run})
     every = max(1, config.training.agent_steps // LOOKS)
-    return Job(RECIPE, config, MOVES, TESTS, look_every=every, predictor_of=environment_job(run))
+    return Job(RECIPE, config, MOVES, TESTS, test_every=every, predictor_of=environment_job(run))
 
 
 def environment_job(run: int) -> Job:
@@ -92,7 +92,10 @@ def reproduce(
         if name in (EXACT, PAPER):
             rows += _rows_of_moves(results, _method(results))
         updates = results[0]["config"]["training"]["agent_steps"]
-        rows += [_row(name, results, updates), *(_look(name, results, int(steps)) for steps in results[0]["looks"])]
+        rows += [
+            _row(name, results, updates),
+            *(_row_after(name, results, int(steps)) for steps in results[0]["looks"]),
+        ]
     return rows
 
 
@@ -120,7 +123,7 @@ def _row(name: str, results: Sequence[Result], updates: int, point: str = "") ->
     return score_row("ablation", _method(results), results, MOVES, "last", note, f"{CURVES}{variant(name)}{point}")
 
 
-def _look(name: str, results: Sequence[Result], updates: int) -> LedgerRow:
+def _row_after(name: str, results: Sequence[Result], updates: int) -> LedgerRow:
     """A point of the learning curve, from the tests that were made after so many updates."""
     seen = [{**result, "scores": {"mag-gnn": {"last": result["looks"][str(updates)]}}} for result in results]
     return _row(name, seen, updates, f":{updates}")

@@ -21,8 +21,9 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
-from maggnn.model.refined.copies import refine, stable_entropy
+from maggnn.model.refined.copies import refine
 from maggnn.model.tuples import all_tuples, one_move_away
+from maggnn_paper.universal.entropy import stable_entropy
 
 Fineness = Literal["colours", "entropy"]
 """How fine a colouring is: its number of colours over |V|, or the entropy of its classes over log |V|."""

@@ -36,7 +36,7 @@ from maggnn.model.q_network import AgentShape, QNetwork
 from maggnn.model.saving import check_finite
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
-from maggnn.training.optimiser import load_optimiser_tensors, make_optimiser, optimiser_tensors
+from maggnn.training.optimiser import load_optimiser_tensors, make_optimiser, optimiser_tensors, set_rate
 from maggnn.training.schedules import epsilon, learning_rate
 from maggnn_paper.universal.classical import Adjacency
 from maggnn_paper.universal.curriculum import CurriculumSettings, batches_of, forbidden_hashes, stream
@@ -344,12 +344,7 @@ def _resumed(
 
 
 def _set_rate(optimiser: torch.optim.Optimizer, settings: UniversalSettings, progress: float) -> None:
-    rate = learning_rate(settings.peak_rate, "one_cycle", int(progress * SCHEDULE), SCHEDULE)
-    for group in optimiser.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate
+    set_rate(optimiser, learning_rate(settings.peak_rate, "one_cycle", int(progress * SCHEDULE), SCHEDULE))
 
 
 def _explore(settings: UniversalSettings, progress: float) -> float:

@@ -128,7 +128,7 @@ def _ogb_atom(atom: Atom, chirality: int) -> tuple[int, ...]:
 
 def _ogb_bonds(mol: Mol, smiles: str) -> Rows:
     bonds = map(mol.GetBondWithIdx, range(mol.GetNumBonds()))
-    order = _odd_order if "->" in smiles or "<-" in smiles else _order
+    order = _order_by_type if "->" in smiles or "<-" in smiles else _order
     if "/" in smiles or "\\" in smiles:
         return [_ogb_bond(bond, order(bond), stereo_category(bond.GetStereo())) for bond in bonds]
     return [_ogb_bond(bond, order(bond), 0) for bond in bonds]
@@ -139,7 +139,7 @@ def _order(bond: Bond) -> int:
     return _ORDER.get(bond.GetBondTypeAsDouble(), len(OGB_BOND))
 
 
-def _odd_order(bond: Bond) -> int:
+def _order_by_type(bond: Bond) -> int:
     return _bond_type(bond.GetBondType())
 
 

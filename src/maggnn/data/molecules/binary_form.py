@@ -133,7 +133,7 @@ class _Layout:
         num_rings = self._count(end, MOST_BONDS)
         ring, end = _walk(end + 4, num_rings, lambda place: 1 + self.byte(place).astype(np.int64))
         self.readable &= self._after(END_RINGS, end) <= first + sizes
-        self._refuse_unread()
+        self._exclude_unread()
         self.in_ring = self._members(ring, num_rings)
 
     def byte(self, places: np.ndarray) -> np.ndarray:
@@ -172,7 +172,7 @@ class _Layout:
         size, has_stereo = _BOND_SIZE[flags], (flags & BOND_STEREO) != 0
         return size + has_stereo * (2 + self.byte(places + size + 1).astype(np.int64)) if has_stereo.any() else size
 
-    def _refuse_unread(self) -> None:
+    def _exclude_unread(self) -> None:
         """Mark forms with properties that are not read here as not understood."""
         atom, bond = self.atom, self.bond
         rest = (self.byte(atom + 1) & ATOM_UNREAD) | (self.byte(atom + 2) & 1) | (self.byte(atom + 3) & ~np.uint8(1))

@@ -2,9 +2,9 @@
 
 The columns come from RDKit's binary form (`binary_form`) through small tables. Chirality and the configuration of
 double bonds, which few atoms and bonds have, are read one by one. All this is taken from a molecule when it has been
-parsed (`Taken`), so that molecules need not be kept: freeing thousands of them together takes a third of the time of
-parsing them. `atom_features` defines the features: a molecule that cannot be read in this way is passed to it, and so
-are all if `agrees` finds that this version of RDKit writes another layout.
+parsed (`BulkInput`), so that molecules need not be kept: freeing thousands of them together takes a third of the time
+of parsing them. `atom_features` defines the features: a molecule that cannot be read in this way is passed to it, and
+so are all if `matches_atom_features` finds that this version of RDKit writes another layout.
 
 Shapes: n atoms and E bonds of a molecule.
 """
@@ -56,7 +56,7 @@ PROBES = (
 """Molecules that together contain everything that is read from the binary form."""
 
 
-class Described(NamedTuple):
+class FeatureRows(NamedTuple):
     """The feature rows of a molecule.
 
     Shapes:
@@ -68,7 +68,7 @@ class Described(NamedTuple):
     edge_attr: np.ndarray
 
 
-class Taken(NamedTuple):
+class BulkInput(NamedTuple):
     """The data of a molecule from which its features are computed.
 
     Attributes:
@@ -82,8 +82,8 @@ class Taken(NamedTuple):
     stereo: list[tuple[int, int]]
 
 
-def take(mol: Mol, smiles: str, features: str) -> Taken:
-    """Return the data of a sanitised molecule that `described_in_bulk` needs.
+def bulk_input(mol: Mol, smiles: str, features: str) -> BulkInput:
+    """Return the data of a sanitised molecule that `features_in_bulk` needs.
 
     Args:
         smiles: the SMILES of the molecule; stereochemistry is read only if it has signs of it.
@@ -98,7 +98,7 @@ def take(mol: Mol, smiles: str, features: str) -> Taken:
     if "/" in smiles or "\\" in smiles:
         bonds = map(mol.GetBondWithIdx, range(mol.GetNumBonds()))
         stereo = [(bond, stereo_category(configured.GetStereo())) for bond, configured in enumerate(bonds)]
-    return Taken(mol.ToBinary(0), chiral, stereo)
+    return BulkInput(mol.ToBinary(0), chiral, stereo)
 
 
 @cache
@@ -115,30 +115,30 @@ def _with_chiral_tag() -> tuple[Any, Any]:
 
 def in_bulk(features: str) -> bool:
     """Whether the features can be computed for many molecules at once."""
-    return features in CHIRALITY and agrees(features)
+    return features in CHIRALITY and matches_atom_features(features)
 
 
-def described_in_bulk(taken: Sequence[Taken]) -> list[Described | None]:
+def features_in_bulk(inputs: Sequence[BulkInput]) -> list[FeatureRows | None]:
     """Return the feature rows of each molecule; None if `atom_features` has to compute them."""
-    readable, found = read_binary([one.form for one in taken])
+    readable, found = read_binary([one.form for one in inputs])
     read = readable.nonzero()[0].tolist()
-    own = [taken[index] for index in read]
-    x = _atom_columns(found, _placed([one.chiral for one in own], found.num_atoms))
+    own = [inputs[index] for index in read]
+    x = _atom_columns(found, _category_column([one.chiral for one in own], found.num_atoms))
     edge_index = found.bond_atoms.astype(np.int32)
-    edge_attr = _bond_columns(found, _placed([one.stereo for one in own], found.num_bonds))
-    described: list[Described | None] = [None] * len(taken)
+    edge_attr = _bond_columns(found, _category_column([one.stereo for one in own], found.num_bonds))
+    rows: list[FeatureRows | None] = [None] * len(inputs)
     atom = bond = 0
     for index, atoms, bonds in zip(read, found.num_atoms.tolist(), found.num_bonds.tolist(), strict=True):
         span = slice(bond, bond + bonds)
-        described[index] = Described(x[atom : atom + atoms], edge_index[:, span], edge_attr[span])
+        rows[index] = FeatureRows(x[atom : atom + atoms], edge_index[:, span], edge_attr[span])
         atom, bond = atom + atoms, bond + bonds
     strange = np.repeat(np.arange(len(read)), found.num_bonds)[edge_attr[:, 0] == UNKNOWN]
     for index in set(strange.tolist()):
-        described[read[index]] = None
-    return described
+        rows[read[index]] = None
+    return rows
 
 
-def _placed(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> np.ndarray:
+def _category_column(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> np.ndarray:
     """Return a column for all atoms or bonds with the categories of some of them; 0 for the others."""
     column = np.zeros(counts.sum(), dtype=np.uint8)
     for first, own in zip((counts.cumsum() - counts).tolist(), categories, strict=True):
@@ -148,7 +148,7 @@ def _placed(categories: Sequence[list[tuple[int, int]]], counts: np.ndarray) -> 
 
 
 @cache
-def agrees(features: str) -> bool:
+def matches_atom_features(features: str) -> bool:
     """Whether test molecules with all properties get the features of `atom_features` with this version of RDKit."""
     from rdkit import Chem
     from rdkit.rdBase import BlockLogs
@@ -156,18 +156,18 @@ def agrees(features: str) -> bool:
     with BlockLogs():
         mols = [Chem.MolFromSmiles(smiles) for smiles in PROBES]
     try:
-        found = described_in_bulk([take(mol, text, features) for mol, text in zip(mols, PROBES, strict=True)])
+        found = features_in_bulk([bulk_input(mol, text, features) for mol, text in zip(mols, PROBES, strict=True)])
     except (IndexError, ValueError):  # bytes of another layout
         return False
-    read = [index for index, described in enumerate(found) if described is not None]
+    read = [index for index, rows in enumerate(found) if rows is not None]
     return bool(read) and all(_is_equal(found[index], mols[index], PROBES[index], features) for index in read)
 
 
-def _is_equal(described: Described | None, mol: Mol, smiles: str, features: str) -> bool:
+def _is_equal(made: FeatureRows | None, mol: Mol, smiles: str, features: str) -> bool:
     atoms, bonds = feature_set(features).describe(mol, smiles)
-    assert described is not None
-    rows = np.concatenate([described.edge_index.T, described.edge_attr], axis=1)
-    return described.x.tolist() == [list(row) for row in atoms] and rows.tolist() == [list(row) for row in bonds]
+    assert made is not None
+    rows = np.concatenate([made.edge_index.T, made.edge_attr], axis=1)
+    return made.x.tolist() == [list(row) for row in atoms] and rows.tolist() == [list(row) for row in bonds]
 
 
 def _atom_columns(found: BinaryMolecules, chiral: np.ndarray) -> np.ndarray:

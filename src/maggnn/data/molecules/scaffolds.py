@@ -56,7 +56,7 @@ def group_parts(names: Sequence[str], classes: np.ndarray | None = None, seed: i
     brings = _counts(members, classes)  # [groups, columns]
     part_names = list(SHARES)
     parts = [""] * len(names)
-    for group, part in zip(members, _dealt(brings), strict=True):
+    for group, part in zip(members, _assign_parts(brings), strict=True):
         for place in group:
             parts[place] = part_names[part]
     return parts
@@ -71,7 +71,7 @@ def _counts(members: Sequence[Sequence[int]], classes: np.ndarray | None) -> np.
     return np.stack([np.bincount(numbers[list(group)], minlength=width) for group in members])
 
 
-def _dealt(brings: np.ndarray) -> list[int]:
+def _assign_parts(brings: np.ndarray) -> list[int]:
     """Return the part of each scaffold, given their molecules `brings` [groups, classes], the largest first."""
     shares = np.array(list(SHARES.values()))
     wanted = shares[:, None] * brings.sum(axis=0)  # [parts, classes]

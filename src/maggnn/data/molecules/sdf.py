@@ -14,6 +14,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -34,32 +35,26 @@ def sdf_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
 
     properties = _property_names(path)
     yield 1, [SMILES, NAME, *(_column(name) for name in properties)], ""
-    try:
-        with BlockLogs(), _opened(path) as file:
-            for number, mol in enumerate(Chem.ForwardSDMolSupplier(file), start=2):
-                if mol is None:
-                    yield number, [""] * (2 + len(properties)), NOT_READ
-                    continue
-                title = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
-                values = [mol.GetProp(name).strip() if mol.HasProp(name) else "" for name in properties]
-                yield number, [Chem.MolToSmiles(mol), title.strip(), *values], ""
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as SDF ({error})") from error
+    with BlockLogs(), _opened(path) as file:
+        for number, mol in enumerate(Chem.ForwardSDMolSupplier(file), start=2):
+            if mol is None:
+                yield number, [""] * (2 + len(properties)), NOT_READ
+                continue
+            title = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
+            values = [mol.GetProp(name).strip() if mol.HasProp(name) else "" for name in properties]
+            yield number, [Chem.MolToSmiles(mol), title.strip(), *values], ""
 
 
 def _property_names(path: Path) -> list[str]:
     """Return the names of all properties, in the order in which they first occur."""
     names: dict[str, None] = {}
     last = ENDS[0]
-    try:
-        with _opened(path) as file:
-            for line in file:
-                found = PROPERTY.match(line)
-                if found is not None:
-                    names[found[1].decode("utf-8")] = None
-                last = line.strip() or last
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as SDF ({error})") from error
+    with _opened(path) as file:
+        for line in file:
+            found = PROPERTY.match(line)
+            if found is not None:
+                names[found[1].decode("utf-8")] = None
+            last = line.strip() or last
     if not last.startswith(ENDS):  # RDKit would take half a value for a whole one
         raise InputError(f"{path}: ends within a record: the file was cut short, or its last record lacks $$$$")
     return list(names)
@@ -69,5 +64,11 @@ def _column(name: str) -> str:
     return f"{name} (property)" if name in (SMILES, NAME) else name
 
 
-def _opened(path: Path) -> gzip.GzipFile | IO[bytes]:
-    return gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb")
+@contextmanager
+def _opened(path: Path) -> Iterator[gzip.GzipFile | IO[bytes]]:
+    """Open a file, compressed or not; an error of reading it names the file."""
+    try:
+        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
+            yield file
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as SDF ({error})") from error

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from maggnn.data.molecules.atom_features import FeatureSet, Rows, feature_set
-from maggnn.data.molecules.bulk_features import Described, Taken, described_in_bulk, in_bulk, take
+from maggnn.data.molecules.bulk_features import BulkInput, FeatureRows, bulk_input, features_in_bulk, in_bulk
 from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 
@@ -159,7 +159,7 @@ def _featurise_chunk(
 
     with BlockLogs():
         read = [_read_or_error(row, smiles, features, canonical, order, on_mol) for row, smiles in chunk]
-        made = iter(described_in_bulk([one.taken for one in read if isinstance(one, _Read)]))
+        made = iter(features_in_bulk([one.bulk for one in read if isinstance(one, _Read)]))
         return [_molecule_or_error(one, next(made), features, order) if isinstance(one, _Read) else one for one in read]
 
 
@@ -169,7 +169,7 @@ class _Read(NamedTuple):
     row: int
     smiles: str
     canonical: str
-    taken: Taken
+    bulk: BulkInput
 
 
 def _read_or_error(
@@ -185,21 +185,19 @@ def _read_or_error(
         if on_mol is not None:
             on_mol(row, mol)
         if in_bulk(features):
-            return _Read(row, smiles, written, take(mol, smiles, features))
-        return Molecule(written, *_described_by_atoms(mol, smiles, feature_set(features)))
+            return _Read(row, smiles, written, bulk_input(mol, smiles, features))
+        return Molecule(written, *_features_by_atoms(mol, smiles, feature_set(features)))
     except (InputError, UnicodeEncodeError, RuntimeError) as error:
         return RowError(row, smiles, _reason(error))
 
 
-def _molecule_or_error(
-    read: _Read, described: Described | None, features: str, order: AtomOrder
-) -> Molecule | RowError:
+def _molecule_or_error(read: _Read, rows: FeatureRows | None, features: str, order: AtomOrder) -> Molecule | RowError:
     """Return the molecule, featurised atom by atom if that has not been done in bulk."""
-    if described is not None:
-        return Molecule(read.canonical, *described)
+    if rows is not None:
+        return Molecule(read.canonical, *rows)
     try:
         mol = parsed(read.smiles.strip(), order)
-        return Molecule(read.canonical, *_described_by_atoms(mol, read.smiles, feature_set(features)))
+        return Molecule(read.canonical, *_features_by_atoms(mol, read.smiles, feature_set(features)))
     except (InputError, UnicodeEncodeError, RuntimeError) as error:
         return RowError(read.row, read.smiles, _reason(error))
 
@@ -213,10 +211,10 @@ def _reason(error: Exception) -> str:
     return f"RDKit fails: {' '.join(str(error).split())[:80]}"  # an invariant of RDKit, in many lines
 
 
-def _described_by_atoms(mol: Mol, smiles: str, chosen: FeatureSet) -> Described:
+def _features_by_atoms(mol: Mol, smiles: str, chosen: FeatureSet) -> FeatureRows:
     atoms, bonds = _rows(mol, smiles, chosen)
     bond_table = np.array(bonds, dtype=np.int32).reshape(len(bonds), 2 + chosen.edge_columns)
-    return Described(
+    return FeatureRows(
         x=np.array(atoms, dtype=np.uint8).reshape(len(atoms), chosen.node_columns),
         edge_index=np.ascontiguousarray(bond_table[:, :2].T),
         edge_attr=bond_table[:, 2:].astype(np.uint8),
@@ -357,10 +355,7 @@ def written_numbers(smiles: str) -> list[int]:
 def _canonical_order(mol: Mol) -> list[int]:
     """Return the atoms in RDKit's canonical order, which ignores the numbers of atom maps."""
     ranks = _rdkit().CanonicalRankAtoms(mol, includeAtomMaps=False)
-    order = [0] * len(ranks)
-    for atom, rank in enumerate(ranks):
-        order[rank] = atom
-    return order
+    return sorted(range(len(ranks)), key=list(ranks).__getitem__)
 
 
 def _parsed_with_odd_valence(smiles: str) -> Mol:

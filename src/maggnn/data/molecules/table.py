@@ -22,7 +22,7 @@ from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.rows import Record, RowTable, open_table
 from maggnn.data.molecules.several_targets import strata
 from maggnn.data.molecules.smiles import Molecule, RowError, featurise_all
-from maggnn.data.molecules.table_splits import Deal, ToDeal, random_parts
+from maggnn.data.molecules.table_splits import SplitFunction, SplitInput, random_parts
 from maggnn.data.molecules.target_column import TargetKind, target_kind
 from maggnn.data.packing import Arrays, pack, shared_between_parts, smallest
 from maggnn.data.splits import PARTS
@@ -89,7 +89,7 @@ def read_table(
     workers: int = 1,
     on_row: Callable[[int], None] | None = None,
     task: str | TargetKind = "auto",
-    deal: Deal | None = None,
+    deal: SplitFunction | None = None,
     partial: bool = False,
     numbers: Mapping[str, NumberColumn] = MappingProxyType({}),
     duplicates: str = "keep",
@@ -142,7 +142,7 @@ def read_table(
     if split_column is not None:
         parts = reading.parts
     else:
-        parts = (deal or partial_of(random_parts, seed=seed))(ToDeal(reading.canonical, strata(y), found))
+        parts = (deal or partial_of(random_parts, seed=seed))(SplitInput(reading.canonical, strata(y), found))
     parts = ["" if unknown else part for part, unknown in zip(parts, undecided.tolist(), strict=True)]
     reading.leave_out(np.flatnonzero(undecided))
     shared = shared_between_parts(reading.canonical, parts)

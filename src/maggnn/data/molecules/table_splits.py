@@ -32,7 +32,7 @@ HELD_OUT = 0.1
 SPLITS = "random, scaffold, cluster, time:COLUMN or column:NAME"
 
 
-class ToDeal(NamedTuple):
+class SplitInput(NamedTuple):
     """The molecules to split: canonical SMILES, strata for a stratified split [G], and columns of numbers."""
 
     canonical: Sequence[str]
@@ -40,7 +40,7 @@ class ToDeal(NamedTuple):
     numbers: Mapping[str, np.ndarray]
 
 
-Deal = Callable[[ToDeal], list[str]]
+SplitFunction = Callable[[SplitInput], list[str]]
 """A function that assigns a part to each molecule."""
 
 Grouping = Callable[[Sequence[str]], list[str]]
@@ -59,7 +59,7 @@ class SplitChoice:
     """
 
     words: str
-    deal: Deal | None
+    deal: SplitFunction | None
     column: str | None = None
     groups: Grouping | None = None
 
@@ -80,13 +80,13 @@ def split_choice(split: str, seed: int) -> SplitChoice:
         return SplitChoice(f"random, 80/10/10, seed {seed}", partial(random_parts, seed=seed))
     if split == "scaffold":
         words = f"whole scaffolds, near 80/10/10, large ones to train, seed {seed}"
-        return SplitChoice(words, partial(_group_deal, groups=_scaffolds, seed=seed), groups=_scaffolds)
+        return SplitChoice(words, partial(_group_split, groups=_scaffolds, seed=seed), groups=_scaffolds)
     if split == "cluster":
         words = (
             f"whole clusters (Butina, Tanimoto distance {CUTOFF:g} of Morgan fingerprints), near 80/10/10, large ones "
             f"to train, seed {seed}"
         )
-        return SplitChoice(words, partial(_group_deal, groups=clusters, seed=seed), groups=clusters)
+        return SplitChoice(words, partial(_group_split, groups=clusters, seed=seed), groups=clusters)
     kind, _, column = split.partition(":")
     if kind == "column" and column:
         return SplitChoice(f"by column {column!r}", None, column)
@@ -129,7 +129,7 @@ class Times:
             )
 
 
-def time_parts(rows: ToDeal, column: str) -> list[str]:
+def time_parts(rows: SplitInput, column: str) -> list[str]:
     """Assign the oldest molecules to train and the newest to test."""
     names = np.unique(np.array(rows.canonical, dtype=object), return_inverse=True)[1].reshape(-1)
     oldest = np.full(names.max() + 1, np.inf)
@@ -145,13 +145,13 @@ def time_parts(rows: ToDeal, column: str) -> list[str]:
     return parts.tolist()
 
 
-def random_parts(rows: ToDeal, seed: int = 0) -> list[str]:
+def random_parts(rows: SplitInput, seed: int = 0) -> list[str]:
     """Assign random parts to molecules, stratified; equal molecules get the same part."""
     _, first, place = np.unique(np.array(rows.canonical, dtype=object), return_index=True, return_inverse=True)
     order = np.argsort(first)  # molecules in the order of their first rows
     rank = np.empty(len(order), dtype=int)
     rank[order] = np.arange(len(order))
-    dealt = _dealt_at_random(rows.strata[first[order]], seed)
+    dealt = _assign_at_random(rows.strata[first[order]], seed)
     return [dealt[rank[number]] for number in place.reshape(-1)]
 
 
@@ -159,18 +159,18 @@ def _scaffolds(canonical: Sequence[str]) -> list[str]:
     return [scaffold(smiles) for smiles in canonical]
 
 
-def _group_deal(rows: ToDeal, groups: Grouping, seed: int) -> list[str]:
+def _group_split(rows: SplitInput, groups: Grouping, seed: int) -> list[str]:
     return group_parts(groups(rows.canonical), rows.strata, seed)
 
 
-def _dealt_at_random(classes: np.ndarray, seed: int) -> list[str]:
+def _assign_at_random(classes: np.ndarray, seed: int) -> list[str]:
     """Assign a random part to each molecule, stratified by class or stratum [G]; equal seeds give equal parts."""
     count = len(classes)
     held_out = round(HELD_OUT * count)
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).argsort().numpy()
     parts = np.full(count, "train", dtype=object)
     labels, sizes = np.unique(classes, return_counts=True)
-    for label, seats in zip(labels, _seats(sizes, held_out).tolist(), strict=True):
+    for label, seats in zip(labels, _held_out_counts(sizes, held_out).tolist(), strict=True):
         members = order[classes[order] == label]
         parts[members[:seats]], parts[members[seats : 2 * seats]] = "val", "test"
     rest = order[parts[order] == "train"]
@@ -181,7 +181,7 @@ def _dealt_at_random(classes: np.ndarray, seed: int) -> list[str]:
     return parts.tolist()
 
 
-def _seats(sizes: np.ndarray, seats: int) -> np.ndarray:
+def _held_out_counts(sizes: np.ndarray, seats: int) -> np.ndarray:
     """Return the number of molecules of each class in a part with `seats` molecules, [classes].
 
     It is a class's share, at least one if the class has one for each part, and never so many that none is left for

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from maggnn.errors import InputError
+from maggnn.graphs.batch import expanded
 from maggnn.graphs.packed import PackedGraphs
 
 
@@ -49,9 +50,7 @@ def rooted_at_pairs(packed: PackedGraphs, graph: Tensor, pairs: Tensor, y: Tenso
 
 def graphs_of_roots(packed: PackedGraphs, ids: Tensor) -> Tensor:
     """Return which graphs of `rooted_at_nodes` belong to graphs `ids`, to convert a split of graphs to one of roots."""
-    first, count = packed.node_offsets[ids], packed.num_nodes[ids]
-    within = torch.arange(int(count.sum())) - torch.repeat_interleave(count.cumsum(0) - count, count)
-    return torch.repeat_interleave(first, count) + within
+    return expanded(packed.node_offsets[ids], packed.num_nodes[ids])[0]
 
 
 def _rooted(packed: PackedGraphs, graph: Tensor, roots: Tensor, y: Tensor | None) -> PackedGraphs:

@@ -1,6 +1,6 @@
 """The generated data sets of the package: loaders, protocols, known facts, and their rows of the table.
 
-Other distributions make their rows from the same parts (`strongly_regular_entry`, `one_for_all`, `all_equal`).
+Other distributions make their rows from the same parts (`strongly_regular_entry`, `all_graphs_protocol`, `all_equal`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _ten_folds(dataset: Dataset, generator: torch.Generator) -> list[Split]:
     return stratified_folds(dataset.y, NUM_FOLDS, generator)
 
 
-def one_for_all(dataset: Dataset, generator: torch.Generator) -> list[Split]:
+def all_graphs_protocol(dataset: Dataset, generator: torch.Generator) -> list[Split]:
     """The protocol of sets whose graphs are to be distinguished at all: train and test on all graphs."""
     return [all_in_all(len(dataset.graphs))]
 
@@ -54,17 +54,17 @@ def _load_csl() -> Dataset:
 
 def _load_shrikhande_rook() -> Dataset:
     graphs, names = expressivity.shrikhande_rook(), ("Shrikhande", "rook 4x4")
-    return Dataset("shrikhande_rook", graphs, "classification", 2, one_for_all, names)
+    return Dataset("shrikhande_rook", graphs, "classification", 2, all_graphs_protocol, names)
 
 
 def _load_csl8() -> Dataset:
     names = ("CSL(8, 2)", "CSL(8, 3)")
-    return Dataset("csl8", expressivity.csl8_pair(), "classification", 2, one_for_all, names)
+    return Dataset("csl8", expressivity.csl8_pair(), "classification", 2, all_graphs_protocol, names)
 
 
 def _load_super_graphs(n: int) -> Dataset:
     # Up to n = 2 there are too few classes to hold any out and still learn the rule.
-    protocol = one_for_all if n <= 2 else _held_out_sequences
+    protocol = all_graphs_protocol if n <= 2 else _held_out_sequences
     names = ("negative", "positive")
     return Dataset(f"supergraph{n}", expressivity.super_graphs(n), "classification", 2, protocol, names)
 
@@ -174,7 +174,7 @@ def strongly_regular_entry(
         description=f"{description} {parameters}",
         num_graphs=num_graphs,
         origin="generated",
-        load=lambda: Dataset(name, make(), "classification", num_graphs, one_for_all),
+        load=lambda: Dataset(name, make(), "classification", num_graphs, all_graphs_protocol),
         facts=lambda dataset: _strongly_regular_facts(dataset, parameters),
     )
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
-from maggnn.model.kernels import pooling
+from maggnn.model.kernels.pooling import SpreadToNodes, SumNodes
 
 # Torch warns once in every process; the products used here are stable and tested against dense ones.
 warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
@@ -138,12 +138,12 @@ def _csr(offsets: Tensor, columns: Tensor, width: int, dtype: torch.dtype) -> Te
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.sum_nodes`."""
-    return pooling.sum_nodes(h, graphs, _sum_graphs)
+    return SumNodes.apply(h, graphs, _sum_graphs)
 
 
 def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.spread_to_nodes`."""
-    return pooling.spread_to_nodes(h, graphs, _sum_graphs)
+    return SpreadToNodes.apply(h, graphs, _sum_graphs)
 
 
 def _row_sums(h: Tensor, offsets: Tensor, columns: Tensor) -> Tensor:

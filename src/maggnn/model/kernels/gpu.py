@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
-from maggnn.model.kernels import pooling
 from maggnn.model.kernels import programs as triton_programs
+from maggnn.model.kernels.pooling import SpreadToNodes, SumNodes
 
 programs: Any = triton_programs  # type checkers do not know that a Triton program is launched by indexing
 
@@ -59,12 +59,12 @@ def sum_kinds(own: Tensor, sent: Tensor, kinds: Tensor, graphs: GraphBatch, bond
 
 def sum_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.sum_nodes`."""
-    return pooling.sum_nodes(h, graphs, _sum_rows)
+    return SumNodes.apply(h, graphs, _sum_rows)
 
 
 def spread_to_nodes(h: Tensor, graphs: GraphBatch) -> Tensor:
     """See `messages.spread_to_nodes`."""
-    return pooling.spread_to_nodes(h, graphs, _sum_rows)
+    return SpreadToNodes.apply(h, graphs, _sum_rows)
 
 
 def norm_relu(

@@ -14,17 +14,9 @@ SumRows = Callable[[Tensor, GraphBatch], Tensor]
 """The sum of each graph's rows, [N, ...] -> [B, ...], without gradients."""
 
 
-def sum_nodes(h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
+class SumNodes(torch.autograd.Function):
     """Sum of each graph's rows, [N, ...] -> [B, ...]."""
-    return _SumNodes.apply(h, graphs, sum_rows)
 
-
-def spread_to_nodes(h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
-    """Each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
-    return _SpreadToNodes.apply(h, graphs, sum_rows)
-
-
-class _SumNodes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
         ctx.graphs = graphs
@@ -39,7 +31,9 @@ class _SumNodes(torch.autograd.Function):
         return spread, None, None
 
 
-class _SpreadToNodes(torch.autograd.Function):
+class SpreadToNodes(torch.autograd.Function):
+    """Each graph's row at each of its nodes, [B, ...] -> [N, ...]."""
+
     @staticmethod
     def forward(ctx: Any, h: Tensor, graphs: GraphBatch, sum_rows: SumRows) -> Tensor:
         ctx.graphs, ctx.sum_rows = graphs, sum_rows

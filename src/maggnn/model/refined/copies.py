@@ -17,7 +17,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
-from maggnn.graphs.colours import Edges, Refined, entropy, mix, next_colours, readout, row_hashes
+from maggnn.graphs.colours import Edges, Refined, mix, next_colours, readout, row_hashes
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.marking import mark_sets
 from maggnn.model.tuples import tuples_at
@@ -41,7 +41,7 @@ def refine(graphs: GraphBatch, tuples: Tensor) -> Refined:
     """
     hashes = torch.zeros(tuples.shape[:2], dtype=torch.long, device=tuples.device)
     counts = torch.zeros_like(hashes)
-    for copies, _, refined in _stable_copies(graphs, tuples):
+    for copies, _, refined in stable_copies(graphs, tuples):
         hashes[:, copies], counts[:, copies] = refined
     return Refined(hashes, counts)
 
@@ -52,19 +52,12 @@ def refine_in_parts(graphs: GraphBatch, tuples: Tensor) -> Refined:
     return Refined(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
 
 
-def stable_entropy(graphs: GraphBatch, tuples: Tensor) -> Tensor:
-    """Return the entropy of the stable colouring of every copy, in nats, [B, M], in double precision.
-
-    Shapes:
-        tuples: [B, M, k].
-    """
-    result = torch.zeros(tuples.shape[:2], dtype=torch.float64, device=tuples.device)
-    for copies, colours, _ in _stable_copies(graphs, tuples):
-        result[:, copies] = entropy(graphs, colours)
-    return result
+def refine_one(graph: PackedGraphs, tuples: Tensor) -> Refined:
+    """Return hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
+    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
-def _stable_copies(graphs: GraphBatch, tuples: Tensor) -> Iterator[tuple[Tensor, Tensor, Refined]]:
+def stable_copies(graphs: GraphBatch, tuples: Tensor) -> Iterator[tuple[Tensor, Tensor, Refined]]:
     """Yield copies as soon as they are stable in all graphs of the batch.
 
     Yields:

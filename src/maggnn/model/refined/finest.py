@@ -34,7 +34,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.colours import Refined
 from maggnn.graphs.packed import PackedGraphs
-from maggnn.model.refined.copies import refine_in_parts, refined_in_chunks
+from maggnn.model.refined.copies import refine_one, refined_in_chunks
 from maggnn.model.tuples import tuples_at
 
 MOST_CELLS = 1 << 26
@@ -62,7 +62,8 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
     """
     on_cpu = graphs.to("cpu")
     chosen = torch.zeros(len(on_cpu), num_tuples, tuple_order, dtype=torch.long)
-    small = on_cpu.num_nodes ** (tuple_order + 1) <= _most_cells(tuple_order)
+    most = MOST_CELLS if tuple_order < SLOT_BY_SLOT else FEW_CELLS  # for which all tuples are tried
+    small = on_cpu.num_nodes ** (tuple_order + 1) <= most
     if tuple_order < SLOT_BY_SLOT:
         _check_sizes(on_cpu, tuple_order)
     whole = small.nonzero()[:, 0]
@@ -72,7 +73,7 @@ def finest_tuples(graphs: PackedGraphs, num_tuples: int, tuple_order: int) -> Te
     for graph in (~small).nonzero()[:, 0]:
         one = on_cpu.select(graph[None])
         tuples = _extended(one, tuple_order)
-        chosen[graph] = tuples[first_of_rarest(*_refined(one, tuples), num_tuples)]
+        chosen[graph] = tuples[first_of_rarest(*refine_one(one, tuples), num_tuples)]
     return chosen.to(graphs.device)
 
 
@@ -85,17 +86,12 @@ def _all_copies(graphs: PackedGraphs, order: int) -> list[Refined]:
     return [Refined(*(torch.cat(values) for values in zip(*parts, strict=True))) for parts in copies]
 
 
-def _most_cells(order: int) -> int:
-    """Return the largest |V|^(k + 1) of a graph for which all tuples are tried."""
-    return MOST_CELLS if order < SLOT_BY_SLOT else FEW_CELLS
-
-
 def _extended(graph: PackedGraphs, order: int) -> Tensor:
     """Return the rarest of the finest tuples with one mark less, each extended by every node, [M, k]."""
     size = int(graph.num_nodes[0])
     if order > SLOT_BY_SLOT and size**order > FEW_CELLS:
         tuples = _extended(graph, order - 1)
-        rarest = tuples[_rarest(*_refined(graph, tuples))]
+        rarest = tuples[_rarest(*refine_one(graph, tuples))]
     else:
         _check_sizes(graph, order - 1)
         rarest = tuples_at(_rarest(*_all_copies(graph, order - 1)[0]), size, order - 1)
@@ -106,11 +102,6 @@ def _extended(graph: PackedGraphs, order: int) -> Tensor:
         )
     node = torch.arange(size).repeat(len(rarest))
     return torch.cat([rarest.repeat_interleave(size, dim=0), node[:, None]], dim=1)
-
-
-def _refined(graph: PackedGraphs, tuples: Tensor) -> Refined:
-    """Return hashes and numbers of colours of some copies of one graph, tuples [M, k]: [M] each."""
-    return Refined(*(values[0] for values in refine_in_parts(graph[torch.tensor([0])], tuples[None])))
 
 
 def _rarest(hashes: Tensor, num_colours: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.config import EncoderConfig
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.training.warm_start import begin_from
+from maggnn.training.warm_start import initialise_from
 
 SMILES = ["C" * (1 + number // 3) + "ONF"[number % 3] for number in range(36)]
 VALUES = np.array([1.5 * text.count("O") + 0.1 * len(text) for text in SMILES])
@@ -125,12 +125,12 @@ def test_weights_that_fit_are_taken_over():
         if ".second." in name and "layers" not in name
     }
     agent = {name: value.clone() for name, value in second.state_dict().items() if name.startswith("q_network")}
-    assert begin_from(second, first.state_dict()) > 10
+    assert initialise_from(second, first.state_dict()) > 10
     same = "predictor.encoder.layers.0.first.weight"
     assert torch.equal(first.state_dict()[same], second.state_dict()[same])
     assert all(torch.equal(second.state_dict()[name], value) for name, value in {**head, **agent}.items())
     with pytest.raises(InputError, match="no weights of the same shape"):
-        begin_from(second, {})
+        initialise_from(second, {})
 
 
 def test_features_of_graphs_are_standardised_as_in_the_new_training_rows():
@@ -140,7 +140,7 @@ def test_features_of_graphs_are_standardised_as_in_the_new_training_rows():
         assert model.predictor.graph_features is not None
         model.predictor.graph_features.mean.fill_(mean)
         model.predictor.graph_features.scale.fill_(scale)
-    begin_from(second, first.state_dict())
+    initialise_from(second, first.state_dict())
     name = "predictor.first.weight"
     assert torch.equal(first.state_dict()[name], second.state_dict()[name])
     assert second.predictor.graph_features is not None
@@ -152,7 +152,7 @@ def test_readouts_with_other_features_of_graphs_share_their_columns(before, afte
     first, second = (MagGNN(2, graph_features=count) for count in (before, after))
     first.state_dict()["predictor.scale.norm.running_mean"].normal_()
     fresh = {name: value.clone() for name, value in second.state_dict().items()}
-    begin_from(second, first.state_dict())
+    initialise_from(second, first.state_dict())
     width = second.predictor.width - after + min(before, after)
     for name in ("predictor.first.weight", "predictor.scale.norm.running_mean"):
         own, given = second.state_dict()[name], first.state_dict()[name]
@@ -161,5 +161,5 @@ def test_readouts_with_other_features_of_graphs_share_their_columns(before, afte
     other = MagGNN(2, encoder=EncoderConfig(hidden=2 * first.predictor.second.in_features))
     kept = other.predictor.first.weight.clone()
     with pytest.raises(InputError, match="no weights of the same shape"):
-        begin_from(other, {name: first.state_dict()[name] for name in ("predictor.first.weight",)})
+        initialise_from(other, {name: first.state_dict()[name] for name in ("predictor.first.weight",)})
     assert torch.equal(other.predictor.first.weight, kept)

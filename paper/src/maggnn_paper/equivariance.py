@@ -28,7 +28,7 @@ from maggnn.model.agent import best_move, is_best, q_rows
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.refined.copies import first_colours
 from maggnn.model.state import Move, State
-from maggnn_paper.canonical import needs_last_state
+from maggnn.theory.canonical import needs_last_state
 
 MOST_STARTS = 4096
 """Of one graph, and of the searches that they branch into: beyond that averaging costs more than it is worth."""

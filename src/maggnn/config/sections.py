@@ -195,7 +195,9 @@ class TrainingConfig:
     )
     predictor_steps: int = option(3_000, "optimiser steps of f_p", at_least=0)
     initial_weights: str = option(
-        "", "weights that initialise f_p: molecules, which come with the package, or a model's file; empty: random"
+        "",
+        "weights that initialise f_p: molecules, which come with the package, or a model's file; empty: random",
+        experimental=True,
     )
     agent_steps: int = option(
         2_000,

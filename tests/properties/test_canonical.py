@@ -13,7 +13,7 @@ from maggnn.model.mag_gnn import MagGNN
 pytest.importorskip("pynauty", reason="canonical forms need the extra `canonical` (pynauty)")
 from maggnn.model.agent import TIE, best_move
 from maggnn.model.state import State
-from maggnn_paper.canonical import answer_canonically, canonical_form
+from maggnn.theory.canonical import answer_canonically, canonical_form
 
 GRAPHS = [
     networkx.gnp_random_graph(12, 0.3, seed=1),

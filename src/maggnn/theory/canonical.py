@@ -29,7 +29,7 @@ def canonical_order(packed: PackedGraphs, graph: int) -> Tensor:
     try:
         import pynauty  # pyright: ignore[reportMissingImports]
     except ImportError:
-        raise InputError("canonical forms need pynauty: pip install 'maggnn-paper[canonical]'") from None
+        raise InputError("canonical forms need pynauty: pip install 'maggnn[canonical]'") from None
     nodes = slice(int(packed.node_offsets[graph]), int(packed.node_offsets[graph + 1]))
     num_nodes = nodes.stop - nodes.start
     joined, inner = _as_simple_graph(_edges(packed, graph), num_nodes)

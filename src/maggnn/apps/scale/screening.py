@@ -92,7 +92,7 @@ def screen(
         "coverage": coverage,
         "rows_a_chunk": ROWS,
         "chunks_a_shard": chunks,
-        "selection": selection.words(),
+        "selection": asdict(selection),
     }
     known = _check_folder(folder, run, overwrite)
     with connected(address) as resources, ExitStack() as stack:
@@ -269,7 +269,6 @@ def _finished(
         stream = BufferOutputStream()
         parquet.write_table(unpacked(best).drop_columns([SHARD, PLACE]), stream)
         folder.within(TOP).write(stream.getvalue().to_pybytes())
-    values = asdict(counts)
     summary = {
         "out": folder.shown,
         "rows": counts.rows,
@@ -277,8 +276,8 @@ def _finished(
         "without": counts.rows - counts.predicted,
         "reasons": counts.reasons,
         "kept": counts.kept if best is None else unpacked(best).num_rows,
-        "selection": selection.words(),
-        "shards": values["shards"],
+        "selection": asdict(selection),
+        "shards": counts.shards,
     }
     folder.within(SUMMARY).write(json.dumps(summary, indent=2).encode())
     return {**summary, "found": counts.found, "seconds": seconds}

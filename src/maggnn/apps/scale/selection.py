@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from maggnn.errors import InputError, did_you_mean
@@ -54,10 +54,6 @@ class Selection:
                 raise InputError(f"{name} is {value}: give a number, since nothing is beyond this one")
         if self.lowest and self.top is None:
             raise InputError("--lowest needs --top N")
-
-    def words(self) -> dict[str, Any]:
-        """Return the selection as plain values."""
-        return asdict(self)
 
     def kept(self, rows: Any) -> Any:
         """Return the rows of one shard that are kept, in their order."""

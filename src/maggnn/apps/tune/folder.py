@@ -110,9 +110,8 @@ def draw(folder: Path, study: Study, objective: str) -> None:
 def _importances(study: Study) -> dict[str, float]:
     """Return the importances of settings by fANOVA, the largest first; empty if there are too few trials."""
     import optuna
-    from optuna.trial import TrialState
 
-    whole = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    whole = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
     if len(whole) < FEWEST_FOR_IMPORTANCE or len({trial.value for trial in whole}) < 2:
         return {}
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)

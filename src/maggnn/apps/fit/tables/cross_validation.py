@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from maggnn.apps.fit.card.markdown import number, plain
+from maggnn.apps.fit.card.markdown import number, plain, table
 from maggnn.apps.fit.ensemble import fit_blend
 from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.folds import Folds, deal_folds
@@ -86,14 +86,12 @@ class CrossValidated:
         rows = []
         for name, found in self.summary().items():
             low, high = number(found["low"], metric), number(found["high"], metric)
-            spread = number(found["std"], metric)
-            rows.append(f"| {plain(name)} | {number(found['mean'], metric)} | {low} to {high} | {spread} |")
+            mean, spread = number(found["mean"], metric), number(found["std"], metric)
+            rows.append([plain(name), mean, f"{low} to {high}", spread])
         return [
             "## Cross-validation",
             "",
-            f"| method | mean {unit} | 95 % interval | standard deviation over folds |",
-            "|---|---|---|---|",
-            *rows,
+            *table(["method", f"mean {unit}", "95 % interval", "standard deviation over folds"], rows),
             "",
             f"{self.plan.folds} folds, drawn {self.plan.repeats} times: each fold was tested by models fitted, blended",
             "and calibrated on the other folds only. The interval is corrected for overlapping training rows",

@@ -107,12 +107,12 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
         )
         said = {"source": facts.source, "features": facts.features, "targets": facts.targets, "classes": facts.classes}
         said |= {"salts": facts.salts, "seen": {"x": facts.seen_nodes, "edge_attr": facts.seen_edges}}
-        return search, _described(search, fitted.model) | said
+        return search, _description(search, fitted.model) | said
     if not model.exists():
         raise InputError(f"{model}: no such model; give a folder that `maggnn fit` or `maggnn train` wrote")
     loaded, _ = load_model(model / MODEL if model.is_dir() else model)
     search = ExportedSearch(loaded)
-    return search, _described(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
+    return search, _description(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
 
 
 def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
@@ -126,7 +126,7 @@ def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
     return [heat for heat in found if any(value != 1.0 for value in heat)]
 
 
-def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
+def _description(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
     """Describe the inputs, the outputs and the search as plain values."""
     agent, spec = model.agent, {"x": model.node_features, "edge_attr": model.edge_features}
     shapes: dict[str, list[str | int]] = {

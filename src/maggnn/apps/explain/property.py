@@ -138,9 +138,8 @@ class PropertyExplainer:
 
     def _readings(self) -> list[str]:
         """Return for each output how the networks answer: without or with descriptors."""
-        blend, outputs = self.fitted.facts.blend, self.fitted.model.num_outputs
-        each = [target.weights for target in blend.targets] or [blend.weights] * outputs
-        return [WITH_DESCRIPTORS if weights.get(WITH_DESCRIPTORS) else NETWORK for weights in each]
+        weights = self.fitted.facts.blend.output_weights(self.fitted.model.num_outputs)
+        return [WITH_DESCRIPTORS if own.get(WITH_DESCRIPTORS) else NETWORK for own in weights]
 
     def _of_reading(self, made: PackedGraphs, seed: int) -> torch.Tensor:
         """Return the mean over networks, [O, n], with atoms in their original order."""

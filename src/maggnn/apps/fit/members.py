@@ -119,7 +119,7 @@ def train_members(
     steps = [member.steps for member in members]
     done = [0 if place in missing else count for place, count in enumerate(steps)]
     trained: dict[int, MagGNN] = {}
-    with _shown(done, sum(steps), quiet) as report:
+    with _step_progress(done, sum(steps), quiet) as report:
         if folder is None or workers == 1 or torch.cuda.is_available() or len(missing) < 2:
             with using_threads(1):
                 trained = {
@@ -151,7 +151,7 @@ class _StepReporter(Callback):
 
 
 @contextmanager
-def _shown(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
+def _step_progress(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
     """Show a progress bar, or lines without a terminal, for the steps of all members."""
     progress = Progress(quiet)
     progress.begin(f"{len(done)} networks", total, sum(done))

@@ -117,7 +117,7 @@ def while_it_fits(
         if what == "row":
             yield value
         elif what == "error":
-            raise _translated(value)
+            raise _as_input_error(value)
         else:
             return
 
@@ -131,7 +131,7 @@ def _put_each(rows: Iterable[Any], found: queue.Queue[tuple[str, Any]]) -> None:
         found.put(("error", error))
 
 
-def _translated(error: Exception) -> Exception:
+def _as_input_error(error: Exception) -> Exception:
     """Convert errors about lost objects or killed actors of Ray to one line; other errors are unchanged."""
     from ray.exceptions import RayError, RayTaskError
 

@@ -22,12 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maggnn.apps.fit.answers.columns import answer_names, answer_types
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.predicting import (
     ROWS,
-    answer_names,
-    answer_types,
     check_added,
     load_for_smiles,
     model_digests,
@@ -246,7 +245,7 @@ def _answered(
             num_cpus=0,
         )
     counts, best = Counts(), None
-    with shown(sum(job.shard.rows for job in jobs)) as on_row:
+    with row_progress(sum(job.shard.rows for job in jobs)) as on_row:
         for row in while_it_fits(rows.iter_rows(), actors.claimed):
             if row["error"]:
                 raise InputError(f"{row['error'].decode()}; finished shards are kept, and the same command resumes")

@@ -70,10 +70,10 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         mine, theirs = asdict(self), asdict(other)
         summed = {name: mine[name] + theirs[name] for name in mine if name != "reasons"}
-        return Counts(**summed, reasons=few(Counter(self.reasons) + Counter(other.reasons)))
+        return Counts(**summed, reasons=most_frequent(Counter(self.reasons) + Counter(other.reasons)))
 
 
-def few(reasons: Counter[str]) -> dict[str, int]:
+def most_frequent(reasons: Counter[str]) -> dict[str, int]:
     """Return the most frequent reasons, and all others together."""
     ranked = sorted(reasons.items(), key=lambda entry: (entry[0] == OTHERS, -entry[1], entry[0]))
     rest = sum(count for _, count in ranked[MOST_REASONS:])
@@ -115,7 +115,7 @@ class Answerer:
     def __init__(self, fitted: Any, columns: Columns, coverage: float, selection: Selection, threads: int) -> None:
         import torch
 
-        from maggnn.apps.fit.predicting import answer_names, answer_types
+        from maggnn.apps.fit.answers.columns import answer_names, answer_types
 
         torch.set_num_threads(threads)
         self.fitted, self.coverage, self.selection = fitted, coverage, selection
@@ -155,7 +155,7 @@ class Answerer:
                 )
                 tables.append(self.selection.kept(arrow_table(self.names, self.types, [*chunk.columns, *columns])))
         table = self.selection.kept(pyarrow.concat_tables(tables))
-        counts = Counts(rows, rows - reasons.total(), table.num_rows, 1, 0, few(reasons))
+        counts = Counts(rows, rows - reasons.total(), table.num_rows, 1, 0, most_frequent(reasons))
         job.out.write(_file_of(table, job.identity, counts))
         return counts, table
 

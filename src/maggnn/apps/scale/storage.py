@@ -51,7 +51,7 @@ class Place:
         """Return what exists there: "file", "folder" or "nothing"."""
         from pyarrow.fs import FileType
 
-        with _translated(self, "read"):
+        with _as_input_error(self, "read"):
             found = self.files.get_file_info([self.path])[0].type
         return {FileType.File: "file", FileType.Directory: "folder"}.get(found, "nothing")
 
@@ -59,20 +59,20 @@ class Place:
         """Return the files of this folder, sorted by name, without hidden ones and those that begin with _."""
         from pyarrow.fs import FileSelector, FileType
 
-        with _translated(self, "read"):
+        with _as_input_error(self, "read"):
             entries = self.files.get_file_info(FileSelector(self.path, recursive=False, allow_not_found=True))
         names = sorted(entry.base_name for entry in entries if entry.type == FileType.File)
         return [self.within(name) for name in names if not name.startswith((".", "_"))]
 
     def open(self, offset: int = 0) -> Any:
         """Open a stream of bytes that begins at `offset`."""
-        with _translated(self, "read"):
+        with _as_input_error(self, "read"):
             stream = self.files.open_input_file(self.path)
             stream.seek(offset)
             return stream
 
     def read(self) -> bytes:
-        with _translated(self, "read"), self.open() as stream:
+        with _as_input_error(self, "read"), self.open() as stream:
             return stream.read()
 
     def write(self, content: bytes) -> None:
@@ -81,13 +81,13 @@ class Place:
             with whole_file(Path(self.path)) as waiting:
                 waiting.write_bytes(content)
             return
-        with _translated(self, "written"):
+        with _as_input_error(self, "written"):
             self.files.create_dir(posixpath.dirname(self.path), recursive=True)
             with self.files.open_output_stream(self.path) as stream:
                 stream.write(content)
 
     def remove(self) -> None:
-        with _translated(self, "written"):
+        with _as_input_error(self, "written"):
             self.files.delete_file(self.path)
 
 
@@ -125,7 +125,7 @@ def tables_of(place: Place, endings: Sequence[str]) -> list[Place]:
 
 
 @contextlib.contextmanager
-def _translated(place: Place, what: str) -> Iterator[None]:
+def _as_input_error(place: Place, what: str) -> Iterator[None]:
     """Convert errors of a file system to an `InputError` of one line with the path."""
     try:
         yield

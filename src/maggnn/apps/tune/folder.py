@@ -21,7 +21,7 @@ NAME = "maggnn tune"
 FEWEST_FOR_IMPORTANCE = 5
 
 
-def only_here(folder: Path) -> AbstractContextManager[None]:
+def lock_study(folder: Path) -> AbstractContextManager[None]:
     """Lock the folder against a second `maggnn tune`, which would consider our running trial a dead one."""
     return locked(folder / LOCK, f"{folder}: another `maggnn tune` is using this folder")
 

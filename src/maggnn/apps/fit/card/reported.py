@@ -127,7 +127,7 @@ def _of_classes(facts: Facts, name: str, true: np.ndarray, answers: Mapping[str,
     """Report on the single target of a classifier [n]."""
     two = len(facts.classes) == 2
     threshold = threshold_of(facts) if two else None
-    score = partial(two_class_metrics, threshold=threshold) if two else class_metrics
+    score = partial(two_class_metrics, threshold=threshold_of(facts)) if two else class_metrics
     columns = {method: values[:, 1] for method, values in answers.items()} if two else answers
     metrics = _of_methods(true, columns, score, threshold)
     own, said = next(iter(answers.items()))

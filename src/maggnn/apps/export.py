@@ -218,8 +218,7 @@ def _compiled(program: ExportedProgram, description: dict[str, Any]) -> bytes:
         path = Path(folder) / "model.pt2"
         settings = {"aot_inductor.metadata": {DESCRIPTION: json.dumps(description)}}
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # torch warns about its own code
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # torch warns about its own code
                 torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=settings)
         except InvalidCxxCompiler:
             raise InputError("--format aoti compiles the program: install a C++ compiler such as g++") from None
@@ -230,8 +229,7 @@ def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
     for name in ("onnx", "onnxruntime", "onnxscript"):  # torch's own message is later and longer
         if importlib.util.find_spec(name) is None:
             raise InputError(f"--format onnx needs {name}: pip install 'maggnn[onnx]'")
-    with warnings.catch_warnings(), _silent("torch.onnx"), _silent("onnx_ir"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), _silent("torch.onnx"), _silent("onnx_ir"):
         converted = torch.onnx.export(
             program, (), dynamo=True, verbose=False, input_names=list(description["inputs"]),
             custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},

@@ -107,8 +107,8 @@ class PropertyExplainer:
         (smiles,) = chosen_fragments([smiles], self.fitted.facts.salts)  # atoms are numbered in what the model reads
         made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
         molecules = descriptors_of([smiles]) if self.fitted.reads_molecules else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the explanation of the search mentions it
+        # The explanation of the search mentions it.
+        with warnings.catch_warnings(action="ignore", category=UnseenWarning):
             answer = self.fitted.answer(made, molecules, seed)
             if not bool(answer.values.isfinite().all()):
                 raise InputError("no prediction for this graph: the model's answer is not a finite number")

@@ -102,10 +102,8 @@ def fit_blend(
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]
     fitted = _unblended(networks, config, facts, seen, trees, known)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UnseenWarning
-        )  # an element that occurs in one fold only is new to the network of that fold
+    # An element that occurs in one fold only is new to the network of that fold.
+    with warnings.catch_warnings(action="ignore", category=UnseenWarning):
         held_out = _out_of_fold(fitted, dataset, molecules, folds)
     return _blended(fitted, dataset, molecules, folds, held_out)
 

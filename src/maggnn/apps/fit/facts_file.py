@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -240,19 +240,17 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         return tuple(_typed(inner[0], entry, name) for entry in value)
     if origin is dict and isinstance(value, dict):
         return {key: _typed(inner[1], entry, name) for key, entry in value.items()}
-    fits: Callable[[Any], bool] = _FITS.get(hint, lambda entry: _fits_other(origin, inner, hint, entry))
-    if not fits(value):
+    if not _fits(hint, value):
         raise ValueError(f"{name} holds {value!r:.60}")
     return value
 
 
-def _fits_other(origin: Any, inner: tuple[Any, ...], hint: Any, value: Any) -> bool:
-    if origin is Literal:
-        return isinstance(value, str) and value in inner
+def _fits(hint: Any, value: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return isinstance(value, str) and value in get_args(hint)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if hint is int:
+        return whole and abs(value) < 2**62
+    if hint is float:
+        return whole or isinstance(value, float)
     return isinstance(hint, type) and isinstance(value, hint)
-
-
-_FITS: dict[Any, Callable[[Any], bool]] = {
-    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62,
-    float: lambda value: isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)),
-}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -118,6 +118,16 @@ def arrow_table(names: Sequence[str], types: Sequence[Any], columns: Sequence[Se
         pyarrow.array(column, type=_arrow_type(pyarrow, kind)) for column, kind in zip(columns, types, strict=True)
     ]
     return pyarrow.Table.from_arrays(arrays, names=list(names))
+
+
+def arrow_stream(table: Any) -> bytes:
+    """Serialise an Arrow table as a stream."""
+    import pyarrow
+
+    stream = BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()
 
 
 def cell_text(value: Any) -> Any:

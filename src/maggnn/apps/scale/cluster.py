@@ -71,7 +71,7 @@ def connected(address: str) -> Iterator[Resources]:
             runtime_env={"env_vars": THREADS},
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise InputError(f"--ray {address}: {_first_line(error)}") from error
+        raise InputError(f"--ray {address}: {first_line(error)}") from error
     try:
         _silence()
         yield _resources()
@@ -138,7 +138,7 @@ def _as_input_error(error: Exception) -> Exception:
     if not isinstance(error, RayError) or isinstance(error, RayTaskError):
         return error
     return InputError(
-        f"Ray lost data that it cannot recompute ({_first_line(error)}); finished shards are kept, and the same "
+        f"Ray lost data that it cannot recompute ({first_line(error)}); finished shards are kept, and the same "
         "command resumes"
     )
 
@@ -172,5 +172,6 @@ def _silence() -> None:
     context.print_on_execution_start = False
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: object) -> str:
+    """Return the first line of an error, or its type if it says nothing."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

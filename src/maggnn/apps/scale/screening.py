@@ -36,7 +36,7 @@ from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.apps.scale.cluster import LOCAL, Resources, connected, while_it_fits
 from maggnn.apps.scale.selection import PLACE, SHARD, Selection, unpacked
 from maggnn.apps.scale.shards import CHUNKS, ENDINGS, Columns, Plan, plan_table
-from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards
+from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards, parquet_bytes
 from maggnn.apps.scale.storage import Place, place_of, tables_of
 from maggnn.data.files import locked
 from maggnn.errors import InputError, did_you_mean, require
@@ -263,11 +263,7 @@ def _finished(
 ) -> dict[str, Any]:
     """Write the files that follow the last shard. Returns the summary."""
     if best is not None:
-        from pyarrow import BufferOutputStream, parquet
-
-        stream = BufferOutputStream()
-        parquet.write_table(unpacked(best).drop_columns([SHARD, PLACE]), stream)
-        folder.within(TOP).write(stream.getvalue().to_pybytes())
+        folder.within(TOP).write(parquet_bytes(unpacked(best).drop_columns([SHARD, PLACE])))
     summary = {
         "out": folder.shown,
         "rows": counts.rows,

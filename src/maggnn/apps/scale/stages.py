@@ -144,8 +144,7 @@ class Answerer:
         from maggnn.apps.fit.row_files import arrow_table
 
         tables, reasons, rows = [], Counter[str](), 0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
+        with warnings.catch_warnings(action="ignore", category=UnseenWarning):  # the row mentions it
             for number, (chunk, molecules) in enumerate(work, start=job.shard.first):
                 columns, _ = answered(self.fitted, chunk, molecules, number, self.coverage)
                 rows += len(chunk.smiles)
@@ -204,11 +203,16 @@ def _kind(reason: str) -> str:
 
 def _file_of(table: Any, identity: str, counts: Counts) -> bytes:
     """Return a shard's Parquet file, with metadata that identify its inputs."""
+    mark = json.dumps({"identity": identity, "counts": asdict(counts)}).encode()
+    return parquet_bytes(table.replace_schema_metadata({MARK: mark}))
+
+
+def parquet_bytes(table: Any) -> bytes:
+    """Return an Arrow table as the bytes of a Parquet file."""
     from pyarrow import parquet
 
-    mark = json.dumps({"identity": identity, "counts": asdict(counts)}).encode()
     stream = io.BytesIO()
-    parquet.write_table(table.replace_schema_metadata({MARK: mark}), stream)
+    parquet.write_table(table, stream)
     return stream.getvalue()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maggnn.apps.scale.cluster import first_line
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
@@ -101,7 +102,9 @@ def place_of(text: str) -> Place:
     try:
         files, path = FileSystem.from_uri(text)
     except (ArrowException, OSError, ValueError, ImportError) as error:
-        raise InputError(f"{text}: cannot be opened ({_first_line(error)})") from error
+        raise InputError(
+            f"{text}: cannot be opened ({first_line(getattr(error, 'strerror', None) or error)})"
+        ) from error
     return Place(files, path.rstrip("/"), text.rstrip("/"))
 
 
@@ -130,9 +133,4 @@ def _as_input_error(place: Place, what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{place.shown}: cannot be {what} ({_first_line(error)})") from error
-
-
-def _first_line(error: BaseException) -> str:
-    found = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return next((line.strip() for line in found.splitlines() if line.strip()), type(error).__name__)
+        raise InputError(f"{place.shown}: cannot be {what} ({first_line(error.strerror or error)})") from error

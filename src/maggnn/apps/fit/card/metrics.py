@@ -137,8 +137,7 @@ def class_metrics(true: np.ndarray, probabilities: np.ndarray, areas: bool = Tru
             ("accuracy", "balanced_accuracy", "mcc", *(("roc_auc", "pr_auc") if areas else ())), np.nan
         )
     likeliest = probabilities.argmax(axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn warns that classes without rows do not count
+    with warnings.catch_warnings(action="ignore"):  # scikit-learn warns that classes without rows do not count
         values = {
             "accuracy": float((true == likeliest).mean()),
             "balanced_accuracy": float(balanced_accuracy_score(true, likeliest)),

@@ -169,7 +169,7 @@ def _forest(task: TreeTask) -> Trees:
         return _class_forest(task)
     if task.together and task.outputs > 1:  # costs as much as a forest for one of the targets
         return _joint_forest(task)
-    trees = max(FEWEST_TREES, task.trees // task.outputs)
+    trees = task.trees if task.outputs == 1 else max(FEWEST_TREES, task.trees // task.outputs)
     return _each_target(task, partial(_target_forest, task, trees))
 
 

@@ -23,8 +23,7 @@ def predict_graphs(fitted: FittedModel, path: Path, out: Path, overwrite: bool, 
     began = time.monotonic()
     check_output(out, overwrite)
     graphs = read_graphs(str(path))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenWarning)
+    with warnings.catch_warnings(action="ignore", category=UnseenWarning):
         answer = fitted.answer(graphs)
     found, finite = answer_columns(answer, fitted, coverage)
     reasons = ["" if good else NOT_FINITE for good in finite]

@@ -47,10 +47,8 @@ def main() -> None:
 def _with_address(arguments: list[str]) -> list[str]:
     """Insert the address "local" after --ray without a value: typer has no options whose value may be omitted."""
     found: list[str] = []
-    for place, argument in enumerate(arguments):
-        following = arguments[place + 1 : place + 2]
-        bare = argument == "--ray" and (not following or following[0].startswith("-"))
-        found += [argument, "local"] if bare else [argument]
+    for argument, following in zip(arguments, [*arguments[1:], "-"], strict=True):
+        found += [argument, "local"] if argument == "--ray" and following.startswith("-") else [argument]
     return found
 
 

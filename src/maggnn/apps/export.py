@@ -107,12 +107,12 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
         )
         said = {"source": facts.source, "features": facts.features, "targets": facts.targets, "classes": facts.classes}
         said |= {"salts": facts.salts, "seen": {"x": facts.seen_nodes, "edge_attr": facts.seen_edges}}
-        return search, _described(search, fitted.model) | said
+        return search, _description(search, fitted.model) | said
     if not model.exists():
         raise InputError(f"{model}: no such model; give a folder that `maggnn fit` or `maggnn train` wrote")
     loaded, _ = load_model(model / MODEL if model.is_dir() else model)
     search = ExportedSearch(loaded)
-    return search, _described(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
+    return search, _description(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
 
 
 def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
@@ -126,7 +126,7 @@ def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
     return [heat for heat in found if any(value != 1.0 for value in heat)]
 
 
-def _described(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
+def _description(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
     """Describe the inputs, the outputs and the search as plain values."""
     agent, spec = model.agent, {"x": model.node_features, "edge_attr": model.edge_features}
     shapes: dict[str, list[str | int]] = {
@@ -218,8 +218,7 @@ def _compiled(program: ExportedProgram, description: dict[str, Any]) -> bytes:
         path = Path(folder) / "model.pt2"
         settings = {"aot_inductor.metadata": {DESCRIPTION: json.dumps(description)}}
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FutureWarning)  # torch warns about its own code
+            with warnings.catch_warnings(action="ignore", category=FutureWarning):  # torch warns about its own code
                 torch._inductor.aoti_compile_and_package(program, package_path=str(path), inductor_configs=settings)
         except InvalidCxxCompiler:
             raise InputError("--format aoti compiles the program: install a C++ compiler such as g++") from None
@@ -230,8 +229,7 @@ def _as_onnx(program: ExportedProgram, description: dict[str, Any]) -> bytes:
     for name in ("onnx", "onnxruntime", "onnxscript"):  # torch's own message is later and longer
         if importlib.util.find_spec(name) is None:
             raise InputError(f"--format onnx needs {name}: pip install 'maggnn[onnx]'")
-    with warnings.catch_warnings(), _silent("torch.onnx"), _silent("onnx_ir"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), _silent("torch.onnx"), _silent("onnx_ir"):
         converted = torch.onnx.export(
             program, (), dynamo=True, verbose=False, input_names=list(description["inputs"]),
             custom_translation_table={torch.ops.aten.sort.stable: _stable_sort},

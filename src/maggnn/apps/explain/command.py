@@ -88,10 +88,7 @@ def explain_all(
     single = len(graphs) == 1 and (fitted is None or not _is_table(graphs[0]))
     if not single:
         _check_several(model, fitted, outs, target)
-    found = _one(model, graphs[0], fitted, num_moves, seed, target) if single else None
-    if found is None:
-        assert fitted is not None
-        found = _several(model, fitted, graphs, num_moves, seed, smiles_column)
+    found = _explained(model, fitted, graphs, num_moves, seed, target, smiles_column)
     for path in outs:
         with whole_file(path) as waiting:
             if path.suffix == PAGE:
@@ -123,45 +120,34 @@ def _check_several(model: Path, fitted: FittedModel | None, outs: Sequence[Path]
             raise InputError(f"{path}: several molecules go to a page: give a name that ends in {PAGE}")
 
 
-def _one(
-    model: Path, graph: str, fitted: FittedModel | None, num_moves: int | None, seed: int, target: Sequence[str]
+def _explained(
+    model: Path,
+    fitted: FittedModel | None,
+    graphs: Sequence[str],
+    num_moves: int | None,
+    seed: int,
+    target: Sequence[str],
+    column: str | None,
 ) -> Explained:
+    listed, left_out = [(graph, False) for graph in graphs], []
     if fitted is not None:
-        (graph,) = chosen_fragments([graph], fitted.facts.salts)  # atom numbers refer to what the model reads
-    search = explain_subject(read_subject(model, graph, target, fitted), num_moves, seed)
-    properties = [] if fitted is None else [PropertyExplainer.of(model, fitted).explain(graph, seed)]
-    if fitted is not None:
-        _note_blend(model, fitted)
-    return Explained([search], properties, [])
-
-
-def _note_blend(model: Path, fitted: FittedModel) -> None:
-    if fitted.facts.blend.folds > 1:
-        tell(f"{model} is a blend of several models; the search is that of its first network")
-
-
-def _several(
-    model: Path, fitted: FittedModel, graphs: Sequence[str], num_moves: int | None, seed: int, column: str | None
-) -> Explained:
-    listed, left_out = _molecules(graphs, fitted, column)
-    read = chosen_fragments([smiles for smiles, _ in listed], fitted.facts.salts)
-    listed = [(smiles, from_table) for smiles, (_, from_table) in zip(read, listed, strict=True)]
-    if len(listed) > MOST_MOLECULES:
-        raise InputError(f"more than {MOST_MOLECULES} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
-    _note_blend(model, fitted)
-    explainer, searches, properties = PropertyExplainer.of(model, fitted), [], []
-    for smiles, from_table in listed:
+        listed, left_out = _molecules(graphs, fitted, column)
+        if fitted.facts.blend.folds > 1:
+            tell(f"{model} is a blend of several models; the search is that of its first network")
+    explainer = None if fitted is None else PropertyExplainer.of(model, fitted)
+    searches, properties = [], []
+    for graph, from_table in listed:
         try:
-            search = explain_subject(read_subject(model, smiles, (), fitted), num_moves, seed)
-            explained = explainer.explain(smiles, seed)
+            search = explain_subject(read_subject(model, graph, target, fitted), num_moves, seed)
+            explained = [] if explainer is None else [explainer.explain(graph, seed)]
         except InputError as error:
             if not from_table:
                 raise
-            left_out.append((smiles, str(error)))
+            left_out.append((graph, str(error)))
             continue
         searches.append(search)
-        properties.append(explained)
-    if not properties:
+        properties += explained
+    if not searches:
         raise InputError(f"{graphs[0]}: no molecule can be explained ({left_out[0][1] if left_out else 'no rows'})")
     return Explained(searches, properties, left_out)
 
@@ -169,7 +155,7 @@ def _several(
 def _molecules(
     graphs: Sequence[str], fitted: FittedModel, column: str | None
 ) -> tuple[list[tuple[str, bool]], list[tuple[str, str]]]:
-    """Return SMILES, with whether they are from a table, and the rows of tables without SMILES."""
+    """Return SMILES as the model reads them, with whether they are from a table, and the rows without SMILES."""
     listed: list[tuple[str, bool]] = []
     left_out: list[tuple[str, str]] = []
     for graph in graphs:
@@ -184,7 +170,10 @@ def _molecules(
                     listed.append((smiles, True))
             if len(listed) > MOST_MOLECULES:
                 break
-    return listed, left_out
+    if len(listed) > MOST_MOLECULES:
+        raise InputError(f"more than {MOST_MOLECULES} molecules: a page shows up to {MOST_MOLECULES}; give fewer rows")
+    read = chosen_fragments([smiles for smiles, _ in listed], fitted.facts.salts)  # atom numbers refer to these
+    return [(smiles, from_table) for smiles, (_, from_table) in zip(read, listed, strict=True)], left_out
 
 
 def _page(model: Path, found: Explained, single: bool) -> str:

@@ -103,8 +103,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
         made, name = _from_smiles(graph, facts.features), graph.strip()
     else:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UnseenWarning)
+    with warnings.catch_warnings(record=True, action="always", category=UnseenWarning) as caught:
         packed = fitted.with_seen_categories(made)
         _check_features(fitted.model, packed)
     rows = canonical_rows(packed)  # the order in which `predict` reads it

@@ -107,8 +107,8 @@ class PropertyExplainer:
         (smiles,) = chosen_fragments([smiles], self.fitted.facts.salts)  # atoms are numbered in what the model reads
         made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
         molecules = descriptors_of([smiles]) if self.fitted.reads_molecules else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the explanation of the search mentions it
+        # The explanation of the search mentions it.
+        with warnings.catch_warnings(action="ignore", category=UnseenWarning):
             answer = self.fitted.answer(made, molecules, seed)
             if not bool(answer.values.isfinite().all()):
                 raise InputError("no prediction for this graph: the model's answer is not a finite number")
@@ -138,9 +138,8 @@ class PropertyExplainer:
 
     def _readings(self) -> list[str]:
         """Return for each output how the networks answer: without or with descriptors."""
-        blend, outputs = self.fitted.facts.blend, self.fitted.model.num_outputs
-        each = [target.weights for target in blend.targets] or [blend.weights] * outputs
-        return [WITH_DESCRIPTORS if weights.get(WITH_DESCRIPTORS) else NETWORK for weights in each]
+        weights = self.fitted.facts.blend.output_weights(self.fitted.model.num_outputs)
+        return [WITH_DESCRIPTORS if own.get(WITH_DESCRIPTORS) else NETWORK for own in weights]
 
     def _of_reading(self, made: PackedGraphs, seed: int) -> torch.Tensor:
         """Return the mean over networks, [O, n], with atoms in their original order."""

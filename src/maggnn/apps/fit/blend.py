@@ -13,7 +13,8 @@ Shapes: R out-of-fold rows, O outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 
@@ -42,7 +43,7 @@ def blend_weights(parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool
 def _best_weights(parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool) -> tuple[dict[str, float], float]:
     """Return the best of all weights in steps, and their loss."""
     stacked = np.stack(list(parts.values()))  # [parts, R, O]
-    tried = np.array(list(_simplex(len(parts), STEPS))) / STEPS
+    tried = _all_weights(len(parts))
     losses = [loss(np.tensordot(weights, stacked, axes=1), y, classify) for weights in tried]
     best = int(np.argmin(losses))
     return dict(zip(parts, tried[best].tolist(), strict=True)), losses[best]
@@ -63,11 +64,11 @@ def loss(answers: np.ndarray, y: np.ndarray, classify: bool) -> float:
     return float((np.abs(errors).mean(axis=0) + np.sqrt((errors**2).mean(axis=0))).mean())
 
 
-def _simplex(parts: int, steps: int) -> Iterator[tuple[int, ...]]:
-    """Yield all ways to distribute `steps` among `parts`, with descending shares of the first part."""
-    if parts == 1:
-        yield (steps,)
-        return
-    for first in range(steps, -1, -1):
-        for rest in _simplex(parts - 1, steps - first):
-            yield (first, *rest)
+def _all_weights(parts: int) -> np.ndarray:
+    """Return all weights in steps that sum to 1, [choices, parts], with descending weights of the first part.
+
+    The weights of a choice are the numbers of steps between `parts - 1` bars.
+    """
+    places = STEPS + parts - 1
+    bars = np.array(list(combinations(range(places), parts - 1)))[::-1]
+    return (np.diff(bars, axis=1, prepend=-1, append=places) - 1) / STEPS

@@ -29,12 +29,12 @@ def _seen(values: Tensor | None) -> Seen:
     return tuple(tuple(found[count.argsort(descending=True, stable=True)].tolist()) for found, count in counts)
 
 
-def all_seen(seen: Seen, spec: FeatureSpec) -> Seen:
+def known_categories(seen: Seen, spec: FeatureSpec) -> Seen:
     """Return the categories of training, or all categories of the model if its file does not list them."""
     return seen or tuple(tuple(range(count)) for count in spec.categories)
 
 
-def as_seen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
+def without_unseen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None, int]:
     """Replace unseen categories in features [rows, F]. Returns the features and the number of rows that had one."""
     if values is None or not seen or not values.numel():
         return values, 0
@@ -44,8 +44,8 @@ def as_seen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor | None
             f"these are {values.shape[1]} of {str(values.dtype).removeprefix('torch.')}"
         )
     known = [torch.isin(column, column.new_tensor(found)) for column, found in zip(values.T, seen, strict=True)]
-    strange = ~torch.stack(known, dim=1)  # [rows, F]
-    if not bool(strange.any()):
+    unseen = ~torch.stack(known, dim=1)  # [rows, F]
+    if not bool(unseen.any()):
         return values, 0
     commonest = values.new_tensor([found[0] for found in seen])
-    return torch.where(strange, commonest, values), int(strange.any(dim=1).sum())
+    return torch.where(unseen, commonest, values), int(unseen.any(dim=1).sum())

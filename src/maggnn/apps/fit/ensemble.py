@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.answers.blended import Blend, Seen, TargetBlend
-from maggnn.apps.fit.answers.target_weights import weighed
+from maggnn.apps.fit.answers.target_weights import with_fitted_weights
 from maggnn.apps.fit.blend import BLEND, NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.categories import seen_categories
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, joined, part_answers, tree_task
@@ -95,17 +95,15 @@ def fit_blend(
         dataset, config = _with_descriptors(dataset, config, molecules)
     sets = [fold_set(dataset, folds, number) for number in range(folds.count)]
     seeds = [config.runtime.seed + number for number in range(folds.count)]
-    looks = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
-    configs = [config.replaced(training=looks, runtime={"seed": seed}) for seed in seeds]
+    validation = {"validate_every": 0, "patience": 0} if folds.count > 1 else {}
+    configs = [config.replaced(training=validation, runtime={"seed": seed}) for seed in seeds]
     networks = train_members(sets, configs, folder, workers, quiet, starts, launch)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
     known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]
     fitted = _unblended(networks, config, facts, seen, trees, known)
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", UnseenWarning
-        )  # an element that occurs in one fold only is new to the network of that fold
+    # An element that occurs in one fold only is new to the network of that fold.
+    with warnings.catch_warnings(action="ignore", category=UnseenWarning):
         held_out = _out_of_fold(fitted, dataset, molecules, folds)
     return _blended(fitted, dataset, molecules, folds, held_out)
 
@@ -118,18 +116,19 @@ def _with_descriptors(dataset: Dataset, config: Config, molecules: Descriptors) 
 
 def trimmed(fitted: FittedModel) -> FittedModel:
     """Remove the parts without a weight; the first network stays, for explanations and the page."""
-    weights = {name: weight for name, weight in fitted.facts.blend.weights.items() if weight or name == NETWORK}
-    blend = replace(fitted.facts.blend, weights=weights)
+    blend = fitted.facts.blend
+    parts = [name for name, weight in blend.weights.items() if weight or name == NETWORK]
+    whole = _restricted(TargetBlend(blend.weights, blend.temperatures), parts)
+    targets = tuple(_restricted(target, parts) for target in blend.targets)
+    blend = replace(blend, weights=whole.weights, temperatures=whole.temperatures, targets=targets)
     if not blend.uses_networks:
         fitted, blend = replace(fitted, others=()), replace(blend, seen=())
-    heat = {name: value for name, value in blend.temperatures.items() if name in {*weights, BLEND}}
-    blend = replace(blend, temperatures=heat, targets=tuple(_kept(target, weights) for target in blend.targets))
-    trees = {name: trees for name, trees in fitted.trees.items() if name in weights}
+    trees = {name: trees for name, trees in fitted.trees.items() if name in parts}
     return replace(fitted, facts=replace(fitted.facts, blend=blend), trees=trees)
 
 
-def _kept(target: TargetBlend, parts: Collection[str]) -> TargetBlend:
-    """Return the blend of one of several targets, restricted to `parts`."""
+def _restricted(target: TargetBlend, parts: Collection[str]) -> TargetBlend:
+    """Return weights and temperatures of only some parts."""
     weights = {name: weight for name, weight in target.weights.items() if name in parts}
     heat = {name: value for name, value in target.temperatures.items() if name in {*parts, BLEND}}
     return TargetBlend(weights, heat)
@@ -209,10 +208,10 @@ def _blended(
     """Return the model with weights, temperatures and error spreads."""
     near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)
     y = dataset.y.numpy()[found.rows]
-    blend = weighed(fitted.facts.blend, found.parts, y, dataset.task, folds.counted[found.rows], near)
-    heated = {name: blend.heated(part, name, dataset.task) for name, part in found.parts.items()}
+    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, folds.counted[found.rows], near)
+    calibrated = {name: blend.calibrated(part, name, dataset.task) for name, part in found.parts.items()}
     fitted = replace(fitted, facts=replace(fitted.facts, blend=blend))
-    return fitted, replace(found, answers=blend.mixed(heated, dataset.task)), molecules
+    return fitted, replace(found, answers=blend.combined(calibrated, dataset.task)), molecules
 
 
 def _near_out_of_fold(molecules: Descriptors, folds: Folds, rows: np.ndarray) -> np.ndarray:

@@ -108,11 +108,11 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         self.classes_ = classes
         return self
 
-    def _learned(self) -> dict[str, Any]:
+    def _fitted_attributes(self) -> dict[str, Any]:
         several = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
         return {"classes": [plain_labels(labels) for labels in several]}
 
-    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
+    def _restore_attributes(self, found: dict[str, Any] | None, folder: Path) -> None:
         facts = self.fitted_.facts
         if found is None:
             classes = [np.array(labels) for labels in (facts.labels or (facts.classes,))]
@@ -206,10 +206,10 @@ class MagRegressor(RegressorMixin, MagEstimator):
         self.one_dimensional_ = numbers.ndim == 1
         return self
 
-    def _learned(self) -> dict[str, Any]:
+    def _fitted_attributes(self) -> dict[str, Any]:
         return {"one_dimensional": self.one_dimensional_}
 
-    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
+    def _restore_attributes(self, found: dict[str, Any] | None, folder: Path) -> None:
         one = len(self.fitted_.facts.targets) == 1
         self.one_dimensional_ = one if found is None else bool(found.get("one_dimensional")) and one
 

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from maggnn.apps.fit.answers.estimator_file import read_estimator, write_estimator
-from maggnn.apps.fit.answers.given_graphs import read_given
+from maggnn.apps.fit.answers.given_graphs import read_inputs
 from maggnn.apps.fit.answers.given_y import target_names
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
@@ -103,8 +103,8 @@ class MagEstimator(BaseEstimator):
     ) -> None:
         """Train on targets y: classes [n] numbered from 0, or numbers or two-class targets [n, targets]."""
         _check_share(self.validation)
-        changes, count = self._changes(), _whole("ensemble", self.ensemble, least=1) or 1
-        X = _kept(X)
+        changes, count = self._changes(), _integer("ensemble", self.ensemble, least=1) or 1
+        X = _reiterable(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
         if len(packed) != len(y):
             raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one for each graph")
@@ -140,10 +140,10 @@ class MagEstimator(BaseEstimator):
     def _changes(self) -> dict[str, dict[str, int]]:
         """Return the settings that replace those of `own_config`, by section."""
         wanted = {
-            "training": {"predictor_steps": _whole("steps", self.steps, least=1)},
+            "training": {"predictor_steps": _integer("steps", self.steps, least=1)},
             "agent": {
-                "num_tuples": _whole("num_tuples", self.num_tuples, least=1),
-                "num_moves": _whole("num_moves", self.num_moves, least=0),
+                "num_tuples": _integer("num_tuples", self.num_tuples, least=1),
+                "num_moves": _integer("num_moves", self.num_moves, least=0),
                 "pretrained": self.agent,
                 "tuple_order": None if self.agent is None else _order(self.agent),
             },
@@ -158,7 +158,7 @@ class MagEstimator(BaseEstimator):
         check_is_fitted(self)
         self.fitted_.save(folder)
         params = self.get_params() | {"random_state": self.seed_}
-        write_estimator(Path(folder), type(self).__name__, params, {"seed": self.seed_} | self._learned())
+        write_estimator(Path(folder), type(self).__name__, params, {"seed": self.seed_} | self._fitted_attributes())
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
@@ -172,15 +172,15 @@ class MagEstimator(BaseEstimator):
         estimator = cls(**params)
         estimator.fitted_ = replace(fitted, device=estimator.device)
         estimator.seed_ = 0 if found is None else found["seed"]
-        estimator._recall(found, folder)
+        estimator._restore_attributes(found, folder)
         return estimator
 
-    def _learned(self) -> dict[str, Any]:
+    def _fitted_attributes(self) -> dict[str, Any]:
         """Return the attributes that `fit` sets besides the model, as plain values."""
         raise NotImplementedError
 
-    def _recall(self, found: dict[str, Any] | None, folder: Path) -> None:
-        """Set the attributes that `_learned` returned; `found` is None for a folder of `maggnn fit`."""
+    def _restore_attributes(self, found: dict[str, Any] | None, folder: Path) -> None:
+        """Set the attributes that `_fitted_attributes` returned; `found` is None for a folder of `maggnn fit`."""
         raise NotImplementedError
 
     def _answers(self, X: Any) -> np.ndarray:
@@ -190,7 +190,7 @@ class MagEstimator(BaseEstimator):
     def _answer(self, X: Any) -> Answer:
         """Return the model's predictions with their uncertainty."""
         check_is_fitted(self)
-        X, facts = _kept(X), self.fitted_.facts
+        X, facts = _reiterable(X), self.fitted_.facts
         # Parameters may have been set since `fit`; what molecules become is the model's.
         packed, source = packed_inputs(X, self.inputs, facts.features or self.features)
         if source == "smiles" and self.fitted_.model.node_features.empty:
@@ -202,7 +202,7 @@ class MagEstimator(BaseEstimator):
         if reads and source != "smiles":
             raise InputError("the model was fitted to SMILES and reads descriptors of molecules: give SMILES")
         if source == "smiles" and (facts.salts != "keep" or facts.number_columns):  # for a model of `maggnn fit`
-            packed, molecules = read_given(self.fitted_, X)
+            packed, molecules = read_inputs(self.fitted_, X)
         else:
             molecules = descriptors_of(molecule_strings(X)) if reads else None
         answer = self.fitted_.answer(packed, molecules, seed=self.seed_)
@@ -212,7 +212,7 @@ class MagEstimator(BaseEstimator):
         return answer
 
 
-def _kept(X: Any) -> Any:
+def _reiterable(X: Any) -> Any:
     """Return X as something that can be read twice: an iterator becomes a list."""
     return list(X) if isinstance(X, Iterator) else X
 
@@ -254,7 +254,7 @@ def _seed(random_state: Any) -> int:
     return int(random_state) if isinstance(random_state, Integral) else int(random.randint(2**31 - 1))
 
 
-def _whole(name: str, value: Any, least: int) -> int | None:
+def _integer(name: str, value: Any, least: int) -> int | None:
     """Return an integer (also numpy's, which parameter grids contain) or None."""
     if value is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
@@ -67,12 +67,12 @@ def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
 
 def check_agreement(path: Path, facts: Facts, model: MagGNN) -> None:
     """Check that the facts describe this model: its task, its outputs and its feature columns."""
-    for apart in (_task_apart, _outputs_apart, _features_apart, _descriptors_apart, _blend_apart):
-        if wrong := apart(facts, model):
+    for mismatch in (_task_mismatch, _outputs_mismatch, _features_mismatch, _descriptors_mismatch, _blend_mismatch):
+        if wrong := mismatch(facts, model):
             raise InputError(f"{path}: does not match the model next to it ({one_line(wrong)})")
 
 
-def _task_apart(facts: Facts, model: MagGNN) -> str:
+def _task_mismatch(facts: Facts, model: MagGNN) -> str:
     if facts.task != model.task:
         return f"task is {facts.task}, the model was trained for {model.task}"
     if model.predictor.level != "graph":
@@ -81,25 +81,25 @@ def _task_apart(facts: Facts, model: MagGNN) -> str:
     return "" if facts.metric in known else f"metric {facts.metric!r} is not for {facts.task}"
 
 
-def _outputs_apart(facts: Facts, model: MagGNN) -> str:
+def _outputs_mismatch(facts: Facts, model: MagGNN) -> str:
     classes, outputs = len(facts.classes), model.num_outputs
     if facts.task == "multilabel":
         pairs = all(len(set(pair)) == 2 for pair in facts.labels)
         right = len(facts.labels) == len(facts.targets) == outputs and pairs and not classes
         wrong = "" if right else f"labels of {len(facts.labels)} targets, the model has {outputs} outputs"
-        return wrong or _targets_apart(facts, outputs)
+        return wrong or _targets_mismatch(facts, outputs)
     if facts.labels:
         return "labels of several targets, which the model does not have"
     if facts.task == "classification":
         if classes != outputs or len(set(facts.classes)) != classes:
             return f"{len(set(facts.classes))} different classes, the model has {outputs} outputs"
-        return _targets_apart(facts, 1)
+        return _targets_mismatch(facts, 1)
     if facts.units and len(facts.units) != len(facts.targets):
         return f"{len(facts.units)} units of {len(facts.targets)} targets"
-    return "classes of a regression, which has none" if classes else _targets_apart(facts, outputs)
+    return "classes of a regression, which has none" if classes else _targets_mismatch(facts, outputs)
 
 
-def _targets_apart(facts: Facts, expected: int) -> str:
+def _targets_mismatch(facts: Facts, expected: int) -> str:
     """Check the number of target names; models fitted in Python need no names."""
     found = len(set(facts.targets))
     if found != len(facts.targets):
@@ -107,10 +107,10 @@ def _targets_apart(facts: Facts, expected: int) -> str:
     return "" if found in (0, expected) else f"{found} targets, the model predicts {expected}"
 
 
-def _features_apart(facts: Facts, model: MagGNN) -> str:
+def _features_mismatch(facts: Facts, model: MagGNN) -> str:
     specs = (model.node_features, model.edge_features)
     for name, spec, seen in zip(("node", "edge"), specs, (facts.seen_nodes, facts.seen_edges), strict=True):
-        if wrong := _seen_apart(spec, seen):
+        if wrong := _seen_mismatch(spec, seen):
             return f"{name} features: {wrong}"
     if facts.source == "graphs":
         return ""
@@ -126,7 +126,7 @@ def _features_apart(facts: Facts, model: MagGNN) -> str:
     return ""
 
 
-def _descriptors_apart(facts: Facts, model: MagGNN) -> str:
+def _descriptors_mismatch(facts: Facts, model: MagGNN) -> str:
     """Check the descriptors that networks read; these networks must have learned to answer without them, too."""
     read = model.graph_features
     expected = COLUMNS[BOOSTING] + len(facts.number_columns)
@@ -137,7 +137,7 @@ def _descriptors_apart(facts: Facts, model: MagGNN) -> str:
     return ""
 
 
-def _blend_apart(facts: Facts, model: MagGNN) -> str:
+def _blend_mismatch(facts: Facts, model: MagGNN) -> str:
     blend, weights = facts.blend, list(facts.blend.weights.values())
     if NETWORK not in blend.weights or not set(blend.weights) <= {*READINGS, *COLUMNS}:
         return f"parts are {', '.join(blend.weights)}"
@@ -145,7 +145,7 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
         return "weights of the parts are not shares"
     if facts.source == "graphs" and len(weights) > 1:
         return "parts that read molecules in a model of graphs"
-    if not 1 <= blend.folds <= MOST_FOLDS or not _are_warm(blend.temperatures):
+    if not 1 <= blend.folds <= MOST_FOLDS or not _are_temperatures(blend.temperatures):
         return f"{blend.folds} folds, temperatures {blend.temperatures}"
     if len(blend.thresholds) > max(1, len(facts.targets)) or not all(0 <= value <= 1 for value in blend.thresholds):
         return f"thresholds {blend.thresholds}"
@@ -155,10 +155,10 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
     if len(blend.seen) != others:
         return f"categories that {len(blend.seen)} more networks have seen, of which there are {others}"
     for nodes, edges in blend.seen:
-        if wrong := _seen_apart(model.node_features, nodes) or _seen_apart(model.edge_features, edges):
+        if wrong := _seen_mismatch(model.node_features, nodes) or _seen_mismatch(model.edge_features, edges):
             return wrong
     for target in blend.targets:
-        if wrong := _target_apart(target, blend):
+        if wrong := _target_mismatch(target, blend):
             return wrong
     if blend.targets and (facts.task == "classification" or len(blend.targets) != model.num_outputs):
         return f"weights of {len(blend.targets)} targets, the model has {model.num_outputs} outputs"
@@ -167,9 +167,9 @@ def _blend_apart(facts: Facts, model: MagGNN) -> str:
     return "" if all(map(_is_spread, blend.spreads)) else "the spread of errors is damaged"
 
 
-def _target_apart(target: TargetBlend, blend: Blend) -> str:
+def _target_mismatch(target: TargetBlend, blend: Blend) -> str:
     """Return what is wrong with the blend of one of several targets; empty if nothing is."""
-    if not _are_shares(target.weights.values()) or not _are_warm(target.temperatures):
+    if not _are_shares(target.weights.values()) or not _are_temperatures(target.temperatures):
         return "weights or temperatures of a target are damaged"
     used = {name for name, weight in target.weights.items() if weight}
     return "" if all(blend.weights.get(name) for name in used) else "a target uses a part that does not exist"
@@ -180,9 +180,9 @@ def _are_shares(weights: Iterable[float]) -> bool:
     return all(0 <= weight <= 1 for weight in weights) and abs(sum(weights) - 1) <= 1e-6
 
 
-def _are_warm(temperatures: dict[str, float]) -> bool:
-    warm = all(0.01 <= value <= 100 for value in temperatures.values())
-    return warm and set(temperatures) <= {BLEND, *READINGS, *COLUMNS}
+def _are_temperatures(temperatures: dict[str, float]) -> bool:
+    valid = all(0.01 <= value <= 100 for value in temperatures.values())
+    return valid and set(temperatures) <= {BLEND, *READINGS, *COLUMNS}
 
 
 def _is_spread(spread: Spread) -> bool:
@@ -191,7 +191,7 @@ def _is_spread(spread: Spread) -> bool:
     return sound and bool(((values >= 0) & (values < 1e300)).all() and (np.diff(spread.quantiles) >= 0).all())
 
 
-def _seen_apart(spec: FeatureSpec, seen: Seen) -> str:
+def _seen_mismatch(spec: FeatureSpec, seen: Seen) -> str:
     if not seen:
         return ""
     if len(seen) != len(spec.categories):
@@ -240,19 +240,17 @@ def _typed(hint: Any, value: Any, name: str) -> Any:
         return tuple(_typed(inner[0], entry, name) for entry in value)
     if origin is dict and isinstance(value, dict):
         return {key: _typed(inner[1], entry, name) for key, entry in value.items()}
-    fits: Callable[[Any], bool] = _FITS.get(hint, lambda entry: _fits_other(origin, inner, hint, entry))
-    if not fits(value):
+    if not _fits(hint, value):
         raise ValueError(f"{name} holds {value!r:.60}")
     return value
 
 
-def _fits_other(origin: Any, inner: tuple[Any, ...], hint: Any, value: Any) -> bool:
-    if origin is Literal:
-        return isinstance(value, str) and value in inner
+def _fits(hint: Any, value: Any) -> bool:
+    if get_origin(hint) is Literal:
+        return isinstance(value, str) and value in get_args(hint)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if hint is int:
+        return whole and abs(value) < 2**62
+    if hint is float:
+        return whole or isinstance(value, float)
     return isinstance(hint, type) and isinstance(value, hint)
-
-
-_FITS: dict[Any, Callable[[Any], bool]] = {
-    int: lambda value: isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**62,
-    float: lambda value: isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)),
-}

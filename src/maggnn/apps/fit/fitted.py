@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,10 +24,10 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.fit.answers.blended import Blend, Seen
-from maggnn.apps.fit.answers.given_graphs import read_given
+from maggnn.apps.fit.answers.given_graphs import read_inputs
 from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
-from maggnn.apps.fit.categories import all_seen, as_seen
+from maggnn.apps.fit.categories import known_categories, without_unseen
 from maggnn.apps.fit.classical.cheap_baselines import part_answers
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.classical.kernel import Kernels
@@ -202,18 +203,18 @@ class FittedModel:
             The predictions of `predict` with their uncertainty.
         """
         if not isinstance(packed, PackedGraphs):
-            packed, molecules = read_given(self, packed)
+            packed, molecules = read_inputs(self, packed)
         used = [name for name, weight in self.facts.blend.weights.items() if weight]
         return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
 
     def blended(self, folds: dict[str, np.ndarray], molecules: Descriptors | None) -> Answer:
         """Blend the answers of all models of all parts (`fold_answers`)."""
         blend = self.facts.blend
-        values = blend.mixed({name: answers.mean(axis=0) for name, answers in folds.items()}, self.facts.task)
+        values = blend.combined({name: answers.mean(axis=0) for name, answers in folds.items()}, self.facts.task)
         near = None if molecules is None or self.known is None else nearest_similarity(molecules.bits, self.known)
         errors = None
         if blend.spreads:
-            apart = blend.apart(folds)
+            apart = blend.disagreement(folds)
             errors = np.stack([s.errors(column, near) for s, column in zip(blend.spreads, apart.T, strict=True)], 1)
         return Answer(torch.from_numpy(values).to(self.dtype), errors, near, blend.spreads)
 
@@ -242,7 +243,7 @@ class FittedModel:
                 raise InputError(NO_DESCRIPTORS)
             folds = self.facts.blend.folds
             answers[part] = part_answers(part, self.trees[part], molecules, folds, self.facts.task)
-        return {part: self.facts.blend.heated(said, part, self.facts.task) for part, said in answers.items()}
+        return {part: self.facts.blend.calibrated(said, part, self.facts.task) for part, said in answers.items()}
 
     @property
     def _parts(self) -> tuple[str, ...]:
@@ -282,19 +283,15 @@ class FittedModel:
             answers = [_probabilities(said, self.facts.task) for said in answers]
         return torch.stack(answers).double().numpy()
 
-    @property
+    @cached_property
     def networks(self) -> list[FittedModel]:
-        """Return each network as a model of its own."""
-        found: list[FittedModel] | None = self.__dict__.get("_networks_alone")
-        if found is None:
-            alone = replace(self.facts, blend=Blend())
-            seen = [(alone.seen_nodes, alone.seen_edges), *self.facts.blend.seen]
-            found = [
-                FittedModel(model, self.config, replace(alone, seen_nodes=nodes, seen_edges=edges))
-                for model, (nodes, edges) in zip((self.model, *self.others), seen, strict=True)
-            ]
-            self.__dict__["_networks_alone"] = found
-        return found
+        """Each network as a model of its own."""
+        alone = replace(self.facts, blend=Blend())
+        seen = [(alone.seen_nodes, alone.seen_edges), *self.facts.blend.seen]
+        return [
+            FittedModel(model, self.config, replace(alone, seen_nodes=nodes, seen_edges=edges))
+            for model, (nodes, edges) in zip((self.model, *self.others), seen, strict=True)
+        ]
 
     def engine(self, memory_mb: float = 200.0, device: str = "auto") -> Engine:
         """Return the inference engine, on the GPU if there is one; it is made once for each budget and device."""
@@ -326,16 +323,16 @@ class FittedModel:
         """
         self._check(packed)
         spec, facts = self.model.edge_features, self.facts
-        x, strange_nodes = as_seen(packed.x, all_seen(facts.seen_nodes, self.model.node_features), "node")
-        edge_attr, strange_edges = as_seen(packed.edge_attr, all_seen(facts.seen_edges, spec), "edge")
+        x, unseen_nodes = without_unseen(packed.x, known_categories(facts.seen_nodes, self.model.node_features), "node")
+        edge_attr, unseen_edges = without_unseen(packed.edge_attr, known_categories(facts.seen_edges, spec), "edge")
         if facts.source == "smiles" and spec.empty and edge_attr is not None:  # no molecule of training had a bond
-            edge_attr, strange_edges = None, len(edge_attr)
+            edge_attr, unseen_edges = None, len(edge_attr)
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
             dtype = torch.float32 if spec.width else torch.long
             edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
-        if warn and (strange_nodes or strange_edges):
+        if warn and (unseen_nodes or unseen_edges):
             warnings.warn(
-                f"{strange_nodes} nodes and {strange_edges} directed edges have a category that is not in the training "
+                f"{unseen_nodes} nodes and {unseen_edges} directed edges have a category that is not in the training "
                 "data: it is replaced by the most frequent one",
                 UnseenWarning,
                 stacklevel=3,
@@ -404,7 +401,7 @@ def _probabilities(outputs: Tensor, task: Task) -> Tensor:
     return (exact.softmax(dim=-1) if task == "classification" else exact.sigmoid()).float()
 
 
-CACHES = ("_engines", "_networks_alone")
+CACHES = ("_engines", "networks")
 NO_DESCRIPTORS = "a part of the model reads descriptors of molecules: give `molecules` too"
 
 

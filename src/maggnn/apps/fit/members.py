@@ -11,7 +11,7 @@ import signal
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -49,6 +49,46 @@ def member_folder(folder: Path, number: int) -> Path:
     return folder / f"member-{number}"
 
 
+@dataclass(frozen=True)
+class _Member:
+    """The training of one network.
+
+    Attributes:
+        dataset: its validation split is the member's fold.
+        folder: for the checkpoints and the model; None writes nothing.
+        start: the initial weights; None for random ones.
+    """
+
+    dataset: Dataset
+    config: Config
+    folder: Path | None
+    start: Start
+
+    @property
+    def steps(self) -> int:
+        return self.config.training.predictor_steps + self.config.training.agent_steps
+
+    @property
+    def is_done(self) -> bool:
+        return self.folder is not None and (self.folder / MODEL).exists()  # written atomically at the end
+
+    def load(self) -> MagGNN:
+        """Return the model that an earlier process or another one trained."""
+        assert self.folder is not None
+        return load_model(self.folder / MODEL)[0]
+
+    def train(self, quiet: bool, callbacks: Sequence[Callback] = (), devices: Devices = ONE) -> MagGNN:
+        with warnings.catch_warnings():
+            # The user did not choose the agent, so a warning about how it was trained would not help.
+            warnings.filterwarnings("ignore", message="agent .* learned with")
+            trained = train(
+                self.config, self.folder, quiet=quiet, dataset=self.dataset, callbacks=callbacks, start=self.start,
+                devices=devices,
+            )  # fmt: skip
+            # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
+            return trained.model.eval().cpu()
+
+
 def train_members(
     datasets: Sequence[Dataset],
     configs: Sequence[Config],
@@ -66,77 +106,33 @@ def train_members(
         starts: the initial weights of each member; None for random ones.
         launch: starts the processes that train one member together, one member after the other; None for one process.
     """
-    starts = [None] * len(datasets) if starts is None else starts
+    folders = [folder and member_folder(folder, number) for number in range(1, len(datasets) + 1)]
+    members = list(map(_Member, datasets, configs, folders, starts or [None] * len(datasets)))
     if launch is not None:
-        return _on_devices(datasets, configs, folder, launch, quiet, starts)
-    if len(datasets) == 1:
-        return [_member(datasets[0], configs[0], folder and member_folder(folder, 1), quiet, (), starts[0])]
-    numbers = [place for place in range(len(datasets)) if folder is None or not _is_done(folder, place)]
-    steps = [config.training.predictor_steps + config.training.agent_steps for config in configs]
-    done = [0 if place in numbers else count for place, count in enumerate(steps)]
-    with _shown(done, sum(steps), quiet) as report:
-        if folder is None or workers == 1 or torch.cuda.is_available() or len(numbers) < 2:
+        for member in members:
+            if not member.is_done:
+                launch(_train_share, member, quiet)
+        return [member.load() for member in members]
+    if len(members) == 1:
+        return [members[0].train(quiet)]
+    missing = {place: member for place, member in enumerate(members) if not member.is_done}
+    steps = [member.steps for member in members]
+    done = [0 if place in missing else count for place, count in enumerate(steps)]
+    trained: dict[int, MagGNN] = {}
+    with _step_progress(done, sum(steps), quiet) as report:
+        if folder is None or workers == 1 or torch.cuda.is_available() or len(missing) < 2:
             with using_threads(1):
-                trained = {n: _reporting(datasets[n], configs[n], folder, n, report, starts[n]) for n in numbers}
+                trained = {
+                    place: member.train(True, [_StepReporter(place, report)]) for place, member in missing.items()
+                }
         else:
-            trained = {}
-            _in_processes(datasets, configs, folder, numbers, min(workers, len(numbers)), report, starts)
-    return [trained[n] if n in trained else _loaded(folder, n) for n in range(len(datasets))]
+            _in_processes(missing, min(workers, len(missing)), report)
+    return [trained[place] if place in trained else member.load() for place, member in enumerate(members)]
 
 
-def _on_devices(
-    datasets: Sequence[Dataset],
-    configs: Sequence[Config],
-    folder: Path | None,
-    launch: Launch,
-    quiet: bool,
-    starts: Sequence[Start],
-) -> list[MagGNN]:
-    """Train one member after the other, each on all devices."""
-    assert folder is not None
-    for place, (dataset, config, start) in enumerate(zip(datasets, configs, starts, strict=True)):
-        if not _is_done(folder, place):
-            own = member_folder(folder, place + 1)
-            launch(_share, dataset, config, own, quiet, start)
-    return [_loaded(folder, place) for place in range(len(datasets))]
-
-
-def _share(devices: Devices, dataset: Dataset, config: Config, folder: Path, quiet: bool, start: Start) -> None:
+def _train_share(devices: Devices, member: _Member, quiet: bool) -> None:
     """Train a member on one of several devices; the first writes the model."""
-    _member(dataset, config, folder, quiet or not devices.first, (), start, devices)
-
-
-def _is_done(folder: Path, place: int) -> bool:
-    return (member_folder(folder, place + 1) / MODEL).exists()  # written atomically at the end
-
-
-def _loaded(folder: Path | None, place: int) -> MagGNN:
-    assert folder is not None
-    return load_model(member_folder(folder, place + 1) / MODEL)[0]
-
-
-def _member(
-    dataset: Dataset,
-    config: Config,
-    folder: Path | None,
-    quiet: bool,
-    callbacks: Sequence[Callback],
-    start: Start,
-    devices: Devices = ONE,
-) -> MagGNN:
-    with warnings.catch_warnings():
-        # The user did not choose the agent, so a warning about how it was trained would not help.
-        warnings.filterwarnings("ignore", message="agent .* learned with")
-        # On the CPU it can be pickled for a machine without a GPU; an engine copies it to where its graphs are.
-        trained = train(config, folder, quiet=quiet, dataset=dataset, callbacks=callbacks, start=start, devices=devices)
-        return trained.model.eval().cpu()
-
-
-def _reporting(
-    dataset: Dataset, config: Config, folder: Path | None, place: int, report: Report, start: Start
-) -> MagGNN:
-    reporter = _StepReporter(place, report)
-    return _member(dataset, config, folder and member_folder(folder, place + 1), True, [reporter], start)
+    member.train(quiet or not devices.first, devices=devices)
 
 
 class _StepReporter(Callback):
@@ -155,7 +151,7 @@ class _StepReporter(Callback):
 
 
 @contextmanager
-def _shown(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
+def _step_progress(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
     """Show a progress bar, or lines without a terminal, for the steps of all members."""
     progress = Progress(quiet)
     progress.begin(f"{len(done)} networks", total, sum(done))
@@ -170,25 +166,18 @@ def _shown(done: list[int], total: int, quiet: bool) -> Iterator[Report]:
         progress.close()
 
 
-def _in_processes(
-    datasets: Sequence[Dataset],
-    configs: Sequence[Config],
-    folder: Path,
-    numbers: list[int],
-    count: int,
-    report: Report,
-    starts: Sequence[Start],
-) -> None:
-    """Train the members `numbers` in `count` processes."""
+def _in_processes(members: Mapping[int, _Member], count: int, report: Report) -> None:
+    """Train members, by their places, in `count` processes."""
     context = get_context("spawn")
     queue = context.Queue()
     processes: list[BaseProcess] = []
+    places = list(members)
     try:
         for first in range(count):
-            own = numbers[first::count]
-            graphs = datasets[0].graphs
-            bare = [(n, replace(datasets[n], graphs=None), configs[n], starts[n]) for n in own]  # pyright: ignore[reportArgumentType]
-            payload = pickle.dumps((graphs, bare, folder))  # not by torch, which would share memory
+            own = {place: members[place] for place in places[first::count]}
+            graphs = members[places[first]].dataset.graphs  # the same for all members
+            bare = {place: _with_graphs(member, None) for place, member in own.items()}
+            payload = pickle.dumps((graphs, bare))  # not by torch, which would share memory
             processes.append(context.Process(target=_work, args=(payload, queue), daemon=True))
             processes[-1].start()
         _follow(processes, queue, report)
@@ -196,6 +185,10 @@ def _in_processes(
         for process in processes:
             process.terminate()
             process.join()
+
+
+def _with_graphs(member: _Member, graphs: Any) -> _Member:
+    return replace(member, dataset=replace(member.dataset, graphs=graphs))
 
 
 def _follow(processes: Sequence[BaseProcess], queue: Any, report: Report) -> None:
@@ -222,9 +215,10 @@ def _work(payload: bytes, queue: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C and ends this one
     leave_with_parent()
     torch.set_num_threads(1)
-    graphs, bare, folder = pickle.loads(payload)
+    graphs, bare = pickle.loads(payload)
     try:
-        for place, dataset, config, start in bare:
-            _reporting(replace(dataset, graphs=graphs), config, folder, place, lambda *steps: queue.put(steps), start)
+        for place, member in bare.items():
+            reporter = _StepReporter(place, lambda *steps: queue.put(steps))
+            _with_graphs(member, graphs).train(True, [reporter])
     except InputError as error:
         queue.put(error)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.tables.number_columns import check_numbers, number_parsers
 from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.molecules.row_weights import training_weights, weight_value
@@ -184,7 +184,7 @@ def packed_table(
     cleaning: Cleaning = Cleaning(),  # noqa: B008 (frozen)
 ) -> PackedTable:
     """Return the table as arrays, and show progress on the terminal."""
-    with warnings.catch_warnings(), shown(count_lines(path) - 1) as on_row:
+    with warnings.catch_warnings(), row_progress(count_lines(path) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # the model card mentions them
         return read_table(
             path, smiles, targets, FEATURES, choice.split_column, 0, workers, on_row, kind, choice.deal, partial=True,

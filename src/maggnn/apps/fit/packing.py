@@ -51,7 +51,7 @@ def pack_table(
         raise InputError(
             f"{table}: {len(targets)} columns of classes, but a packed file has one; `maggnn fit` takes several"
         )
-    with warnings.catch_warnings(), shown(count_lines(table) - 1) as on_row:
+    with warnings.catch_warnings(), row_progress(count_lines(table) - 1) as on_row:
         warnings.simplefilter("ignore", DuplicateWarning)  # the result mentions them
         packed = read_table(table, smiles, targets, features, split, seed, workers, on_row, kind)
     labels = {"class_names": np.array(kind.classes)} if kind.classes else {}
@@ -79,7 +79,7 @@ def _short(error: RowError) -> RowError:
 
 
 @contextmanager
-def shown(total: int) -> Iterator[Callable[[int], None]]:
+def row_progress(total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar (or lines without a terminal); yields a callback that takes the number of rows done."""
     progress, began = Progress(), time.monotonic()
 

@@ -34,7 +34,7 @@ class Parts:
     def folder(self) -> Path:
         return self.out.with_name(f"{self.out.name}.parts")
 
-    def only_here(self) -> AbstractContextManager[None]:
+    def lock(self) -> AbstractContextManager[None]:
         """Lock out a second process that writes `out`. The lock is not in the parts' folder, which may be removed."""
         return locked(self.out.with_name(f".{self.out.name}.lock"), f"{self.out}: another process is writing it")
 
@@ -60,13 +60,16 @@ class Parts:
 
     def add(self, number: int, write: Callable[[Path], None]) -> None:
         """Write part `number` atomically."""
-        self._whole(self.path(number), write)
+        with whole_file(self.path(number)) as waiting:
+            write(waiting)
 
     def finish(self, count: int, join: Callable[[list[Path], Path], None]) -> None:
         """Join `count` parts into `out`, and remove them."""
         joined = self.folder / JOINED
-        self._whole(joined, lambda path: join([self.path(number) for number in range(count)], path))
-        self._whole(self.folder / FINISHED, lambda path: path.touch())
+        with whole_file(joined) as waiting:
+            join([self.path(number) for number in range(count)], waiting)
+        with whole_file(self.folder / FINISHED) as waiting:
+            waiting.touch()
         try:
             joined.replace(self.out)
         except OSError as error:
@@ -92,18 +95,11 @@ class Parts:
         except OSError as error:
             raise InputError(f"{self.out}: cannot be written ({error.strerror})") from error
         if not keep:
-            self._whole(self.folder / RUN, lambda path: _write_json(path, identity))
-
-    def _whole(self, path: Path, write: Callable[[Path], None]) -> None:
-        with whole_file(path) as waiting:
-            write(waiting)
+            with whole_file(self.folder / RUN) as waiting:
+                waiting.write_text(json.dumps(identity), encoding="utf-8")
 
     def _tidy(self) -> None:
         """Remove the folder, beginning with run.json, so that a partly removed folder belongs to no run."""
         with contextlib.suppress(OSError):
             (self.folder / RUN).unlink()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _write_json(path: Path, values: dict[str, Any]) -> None:
-    path.write_text(json.dumps(values), encoding="utf-8")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import math
 import threading
 import time
 import warnings
@@ -24,10 +23,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from maggnn.apps.fit.answers.columns import NOT_FINITE, answer_columns, answer_names, answer_types
 from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
-from maggnn.apps.fit.fitted import FACTS, MODEL, Answer, Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
-from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.parts import Parts
 from maggnn.apps.fit.row_files import (
     Chunk,
@@ -43,7 +43,6 @@ from maggnn.apps.fit.tables.number_columns import column_places, with_numbers
 from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.data.files import check_not_input
-from maggnn.data.molecules.target_column import are_truth
 from maggnn.data.packing import Arrays
 from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
@@ -56,10 +55,7 @@ ROWS = 2048
 AHEAD = 2
 """The number of chunks that are read ahead for each worker or predicting thread."""
 
-REASON, SIMILARITY = "reason", "similarity"
-STD, LOW, HIGH = "std", "low", "high"
 UNSEEN = "predicted, but it has an element, a bond or another feature that is not in the training data"
-NOT_FINITE = "no prediction: the model's answer is not a finite number"
 
 Columns = tuple[list[list[Any]], int]
 """The columns to add to a chunk, and how many rows have no prediction."""
@@ -92,8 +88,7 @@ def predict_table(
     pick_device(device)  # an error here should come before long work
     fitted = replace(FittedModel.load(model), device=device)
     if fitted.facts.source != "smiles":
-        names, types = answer_names(fitted), answer_types(fitted)
-        return predict_graphs(fitted, table, out, overwrite, coverage, names, types, _values)
+        return predict_graphs(fitted, table, out, overwrite, coverage)
     if not fitted.facts.targets:
         raise InputError(f"{model}: names no target, so there is no column to write: use it from Python")
     source = open_source(table, smiles or fitted.facts.column_of_smiles)
@@ -103,9 +98,9 @@ def predict_table(
     added = answer_names(fitted)
     check_added(table, source.names, added)
     parts, names = Parts(out), [*source.names, *added]
-    with parts.only_here():
+    with parts.lock():
         if parts.begin(_identity(model, fitted.facts, source, out, coverage), overwrite):
-            with warnings.catch_warnings(), shown(source.num_rows) as on_row:
+            with warnings.catch_warnings(), row_progress(source.num_rows) as on_row:
                 warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
                 rows, without = _make_parts(fitted, source, parts, out.suffix, workers, coverage, on_row)
             parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
@@ -133,34 +128,6 @@ def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
 def _number_place(names: Sequence[str]) -> int:
     """Return the index of a numeric column that is empty without a prediction: the last before the reason."""
     return len(names) - 2
-
-
-def answer_names(fitted: FittedModel) -> list[str]:
-    """Return the names of added columns: predictions, their uncertainty, the similarity to training, and the reason.
-
-    Each begins with a fixed word, so that a name from an untrusted folder cannot begin a spreadsheet formula.
-    """
-    facts = fitted.facts
-    if facts.labels:
-        pairs = zip(facts.targets, facts.labels, strict=True)
-        names = [column for name, labels in pairs for column in (f"predicted_{name}", _share_name(name, labels))]
-    else:
-        kinds = ("predicted", *((STD, LOW, HIGH) if facts.blend.spreads else ()))
-        names = [f"{kind}_{name}" for name in facts.targets for kind in kinds]
-        names += [f"p_{name}" for name in facts.classes]
-    return [*names, *([SIMILARITY] if fitted.known is not None else []), REASON]
-
-
-def _share_name(target: str, labels: Sequence[str]) -> str:
-    """Return the column name for the probability of the second class, which is named unless it is yes, true or 1."""
-    return f"p_{target}" if are_truth(labels) else f"p_{target}_{labels[1]}"
-
-
-def answer_types(fitted: FittedModel) -> list[str | None]:
-    """Return the types of added columns, as for `arrow_table`: a label, numbers, and the reason."""
-    number = "double" if fitted.dtype == torch.float64 else "number"
-    own: list[str | None] = [None] if fitted.facts.classes else [None, number] * len(fitted.facts.labels)
-    return [*own, *[number] * (len(answer_names(fitted)) - len(own) - 1), None]
 
 
 def check_added(path: Path | str, own: Sequence[str], added: Sequence[str]) -> None:
@@ -292,48 +259,26 @@ def answered(
         if chunk.numbers is not None and descriptors is not None:
             descriptors = descriptors.with_columns(chunk.numbers[rows])
         answer = fitted.answer(graphs_of(molecules.arrays), descriptors, seed, budget)
-        finite = answer.values.isfinite().all(dim=1).tolist()
-        for column, values in zip(columns, _values(answer, fitted, coverage), strict=True):
-            for row, value, good in zip(rows, values, finite, strict=True):
-                column[row] = value if good else None
-        for row, strange, good in zip(rows, _strange(molecules.arrays, fitted), finite, strict=True):
-            reasons[row] = NOT_FINITE if not good else UNSEEN if strange else ""
+        made, finite = answer_columns(answer, fitted, coverage)
+        for column, values in zip(columns, made, strict=True):
+            for row, value in zip(rows, values, strict=True):
+                column[row] = value
+        for row, unseen, good in zip(rows, _has_unseen_category(molecules.arrays, fitted), finite, strict=True):
+            reasons[row] = NOT_FINITE if not good else UNSEEN if unseen else ""
         without += finite.count(False)
     return [*columns, reasons], without
 
 
-def _strange(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
+def _has_unseen_category(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
     """Return whether each molecule has a category that no network saw in training, [G]."""
-    facts, strange = fitted.facts, np.zeros(len(arrays["num_nodes"]), dtype=bool)
+    facts, unseen = fitted.facts, np.zeros(len(arrays["num_nodes"]), dtype=bool)
     if fitted.model.edge_features.empty:  # no molecule of training had a bond
-        strange |= arrays["num_edges"] > 0
+        unseen |= arrays["num_edges"] > 0
     seen = [(facts.seen_nodes, facts.seen_edges), *facts.blend.seen]
     for place, (values, sizes) in enumerate((("x", "num_nodes"), ("edge_attr", "num_edges"))):
-        owner = np.repeat(np.arange(len(strange)), arrays[sizes])
+        owner = np.repeat(np.arange(len(unseen)), arrays[sizes])
         for number, column in enumerate(arrays[values].T):
             known = [own[place][number] for own in seen if number < len(own[place])]
             if known:
-                strange[owner[~np.isin(column, np.concatenate(known))]] = True
-    return strange
-
-
-def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequence[Any]]:
-    """Return columns in the order of `answer_names`; float32 is printed with fewer digits."""
-    facts, values = fitted.facts, answer.values.numpy()
-    columns: list[Sequence[Any]] = [list(column) for column in values.T]
-    if facts.labels:
-        named = [
-            [labels[int(share > 0.5)] for share in column] for labels, column in zip(facts.labels, columns, strict=True)
-        ]
-        columns = [column for pair in zip(named, columns, strict=True) for column in pair]
-    elif facts.classes:
-        columns.insert(0, [facts.classes[place] for place in values.argmax(axis=1)])
-    elif answer.errors is not None:
-        kinds = (values, *(part.astype(values.dtype) for part in (answer.std, *answer.interval(coverage))))
-        columns = [_finite(kind[:, target]) for target in range(values.shape[1]) for kind in kinds]
-    return columns if answer.similarity is None else [*columns, list(answer.similarity)]
-
-
-def _finite(numbers: np.ndarray) -> list[Any]:
-    """Return numbers as a list, with None for those that are not finite."""
-    return [number if math.isfinite(number) else None for number in numbers]
+                unseen[owner[~np.isin(column, np.concatenate(known))]] = True
+    return unseen

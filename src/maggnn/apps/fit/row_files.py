@@ -8,15 +8,24 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
+from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from maggnn.data.molecules.rows import check_ending, check_names, column_place, ending, open_table, parquet_tools
+from maggnn.data.molecules.rows import (
+    Record,
+    check_ending,
+    check_names,
+    column_place,
+    ending,
+    open_table,
+    parquet_tools,
+)
 from maggnn.data.molecules.table import count_lines
 from maggnn.errors import InputError
 
@@ -62,8 +71,8 @@ class Source:
 
     def chunks(self, size: int) -> Iterator[Chunk]:
         """Yield all rows in order, `size` at a time."""
-        readers = {".smi": _smi_chunks, ".parquet": _parquet_chunks}
-        return readers.get(ending(self.path), _text_chunks)(self, size)
+        readers = {".smi": _read_smi, ".parquet": _read_parquet}
+        return readers.get(ending(self.path), _read_text)(self, size)
 
 
 def open_source(path: Path, smiles: str) -> Source:
@@ -109,6 +118,16 @@ def arrow_table(names: Sequence[str], types: Sequence[Any], columns: Sequence[Se
         pyarrow.array(column, type=_arrow_type(pyarrow, kind)) for column, kind in zip(columns, types, strict=True)
     ]
     return pyarrow.Table.from_arrays(arrays, names=list(names))
+
+
+def arrow_stream(table: Any) -> bytes:
+    """Serialise an Arrow table as a stream."""
+    import pyarrow
+
+    stream = BytesIO()
+    with pyarrow.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()
 
 
 def cell_text(value: Any) -> Any:
@@ -168,34 +187,66 @@ def _write_rows(file: TextIO, rows: Iterable[Sequence[Any]]) -> None:
         (quoted if bare else plain).writerow(cells)
 
 
-def _text_chunks(source: Source, size: int) -> Iterator[Chunk]:
-    width = len(source.names)
-    records = open_table(source.path).records()
+def text_chunks(records: Iterator[Record], width: int, place: int, size: int) -> Iterator[Chunk]:
+    """Yield rows of text in chunks; rows that are too short or too long get `width` cells.
+
+    Args:
+        place: the index of the column of SMILES.
+    """
     while block := list(islice(records, size)):
         rows = [(record.cells + [""] * width)[:width] for record in block]
         columns = [list(column) for column in zip(*rows, strict=True)]
-        yield Chunk(columns, columns[source.place], [record.reason for record in block])
+        yield Chunk(columns, columns[place], [record.reason for record in block])
 
 
-def _smi_chunks(source: Source, size: int) -> Iterator[Chunk]:
+def smi_chunks(lines: Iterator[str], size: int) -> Iterator[Chunk]:
+    """Yield the rows of a .smi file in chunks: a SMILES and a name on each line."""
+    words = (line.split(maxsplit=1) for line in lines)
+    while block := list(islice(words, size)):
+        smiles = [parts[0] for parts in block]
+        names = [parts[1].strip() if len(parts) > 1 else "" for parts in block]
+        yield Chunk([smiles, names], smiles, [""] * len(block))
+
+
+def arrow_chunk(batch: Any, place: int) -> Chunk:
+    """Return the rows of an Arrow table or batch as a chunk."""
+    columns = [column.to_pylist() for column in batch.columns]
+    smiles = ["" if value is None else value for value in columns[place]]
+    return Chunk(columns, smiles, [""] * len(smiles))
+
+
+def _read_text(source: Source, size: int) -> Iterator[Chunk]:
+    return text_chunks(open_table(source.path).records(), len(source.names), source.place, size)
+
+
+def _read_smi(source: Source, size: int) -> Iterator[Chunk]:
     try:
         with source.path.open(encoding="utf-8-sig") as file:
-            lines = (line.split(maxsplit=1) for line in file if line.strip())
-            while block := list(islice(lines, size)):
-                smiles = [words[0] for words in block]
-                names = [words[1].strip() if len(words) > 1 else "" for words in block]
-                yield Chunk([smiles, names], smiles, [""] * len(block))
+            yield from smi_chunks((line for line in file if line.strip()), size)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source.path}: cannot be read as lines of UTF-8 ({error})") from error
 
 
-def _open_parquet(path: Path, smiles: str) -> Source:
+def _read_parquet(source: Source, size: int) -> Iterator[Chunk]:
+    with _parquet_file(source.path) as file:
+        for batch in file.iter_batches(batch_size=size):
+            yield arrow_chunk(batch, source.place)
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
     arrow, parquet = parquet_tools(path)
     try:
         with parquet.ParquetFile(path) as file:
-            schema, num_rows = file.schema_arrow, file.metadata.num_rows
+            yield file
     except (OSError, arrow.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+
+
+def _open_parquet(path: Path, smiles: str) -> Source:
+    arrow, _ = parquet_tools(path)
+    with _parquet_file(path) as file:
+        schema, num_rows = file.schema_arrow, file.metadata.num_rows
     check_names(path, schema.names)
     place = column_place(path, schema.names, smiles)
     if not _is_text(arrow, schema.types[place]):
@@ -207,18 +258,6 @@ def _is_text(arrow: Any, kind: Any) -> bool:
     """Whether a type is text in any encoding; pandas, for example, writes categories with a dictionary."""
     kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
     return arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or str(kind) == "string_view"
-
-
-def _parquet_chunks(source: Source, size: int) -> Iterator[Chunk]:
-    arrow, parquet = parquet_tools(source.path)
-    try:
-        with parquet.ParquetFile(source.path) as file:
-            for batch in file.iter_batches(batch_size=size):
-                columns = [column.to_pylist() for column in batch.columns]
-                smiles = ["" if value is None else value for value in columns[source.place]]
-                yield Chunk(columns, smiles, [""] * len(smiles))
-    except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{source.path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
 
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:

@@ -15,6 +15,7 @@ Shapes: R out-of-fold rows, n rows to predict, T targets, K known molecules.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -95,8 +96,8 @@ def _least_squares(columns: np.ndarray, y: np.ndarray) -> np.ndarray:
     return best
 
 
-def disagreement(folds: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray:
-    """Return the disagreement of a fold's parts, averaged over folds: [n, T] from answers [F, n, T] of each part."""
+def disagreement(folds: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> np.ndarray:
+    """Return the disagreement of a fold's parts, averaged over folds: [n, ...] from [F, n, ...] of each part."""
     used = {name: weight for name, weight in weights.items() if weight > 0}
     mean = sum(weight * folds[name] for name, weight in used.items())
     return np.sqrt(sum(weight * (folds[name] - mean) ** 2 for name, weight in used.items())).mean(axis=0)

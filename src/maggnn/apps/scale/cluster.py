@@ -71,7 +71,7 @@ def connected(address: str) -> Iterator[Resources]:
             runtime_env={"env_vars": THREADS},
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        raise InputError(f"--ray {address}: {_first_line(error)}") from error
+        raise InputError(f"--ray {address}: {first_line(error)}") from error
     try:
         _silence()
         yield _resources()
@@ -117,7 +117,7 @@ def while_it_fits(
         if what == "row":
             yield value
         elif what == "error":
-            raise _translated(value)
+            raise _as_input_error(value)
         else:
             return
 
@@ -131,14 +131,14 @@ def _put_each(rows: Iterable[Any], found: queue.Queue[tuple[str, Any]]) -> None:
         found.put(("error", error))
 
 
-def _translated(error: Exception) -> Exception:
+def _as_input_error(error: Exception) -> Exception:
     """Convert errors about lost objects or killed actors of Ray to one line; other errors are unchanged."""
     from ray.exceptions import RayError, RayTaskError
 
     if not isinstance(error, RayError) or isinstance(error, RayTaskError):
         return error
     return InputError(
-        f"Ray lost data that it cannot recompute ({_first_line(error)}); finished shards are kept, and the same "
+        f"Ray lost data that it cannot recompute ({first_line(error)}); finished shards are kept, and the same "
         "command resumes"
     )
 
@@ -172,5 +172,6 @@ def _silence() -> None:
     context.print_on_execution_start = False
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: object) -> str:
+    """Return the first line of an error, or its type if it says nothing."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

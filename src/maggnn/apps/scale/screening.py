@@ -22,12 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maggnn.apps.fit.answers.columns import answer_names, answer_types
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.packing import shown
+from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.predicting import (
     ROWS,
-    answer_names,
-    answer_types,
     check_added,
     load_for_smiles,
     model_digests,
@@ -37,7 +36,7 @@ from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.apps.scale.cluster import LOCAL, Resources, connected, while_it_fits
 from maggnn.apps.scale.selection import PLACE, SHARD, Selection, unpacked
 from maggnn.apps.scale.shards import CHUNKS, ENDINGS, Columns, Plan, plan_table
-from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards
+from maggnn.apps.scale.stages import Answerer, Counts, Job, Reader, merged_shards, parquet_bytes
 from maggnn.apps.scale.storage import Place, place_of, tables_of
 from maggnn.data.files import locked
 from maggnn.errors import InputError, did_you_mean, require
@@ -92,7 +91,7 @@ def screen(
         "coverage": coverage,
         "rows_a_chunk": ROWS,
         "chunks_a_shard": chunks,
-        "selection": selection.words(),
+        "selection": asdict(selection),
     }
     known = _check_folder(folder, run, overwrite)
     with connected(address) as resources, ExitStack() as stack:
@@ -246,7 +245,7 @@ def _answered(
             num_cpus=0,
         )
     counts, best = Counts(), None
-    with shown(sum(job.shard.rows for job in jobs)) as on_row:
+    with row_progress(sum(job.shard.rows for job in jobs)) as on_row:
         for row in while_it_fits(rows.iter_rows(), actors.claimed):
             if row["error"]:
                 raise InputError(f"{row['error'].decode()}; finished shards are kept, and the same command resumes")
@@ -264,12 +263,7 @@ def _finished(
 ) -> dict[str, Any]:
     """Write the files that follow the last shard. Returns the summary."""
     if best is not None:
-        from pyarrow import BufferOutputStream, parquet
-
-        stream = BufferOutputStream()
-        parquet.write_table(unpacked(best).drop_columns([SHARD, PLACE]), stream)
-        folder.within(TOP).write(stream.getvalue().to_pybytes())
-    values = asdict(counts)
+        folder.within(TOP).write(parquet_bytes(unpacked(best).drop_columns([SHARD, PLACE])))
     summary = {
         "out": folder.shown,
         "rows": counts.rows,
@@ -277,8 +271,8 @@ def _finished(
         "without": counts.rows - counts.predicted,
         "reasons": counts.reasons,
         "kept": counts.kept if best is None else unpacked(best).num_rows,
-        "selection": selection.words(),
-        "shards": values["shards"],
+        "selection": asdict(selection),
+        "shards": counts.shards,
     }
     folder.within(SUMMARY).write(json.dumps(summary, indent=2).encode())
     return {**summary, "found": counts.found, "seconds": seconds}

@@ -5,12 +5,12 @@ The best rows of many shards are among the best of each, so no process ever has 
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from maggnn.apps.fit.row_files import arrow_stream
 from maggnn.errors import InputError, did_you_mean
 
 SHARD, PLACE = "\0shard", "\0place"
@@ -55,10 +55,6 @@ class Selection:
         if self.lowest and self.top is None:
             raise InputError("--lowest needs --top N")
 
-    def words(self) -> dict[str, Any]:
-        """Return the selection as plain values."""
-        return asdict(self)
-
     def kept(self, rows: Any) -> Any:
         """Return the rows of one shard that are kept, in their order."""
         if self.by is None:
@@ -82,28 +78,18 @@ class Selection:
         import pyarrow
 
         number = pyarrow.array([shard] * rows.num_rows, pyarrow.int64())
-        return packed(_numbered(rows.append_column(SHARD, number)))
+        return arrow_stream(_numbered(rows.append_column(SHARD, number)))
 
     def merged(self, tables: Iterable[bytes]) -> bytes:
         """Return the best rows of several tables of candidates, the best first; ties keep the order of the tables."""
         import pyarrow
 
         rows = pyarrow.concat_tables([unpacked(table) for table in tables])
-        return packed(rows.sort_by(self._order(SHARD, PLACE)).slice(0, self.top))
+        return arrow_stream(rows.sort_by(self._order(SHARD, PLACE)).slice(0, self.top))
 
     def _order(self, *ties: str) -> list[tuple[str, str]]:
         assert self.by is not None
         return [(self.by, "ascending" if self.lowest else "descending"), *((name, "ascending") for name in ties)]
-
-
-def packed(rows: Any) -> bytes:
-    """Serialise an Arrow table."""
-    import pyarrow
-
-    stream = io.BytesIO()
-    with pyarrow.ipc.new_stream(stream, rows.schema) as writer:
-        writer.write_table(rows)
-    return stream.getvalue()
 
 
 def unpacked(table: bytes) -> Any:

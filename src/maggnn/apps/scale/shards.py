@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from maggnn.apps.fit.predicting import ROWS
-from maggnn.apps.fit.row_files import Chunk
+from maggnn.apps.fit.row_files import Chunk, arrow_chunk, smi_chunks, text_chunks
 from maggnn.apps.scale.storage import Place
 from maggnn.data.molecules.rows import check_names, column_place, csv_rows, record_of
 from maggnn.errors import InputError
@@ -179,21 +179,13 @@ def _csv_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
     with _decoding(shard.table, "a CSV table"), shard.table.open(shard.offset) as stream:
         lines = _Lines(stream, shard.offset, shard.line)
         rows = islice(csv_rows(lines, shard.table.shown, shard.line), shard.rows)
-        records = (record_of(line, cells, width) for line, cells, _ in rows)
-        while block := list(islice(records, ROWS)):
-            cells = [(record.cells + [""] * width)[:width] for record in block]
-            values = [list(column) for column in zip(*cells, strict=True)]
-            yield Chunk(values, values[columns.place], [record.reason for record in block])
+        yield from text_chunks((record_of(line, cells, width) for line, cells, _ in rows), width, columns.place, ROWS)
 
 
 def _smi_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
     with _decoding(shard.table, "lines"), shard.table.open(shard.offset) as stream:
-        lines = islice((line for line in _Lines(stream, shard.offset, shard.line) if line.strip()), shard.rows)
-        words = (line.split(maxsplit=1) for line in lines)
-        while block := list(islice(words, ROWS)):
-            smiles = [parts[0] for parts in block]
-            yield Chunk([smiles, [parts[1].strip() if len(parts) > 1 else "" for parts in block]], smiles,
-                        [""] * len(block))  # fmt: skip
+        lines = (line for line in _Lines(stream, shard.offset, shard.line) if line.strip())
+        yield from smi_chunks(islice(lines, shard.rows), ROWS)
 
 
 def _parquet_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
@@ -209,9 +201,7 @@ def _parquet_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
             at += size
         rows = file.read_row_groups(groups).slice(begin - skipped, shard.rows)
         for place in range(0, rows.num_rows, ROWS):
-            values = [column.to_pylist() for column in rows.slice(place, ROWS).columns]
-            smiles = ["" if value is None else value for value in values[columns.place]]
-            yield Chunk(values, smiles, [""] * len(smiles))
+            yield arrow_chunk(rows.slice(place, ROWS), columns.place)
 
 
 def _mark_length(table: Place) -> int:

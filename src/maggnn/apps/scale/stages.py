@@ -70,10 +70,10 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         mine, theirs = asdict(self), asdict(other)
         summed = {name: mine[name] + theirs[name] for name in mine if name != "reasons"}
-        return Counts(**summed, reasons=few(Counter(self.reasons) + Counter(other.reasons)))
+        return Counts(**summed, reasons=most_frequent(Counter(self.reasons) + Counter(other.reasons)))
 
 
-def few(reasons: Counter[str]) -> dict[str, int]:
+def most_frequent(reasons: Counter[str]) -> dict[str, int]:
     """Return the most frequent reasons, and all others together."""
     ranked = sorted(reasons.items(), key=lambda entry: (entry[0] == OTHERS, -entry[1], entry[0]))
     rest = sum(count for _, count in ranked[MOST_REASONS:])
@@ -115,7 +115,7 @@ class Answerer:
     def __init__(self, fitted: Any, columns: Columns, coverage: float, selection: Selection, threads: int) -> None:
         import torch
 
-        from maggnn.apps.fit.predicting import answer_names, answer_types
+        from maggnn.apps.fit.answers.columns import answer_names, answer_types
 
         torch.set_num_threads(threads)
         self.fitted, self.coverage, self.selection = fitted, coverage, selection
@@ -144,8 +144,7 @@ class Answerer:
         from maggnn.apps.fit.row_files import arrow_table
 
         tables, reasons, rows = [], Counter[str](), 0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
+        with warnings.catch_warnings(action="ignore", category=UnseenWarning):  # the row mentions it
             for number, (chunk, molecules) in enumerate(work, start=job.shard.first):
                 columns, _ = answered(self.fitted, chunk, molecules, number, self.coverage)
                 rows += len(chunk.smiles)
@@ -155,7 +154,7 @@ class Answerer:
                 )
                 tables.append(self.selection.kept(arrow_table(self.names, self.types, [*chunk.columns, *columns])))
         table = self.selection.kept(pyarrow.concat_tables(tables))
-        counts = Counts(rows, rows - reasons.total(), table.num_rows, 1, 0, few(reasons))
+        counts = Counts(rows, rows - reasons.total(), table.num_rows, 1, 0, most_frequent(reasons))
         job.out.write(_file_of(table, job.identity, counts))
         return counts, table
 
@@ -204,11 +203,16 @@ def _kind(reason: str) -> str:
 
 def _file_of(table: Any, identity: str, counts: Counts) -> bytes:
     """Return a shard's Parquet file, with metadata that identify its inputs."""
+    mark = json.dumps({"identity": identity, "counts": asdict(counts)}).encode()
+    return parquet_bytes(table.replace_schema_metadata({MARK: mark}))
+
+
+def parquet_bytes(table: Any) -> bytes:
+    """Return an Arrow table as the bytes of a Parquet file."""
     from pyarrow import parquet
 
-    mark = json.dumps({"identity": identity, "counts": asdict(counts)}).encode()
     stream = io.BytesIO()
-    parquet.write_table(table.replace_schema_metadata({MARK: mark}), stream)
+    parquet.write_table(table, stream)
     return stream.getvalue()
 
 

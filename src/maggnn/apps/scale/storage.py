@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from maggnn.apps.scale.cluster import first_line
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 
@@ -51,7 +52,7 @@ class Place:
         """Return what exists there: "file", "folder" or "nothing"."""
         from pyarrow.fs import FileType
 
-        with _translated(self, "read"):
+        with _as_input_error(self, "read"):
             found = self.files.get_file_info([self.path])[0].type
         return {FileType.File: "file", FileType.Directory: "folder"}.get(found, "nothing")
 
@@ -59,20 +60,20 @@ class Place:
         """Return the files of this folder, sorted by name, without hidden ones and those that begin with _."""
         from pyarrow.fs import FileSelector, FileType
 
-        with _translated(self, "read"):
+        with _as_input_error(self, "read"):
             entries = self.files.get_file_info(FileSelector(self.path, recursive=False, allow_not_found=True))
         names = sorted(entry.base_name for entry in entries if entry.type == FileType.File)
         return [self.within(name) for name in names if not name.startswith((".", "_"))]
 
     def open(self, offset: int = 0) -> Any:
         """Open a stream of bytes that begins at `offset`."""
-        with _translated(self, "read"):
+        with _as_input_error(self, "read"):
             stream = self.files.open_input_file(self.path)
             stream.seek(offset)
             return stream
 
     def read(self) -> bytes:
-        with _translated(self, "read"), self.open() as stream:
+        with _as_input_error(self, "read"), self.open() as stream:
             return stream.read()
 
     def write(self, content: bytes) -> None:
@@ -81,13 +82,13 @@ class Place:
             with whole_file(Path(self.path)) as waiting:
                 waiting.write_bytes(content)
             return
-        with _translated(self, "written"):
+        with _as_input_error(self, "written"):
             self.files.create_dir(posixpath.dirname(self.path), recursive=True)
             with self.files.open_output_stream(self.path) as stream:
                 stream.write(content)
 
     def remove(self) -> None:
-        with _translated(self, "written"):
+        with _as_input_error(self, "written"):
             self.files.delete_file(self.path)
 
 
@@ -101,7 +102,9 @@ def place_of(text: str) -> Place:
     try:
         files, path = FileSystem.from_uri(text)
     except (ArrowException, OSError, ValueError, ImportError) as error:
-        raise InputError(f"{text}: cannot be opened ({_first_line(error)})") from error
+        raise InputError(
+            f"{text}: cannot be opened ({first_line(getattr(error, 'strerror', None) or error)})"
+        ) from error
     return Place(files, path.rstrip("/"), text.rstrip("/"))
 
 
@@ -125,14 +128,9 @@ def tables_of(place: Place, endings: Sequence[str]) -> list[Place]:
 
 
 @contextlib.contextmanager
-def _translated(place: Place, what: str) -> Iterator[None]:
+def _as_input_error(place: Place, what: str) -> Iterator[None]:
     """Convert errors of a file system to an `InputError` of one line with the path."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{place.shown}: cannot be {what} ({_first_line(error)})") from error
-
-
-def _first_line(error: BaseException) -> str:
-    found = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return next((line.strip() for line in found.splitlines() if line.strip()), type(error).__name__)
+        raise InputError(f"{place.shown}: cannot be {what} ({first_line(error.strerror or error)})") from error

@@ -9,6 +9,7 @@ If a worker or its node dies, all workers are started again, and the run resumes
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import pickle
@@ -119,8 +120,8 @@ def _launched(claimed: Resources, work: Work[Any], *arguments: Any) -> Any:
 
 
 def _once(claimed: Resources, work: Work[Any], arguments: tuple[Any, ...]) -> Any:
-    with tempfile.TemporaryDirectory() as storage, _printed_here() as lines, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Ray warns about its next version
+    # Ray warns about its next version.
+    with tempfile.TemporaryDirectory() as storage, _printed_here() as lines, warnings.catch_warnings(action="ignore"):
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
 
@@ -172,7 +173,7 @@ def _in_worker(given: dict[str, Any]) -> Any:
         return work(Devices(context.get_world_rank(), context.get_world_size(), device), *arguments)
 
 
-class _Lines:
+class _Lines(io.TextIOBase):
     """Sends the lines that a worker writes to standard error to the command."""
 
     def __init__(self, queue: Any) -> None:
@@ -184,12 +185,6 @@ class _Lines:
             with contextlib.suppress(Exception):  # training does not end because nobody listens
                 self.queue.put_nowait(line)
         return len(text)
-
-    def flush(self) -> None:
-        pass
-
-    def isatty(self) -> bool:
-        return False
 
 
 @contextlib.contextmanager

@@ -188,6 +188,5 @@ class Batcher:
 
     def _answered(self, smiles: list[str], molecules: Any = None) -> Columns:
         molecules = featurised_chunk(smiles, *self._asked()) if molecules is None else molecules
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
+        with warnings.catch_warnings(action="ignore", category=UnseenWarning):  # the row mentions it
             return answered(self.fitted, Chunk([], smiles, [""] * len(smiles)), molecules, 0, self.coverage)[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from maggnn.apps.fit.row_files import arrow_stream, arrow_table
 from maggnn.apps.show.web import what_is_wrong
 from maggnn.data.molecules.smiles import MOST_CHARACTERS
 from maggnn.errors import InputError, did_you_mean
@@ -41,14 +41,7 @@ def read_request(body: bytes, kind: str, column: str, most_rows: int) -> list[st
 def write_answer(names: Sequence[str], types: Sequence[str | None], columns: list[list[Any]], kind: str) -> bytes:
     """Return the added columns, in the format of the request."""
     if kind == ARROW:
-        import pyarrow
-
-        from maggnn.apps.fit.row_files import arrow_table
-
-        table, stream = arrow_table(names, types, columns), io.BytesIO()
-        with pyarrow.ipc.new_stream(stream, table.schema) as writer:
-            writer.write_table(table)
-        return stream.getvalue()
+        return arrow_stream(arrow_table(names, types, columns))
     plain = {name: [_plain(value) for value in column] for name, column in zip(names, columns, strict=True)}
     return json.dumps(plain, allow_nan=False).encode()
 

@@ -22,8 +22,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from maggnn.apps.fit.answers.columns import answer_names, answer_types
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.predicting import answer_names, answer_types, load_for_smiles
+from maggnn.apps.fit.predicting import load_for_smiles
 from maggnn.apps.serve.batching import Batcher, FullError
 from maggnn.apps.serve.messages import ARROW, JSON, read_request, write_answer
 from maggnn.apps.serve.metrics import Metrics

@@ -21,7 +21,7 @@ NAME = "maggnn tune"
 FEWEST_FOR_IMPORTANCE = 5
 
 
-def only_here(folder: Path) -> AbstractContextManager[None]:
+def lock_study(folder: Path) -> AbstractContextManager[None]:
     """Lock the folder against a second `maggnn tune`, which would consider our running trial a dead one."""
     return locked(folder / LOCK, f"{folder}: another `maggnn tune` is using this folder")
 
@@ -110,9 +110,8 @@ def draw(folder: Path, study: Study, objective: str) -> None:
 def _importances(study: Study) -> dict[str, float]:
     """Return the importances of settings by fANOVA, the largest first; empty if there are too few trials."""
     import optuna
-    from optuna.trial import TrialState
 
-    whole = study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    whole = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
     if len(whole) < FEWEST_FOR_IMPORTANCE or len({trial.value for trial in whole}) < 2:
         return {}
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from maggnn.apps.scale.cluster import connected
 from maggnn.apps.tune.problem import Problem
 from maggnn.apps.tune.space import start_params, suggested
-from maggnn.apps.tune.trial import SECONDS, judged
+from maggnn.apps.tune.trial import SECONDS, validation_score
 from maggnn.errors import DivergenceError, InputError, require
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _search(problem: Problem, study: Study, done: Callable[[], None]) -> Any:
 
 
 class _Reporting:
-    """Forwards the reports of `judged` to Ray Tune, which decides whether a trial continues."""
+    """Forwards the reports of `validation_score` to Ray Tune, which decides whether a trial continues."""
 
     def report(self, value: float, step: int) -> None:
         from ray import tune
@@ -134,7 +134,7 @@ def _trial(params: dict[str, Any], problem: Problem) -> None:
     fixed: Any = optuna.trial.FixedTrial(params)
     reporting: Any = _Reporting()
     try:
-        value = judged(reporting, suggested(fixed, problem.base, problem.own_table), problem, None)
+        value = validation_score(reporting, suggested(fixed, problem.base, problem.own_table), problem, None)
     except (optuna.TrialPruned, DivergenceError):
         return  # without a value, it counts as pruned
     tune.report({OBJECTIVE: value, STEP: problem.base.training.predictor_steps + 1, WHOLE: True})

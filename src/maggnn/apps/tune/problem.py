@@ -57,7 +57,7 @@ def table_problem(
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
     base = own_config(own.dataset, seed, FEATURES, **({} if steps is None else {"predictor_steps": steps}))
     note = f"{table}: {own.table.target.why}" if own.table.target.guessed else ""
-    return _prepared(Problem(own.dataset, base, True, data_digest(own.table.arrays, base), note))
+    return _checked(Problem(own.dataset, base, True, data_digest(own.table.arrays, base), note))
 
 
 def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps: int | None) -> Problem:
@@ -67,7 +67,7 @@ def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps:
         base = base.replaced(runtime={"seed": seed})
     base = _with_steps(base, base.training.predictor_steps if steps is None else steps)
     dataset = registry.load(base.data.name)
-    return _prepared(Problem(dataset, base, False, data_digest(_arrays(dataset, base), base)))
+    return _checked(Problem(dataset, base, False, data_digest(_arrays(dataset, base), base)))
 
 
 def _arrays(dataset: Dataset, base: Config) -> Arrays:
@@ -102,7 +102,7 @@ def _with_steps(base: Config, steps: int) -> Config:
     return base.replaced(training=changed)
 
 
-def _prepared(problem: Problem) -> Problem:
+def _checked(problem: Problem) -> Problem:
     """Check that there is a validation split, and precompute structural features of graphs once for all trials."""
     dataset, data = problem.dataset, problem.base.data
     split = dataset.split(data.split_seed, data.fold)

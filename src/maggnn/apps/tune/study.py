@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from maggnn.apps.tune import folder as tuning_folder
 from maggnn.apps.tune.problem import Problem, any_agent
 from maggnn.apps.tune.space import start_params, suggested
-from maggnn.apps.tune.trial import SECONDS, TimeUpError, judged
+from maggnn.apps.tune.trial import SECONDS, TimeUpError, validation_score
 from maggnn.config import Config
 from maggnn.errors import DivergenceError, InputError
 
@@ -62,7 +62,7 @@ def tune(
         raise InputError(f"--trials is {trials}: give at least 1")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes is {minutes:g}: give more than 0")
-    with tuning_folder.only_here(folder), any_agent():
+    with tuning_folder.lock_study(folder), any_agent():
         study = _study(problem, folder, tell)
         if problem.note:
             tell(problem.note)
@@ -75,7 +75,7 @@ def tune(
             _write(study, problem, folder)
             tell(_progress(study, problem, trials))
         _write(study, problem, folder)  # an earlier process may have been killed before this
-        if not _whole(study):
+        if not _in_state(study, "COMPLETE"):
             raise InputError(f"{folder}: no trial has finished; {tuning_folder.last_reason(study)}")
         tuning_folder.draw(folder, study, problem.objective)
     return _result(study, problem, folder, time.monotonic() - began)
@@ -92,7 +92,7 @@ def _run_on_ray(
 ) -> None:
     from maggnn.apps.tune.on_ray import run_on_ray  # needs Ray
 
-    for cut in [trial for trial in _cut_short(study).get(None, []) if trial.params]:  # see `_study`
+    for cut in [trial for trial in _interrupted(study).get(None, []) if trial.params]:  # see `_study`
         if not any(other.params == cut.params and other.number > cut.number for other in study.trials):
             study.enqueue_trial(cut.params)
 
@@ -119,19 +119,17 @@ def _study(problem: Problem, folder: Path, tell: Callable[[str], None]) -> Study
 
     pruner = MedianPruner(COMPARED_TRIALS, n_warmup_steps=problem.base.training.predictor_steps // 4)
     study = tuning_folder.open_study(folder, problem.digest, problem.maximises, pruner)
-    for trial in study.get_trials(states=[TrialState.RUNNING]):
+    for trial in _in_state(study, "RUNNING"):
         study.tell(trial.number, state=TrialState.FAIL)
-        again = len(_cut_short(study).get(trial.user_attrs.get(PROPOSAL), [])) <= MOST_AGAIN
+        again = len(_interrupted(study).get(trial.user_attrs.get(PROPOSAL), [])) <= MOST_AGAIN
         tell(f"trial {trial.number} was interrupted and counts as failed{f': {AGAIN}' if again else ''}")
     return study
 
 
-def _cut_short(study: Study) -> dict[int | None, list[Any]]:
+def _interrupted(study: Study) -> dict[int | None, list[Any]]:
     """Return the trials of each proposal that were killed."""
-    from optuna.trial import TrialState
-
     found: dict[int | None, list[Any]] = {}
-    for trial in study.get_trials(deepcopy=False, states=[TrialState.FAIL]):
+    for trial in _in_state(study, "FAIL"):
         if SECONDS not in trial.user_attrs:
             found.setdefault(trial.user_attrs.get(PROPOSAL), []).append(trial)
     return found
@@ -139,19 +137,18 @@ def _cut_short(study: Study) -> dict[int | None, list[Any]]:
 
 def _next_proposal(study: Study) -> int:
     """Return the number of the next proposal, after finished trials and proposals that were killed too often."""
-    given_up = [number for number, cut in _cut_short(study).items() if number is not None and len(cut) > MOST_AGAIN]
+    given_up = [number for number, cut in _interrupted(study).items() if number is not None and len(cut) > MOST_AGAIN]
     return _num_finished(study) + len(given_up)
 
 
 def next_trial(study: Study, problem: Problem) -> Trial:
     """Return the next trial. It depends only on finished trials, so that it is the same after an interruption."""
     import optuna
-    from optuna.trial import TrialState
 
     number = _next_proposal(study)
     seed = 100_003 * problem.base.runtime.seed + number
     study.sampler = optuna.samplers.TPESampler(seed=seed % 2**32, n_startup_trials=STARTUP_TRIALS)
-    if not number and not study.get_trials(deepcopy=False, states=[TrialState.WAITING]):
+    if not number and not _in_state(study, "WAITING"):
         study.enqueue_trial(start_params(problem.base, problem.own_table), {"reason": "the initial settings"})
     trial = study.ask()
     trial.set_user_attr(PROPOSAL, number)
@@ -174,16 +171,14 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
     began = time.monotonic()
     try:
         config = suggested(trial, problem.base, problem.own_table)
-        value, state = judged(trial, config, problem, until), TrialState.COMPLETE
+        value, state = validation_score(trial, config, problem, until), TrialState.COMPLETE
     except optuna.TrialPruned:
         value, state = None, TrialState.PRUNED
     except TimeUpError:
         value, state = None, TrialState.FAIL
-    except DivergenceError as error:  # any trial may diverge, because the learning rate is tuned too
-        value, state = None, TrialState.PRUNED
-        trial.set_user_attr("reason", str(error))
     except InputError as error:  # such as a model that is larger than a benchmark allows
-        if not _num_finished(study):
+        # Any trial may diverge, because the learning rate is tuned too.
+        if not isinstance(error, DivergenceError) and not _num_finished(study):
             trial.set_user_attr(SECONDS, time.monotonic() - began)
             study.tell(trial, state=TrialState.FAIL)
             raise
@@ -193,22 +188,19 @@ def _run_trial(study: Study, problem: Problem, until: float | None) -> None:
     study.tell(trial, value, state)
 
 
+def _in_state(study: Study, *states: str) -> list[FrozenTrial]:
+    """Return the trials in one of some states, by the names of Optuna's `TrialState`."""
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.name in states]
+
+
 def _num_finished(study: Study) -> int:
-    from optuna.trial import TrialState
-
-    return len(study.get_trials(deepcopy=False, states=[TrialState.COMPLETE, TrialState.PRUNED]))
-
-
-def _whole(study: Study) -> list[Any]:
-    from optuna.trial import TrialState
-
-    return study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+    return len(_in_state(study, "COMPLETE", "PRUNED"))
 
 
 def _best_config(study: Study, problem: Problem) -> Config | None:
     from optuna.trial import FixedTrial
 
-    if not _whole(study):
+    if not _in_state(study, "COMPLETE"):
         return None
     return suggested(FixedTrial(study.best_params), problem.base, problem.own_table)  # pyright: ignore[reportArgumentType]
 
@@ -219,7 +211,11 @@ def _progress(study: Study, problem: Problem, trials: int) -> str:
     done = _num_finished(study)
     is_whole = last.state.name == "COMPLETE"  # Optuna gives pruned trials a value too
     said = f"{problem.objective} {last.value:.4g}" if is_whole else last.user_attrs.get("reason", "failed")
-    best = f"best {study.best_value:.4g} (trial {study.best_trial.number})" if _whole(study) else "none complete yet"
+    best = (
+        f"best {study.best_value:.4g} (trial {study.best_trial.number})"
+        if _in_state(study, "COMPLETE")
+        else "none complete yet"
+    )
     spent = [trial.user_attrs.get(SECONDS, 0.0) for trial in study.trials if trial.state.is_finished()]
     left = (trials - done) * sum(spent) / max(len(spent), 1)
     return f"trial {last.number}: {said}; {best}; {done} of {trials}, about {left:.0f} s left"
@@ -233,7 +229,7 @@ def _result(study: Study, problem: Problem, folder: Path, seconds: float) -> dic
         "objective": problem.objective,
         "best": study.best_value,
         "best_trial": study.best_trial.number,
-        "start": next((trial.value for trial in _whole(study) if trial.params == base), None),
+        "start": next((trial.value for trial in _in_state(study, "COMPLETE") if trial.params == base), None),
         "params": study.best_params,
         "trials": {state: states.count(state) for state in ("complete", "pruned", "fail")},
         "seconds": seconds,

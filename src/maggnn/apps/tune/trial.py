@@ -25,7 +25,7 @@ class TimeUpError(Exception):
     """The time limit of the study was reached during a trial."""
 
 
-def judged(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
+def validation_score(trial: Trial, config: Config, problem: Problem, until: float | None) -> float:
     """Train with a trial's config. Returns the metric on the validation split after t moves, with the best weights."""
     import optuna
 

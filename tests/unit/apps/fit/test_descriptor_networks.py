@@ -18,7 +18,7 @@ from damage import edit_json
 from maggnn import InputError
 from maggnn.apps.explain.property import PropertyExplainer
 from maggnn.apps.fit.answers.blended import Blend, TargetBlend
-from maggnn.apps.fit.answers.target_weights import weighed
+from maggnn.apps.fit.answers.target_weights import with_fitted_weights
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS, blend_weights
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
@@ -118,7 +118,7 @@ def test_targets_with_too_few_rows_of_a_class_share_one_reading():
     start = Blend({NETWORK: 1.0, WITH_DESCRIPTORS: 0.0, "forest": 0.0}, folds=2)
     parts = {name: np.full((40, 1), 0.1) for name in start.weights}
     y = (np.arange(40) == 0).astype(float)[:, None]
-    blend = weighed(start, parts, y, "multilabel", np.ones(40, dtype=bool), None)
+    blend = with_fitted_weights(start, parts, y, "multilabel", np.ones(40, dtype=bool), None)
     assert blend.targets[0].weights == {NETWORK: 0.5, WITH_DESCRIPTORS: 0.0, "forest": 0.5}
 
 

@@ -178,7 +178,7 @@ def test_workers_end_with_a_command_that_is_killed(start_command, tmp_path):
 
 
 def test_folds_follow_a_column_that_splits_by_scaffolds(tmp_path):
-    """Out of fold, parts would otherwise be weighed by how well they know the scaffolds of training."""
+    """Out of fold, parts would otherwise be with_fitted_weights by how well they know the scaffolds of training."""
     rings = [
         "c1ccccc1",
         "C1CCCCC1",

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.answers.blended import Blend
-from maggnn.apps.fit.answers.target_weights import weighed
+from maggnn.apps.fit.answers.target_weights import with_fitted_weights
 from maggnn.apps.fit.card.intervals import judge, judge_targets
 from maggnn.apps.fit.classical import cheap_baselines as baselines
 from maggnn.apps.fit.classical.descriptors import descriptors_of
@@ -157,17 +157,17 @@ def test_each_target_has_the_weights_that_serve_it():
         "forest": np.column_stack([wrong[:, 0], right[:, 1]]),
     }
     start = Blend({"network": 1.0, "forest": 0.0}, folds=2)
-    blend = weighed(start, parts, holes(y), "regression", np.ones(200, dtype=bool), None)
+    blend = with_fitted_weights(start, parts, holes(y), "regression", np.ones(200, dtype=bool), None)
     assert blend.targets[0].weights["network"] > 0.9 and blend.targets[1].weights["forest"] > 0.9
     assert sum(blend.weights.values()) == pytest.approx(1.0) and len(blend.spreads) == 2
-    mixed = blend.mixed(parts, "regression")
+    mixed = blend.combined(parts, "regression")
     assert np.abs(mixed - y).mean() < 0.2
     truth = (y > 0).astype(float)
     likely = {name: 1 / (1 + np.exp(-3 * part)) for name, part in parts.items()}
-    classes = weighed(start, likely, holes(truth), "multilabel", np.ones(200, dtype=bool), None)
+    classes = with_fitted_weights(start, likely, holes(truth), "multilabel", np.ones(200, dtype=bool), None)
     assert classes.targets[0].weights["network"] > classes.targets[1].weights["network"]
-    heated = {name: classes.heated(part, name, "multilabel") for name, part in likely.items()}
-    assert ((classes.mixed(heated, "multilabel") > 0.5) == truth).mean() > 0.9
+    calibrated = {name: classes.calibrated(part, name, "multilabel") for name, part in likely.items()}
+    assert ((classes.combined(calibrated, "multilabel") > 0.5) == truth).mean() > 0.9
 
 
 def test_estimators_take_columns_with_missing_values():

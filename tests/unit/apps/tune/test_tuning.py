@@ -215,9 +215,9 @@ def test_a_config_is_tuned_in_its_own_paradigm(tmp_path, paradigm):
 
 
 def test_one_study_at_a_time(tmp_path):
-    from maggnn.apps.tune.folder import only_here
+    from maggnn.apps.tune.folder import lock_study
 
-    with only_here(tmp_path), pytest.raises(InputError, match="another `maggnn tune`"):
+    with lock_study(tmp_path), pytest.raises(InputError, match="another `maggnn tune`"):
         tune(problem(), tmp_path)
 
 

@@ -8,7 +8,7 @@ Shapes: F folds, G graphs, O outputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,9 @@ from maggnn.graphs.batch import Task
 
 Seen = tuple[tuple[int, ...], ...]
 """The categories of each integer column that occur in training, the most frequent first; empty for floats."""
+
+Combine = Callable[[Mapping[str, np.ndarray], Mapping[str, float]], np.ndarray]
+"""Combines the answers of the parts for one output by their weights."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Blend:
         """Whether the networks have a weight, in one of the two ways in which they answer."""
         return any(self.weights.get(name) for name in READINGS)
 
-    def heated(self, said: np.ndarray, part: str, task: Task) -> np.ndarray:
+    def calibrated(self, said: np.ndarray, part: str, task: Task) -> np.ndarray:
         """Apply the temperature of a part (or of "blend") to its answers, [..., G, O]."""
         if task == "classification":
             return tempered(said, self.temperatures.get(part, 1.0))
@@ -69,25 +72,26 @@ class Blend:
         heat = [target.temperatures.get(part, 1.0) for target in self.targets]
         return np.stack([tempered_share(said[..., place], warm) for place, warm in enumerate(heat)], axis=-1)
 
-    def mixed(self, parts: Mapping[str, np.ndarray], task: Task) -> np.ndarray:
+    def combined(self, parts: Mapping[str, np.ndarray], task: Task) -> np.ndarray:
         """Return the weighted mean of the parts, each [..., O], with the temperature of the blend."""
-        if not self.targets:
-            return self.heated(blended(parts, self.weights), BLEND, task)
-        columns = [
-            blended({name: said[..., place] for name, said in parts.items()}, target.weights)
-            for place, target in enumerate(self.targets)
-        ]
-        return self.heated(np.stack(columns, axis=-1), BLEND, task)
+        return self.calibrated(self._each_output(parts, blended), BLEND, task)
 
-    def apart(self, folds: Mapping[str, np.ndarray]) -> np.ndarray:
+    def disagreement(self, folds: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the disagreement of a fold's parts, averaged over folds: [G, O] from [F, G, O] of each part."""
-        if not self.targets:
-            return disagreement(dict(folds), self.weights)
+        return self._each_output(folds, disagreement)
+
+    def output_weights(self, outputs: int) -> list[dict[str, float]]:
+        """Return the weights of the parts for each output."""
+        return [target.weights for target in self.targets] or [self.weights] * outputs
+
+    def _each_output(self, parts: Mapping[str, np.ndarray], combine: Combine) -> np.ndarray:
+        """Combine the parts, each [..., O], with the weights of each output."""
+        outputs = next(iter(parts.values())).shape[-1]
         columns = [
-            disagreement({name: said[..., [place]] for name, said in folds.items()}, target.weights)
-            for place, target in enumerate(self.targets)
+            combine({name: said[..., place] for name, said in parts.items()}, weights)
+            for place, weights in enumerate(self.output_weights(outputs))
         ]
-        return np.concatenate(columns, axis=-1)
+        return np.stack(columns, axis=-1)
 
 
 def tempered_share(share: np.ndarray, temperature: float) -> np.ndarray:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from maggnn.apps.fit.fitted import FittedModel
 
 
-def read_given(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors | None]:
+def read_inputs(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors | None]:
     """Return the graphs of X, and their descriptors if a part of the model reads them.
 
     Args:

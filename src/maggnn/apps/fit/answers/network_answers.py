@@ -47,8 +47,8 @@ class _Shared:
 
     def __init__(self, packed: PackedGraphs, models: Sequence[MagGNN]) -> None:
         self._packed = packed
-        self._same_moves = len(models) > 1 and all(_moves_alike(models[0], model) for model in models)
-        self._prepared: PackedGraphs | None = None
+        self._same_moves = len(models) > 1 and all(_make_same_moves(models[0], model) for model in models)
+        self._precomputed: PackedGraphs | None = None
         self._tuples: Tensor | None = None
 
     def answers(self, engine: Engine, own: PackedGraphs, seed: int, done: Callable[[int], None] | None) -> Tensor:
@@ -58,11 +58,11 @@ class _Shared:
             changed = torch.ones_like(changed)  # graphs in a separate batch would get other random starts
         if bool(changed.all()):
             return engine.predict(in_canonical_order(own), done=done, seed=seed)
-        if self._prepared is None:
-            self._prepared = engine.precomputed(in_canonical_order(self._packed))
-            self._tuples = engine.search(self._prepared) if self._same_moves else None
+        if self._precomputed is None:
+            self._precomputed = engine.precomputed(in_canonical_order(self._packed))
+            self._tuples = engine.search(self._precomputed) if self._same_moves else None
         same, other = (~changed).nonzero()[:, 0], changed.nonzero()[:, 0]
-        answers = engine.predict(self._prepared, same, done, seed, self._tuples)
+        answers = engine.predict(self._precomputed, same, done, seed, self._tuples)
         if not len(other):
             return answers
         more = engine.predict(in_canonical_order(own.select(other)), seed=seed)
@@ -92,7 +92,7 @@ def _is_fixed(model: MagGNN) -> bool:
     return model.ties == "first" and not model.predictor.encoder.draws
 
 
-def _moves_alike(first: MagGNN, second: MagGNN) -> bool:
+def _make_same_moves(first: MagGNN, second: MagGNN) -> bool:
     """Whether two models end their searches at the same tuples: the same agent, which reads only edges and marks."""
     agent = first.agent
     if not _is_fixed(first) or first.pretrained is None:

@@ -24,14 +24,14 @@ FEWEST_HELD_OUT = 10
 
 
 @dataclass(frozen=True)
-class _Weighed:
+class _FittedWeights:
     weights: dict[str, float]
     temperatures: dict[str, float]
     spreads: tuple[Spread, ...] = ()
     threshold: float | None = None
 
 
-def weighed(
+def with_fitted_weights(
     blend: Blend,
     parts: Mapping[str, np.ndarray],
     y: np.ndarray,
@@ -51,7 +51,7 @@ def weighed(
     start = blend.weights
     choose = blend.folds > 1
     if task == "classification":
-        found = _weigh_classes({name: part[counted] for name, part in parts.items()}, y[counted], start, choose)
+        found = _fit_class_weights({name: part[counted] for name, part in parts.items()}, y[counted], start, choose)
         thresholds = () if found.threshold is None else (found.threshold,)
         return replace(blend, weights=found.weights, temperatures=found.temperatures, thresholds=thresholds)
     y = y.reshape(next(iter(parts.values())).shape).astype(np.float64)
@@ -60,9 +60,9 @@ def weighed(
         rows = counted & ~np.isnan(y[:, place])
         own = {name: part[rows, place] for name, part in parts.items()}
         if task == "multilabel":
-            each.append(_weigh_two_classes(own, y[rows, place], start, choose))
+            each.append(_fit_two_class_weights(own, y[rows, place], start, choose))
         else:
-            each.append(_weigh_numbers(own, y[rows, place], None if near is None else near[rows], start, choose))
+            each.append(_fit_number_weights(own, y[rows, place], None if near is None else near[rows], start, choose))
     spreads = tuple(spread for found in each for spread in found.spreads)
     spreads = spreads if len(spreads) == len(each) else ()  # intervals of only some targets would be misleading
     if len(each) == 1 and task == "regression":
@@ -72,36 +72,38 @@ def weighed(
     return replace(blend, weights=mean, targets=targets, spreads=spreads, thresholds=_thresholds(each))
 
 
-def _thresholds(each: Sequence[_Weighed]) -> tuple[float, ...]:
+def _thresholds(each: Sequence[_FittedWeights]) -> tuple[float, ...]:
     """Return a threshold for each target, the default one if none could be chosen; none for numbers."""
     if all(found.threshold is None for found in each):
         return ()
     return tuple(USUAL_THRESHOLD if found.threshold is None else found.threshold for found in each)
 
 
-def _weigh_two_classes(
+def _fit_two_class_weights(
     parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool
-) -> _Weighed:
+) -> _FittedWeights:
     """Choose weights for probabilities [R] of the second class; nothing is chosen if a class is too rare."""
     if min(int((y == 0).sum()), int((y == 1).sum())) < FEWEST_HELD_OUT:
         used = [name for name in start if name != WITH_DESCRIPTORS]  # the networks answer in one of two ways
         equal = {name: 1.0 / len(used) if name in used else 0.0 for name in start}
-        return _Weighed(equal if choose else start, {})
+        return _FittedWeights(equal if choose else start, {})
     pairs = {name: np.stack([1.0 - share, share], axis=-1) for name, share in parts.items()}
-    return _weigh_classes(pairs, y.astype(np.int64), start, choose)
+    return _fit_class_weights(pairs, y.astype(np.int64), start, choose)
 
 
-def _weigh_classes(parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool) -> _Weighed:
+def _fit_class_weights(
+    parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool
+) -> _FittedWeights:
     """Choose weights for probabilities [R, classes] and classes [R]."""
     enough = len(y) >= FEWEST_HELD_OUT
     heat = {name: best_temperature(part, y) for name, part in parts.items()} if enough else {}
     warm = {name: tempered(part, heat.get(name, 1.0)) for name, part in parts.items()}
     weights = blend_weights(warm, y, classify=True) if choose else start
     if not enough:
-        return _Weighed(weights, heat)
+        return _FittedWeights(weights, heat)
     answers = blended(warm, weights)
     heat[BLEND] = best_temperature(answers, y)
-    return _Weighed(weights, heat, threshold=_threshold(tempered(answers, heat[BLEND]), y))
+    return _FittedWeights(weights, heat, threshold=_threshold(tempered(answers, heat[BLEND]), y))
 
 
 def _threshold(probabilities: np.ndarray, y: np.ndarray) -> float | None:
@@ -112,16 +114,15 @@ def _threshold(probabilities: np.ndarray, y: np.ndarray) -> float | None:
         return None
 
 
-def _weigh_numbers(
+def _fit_number_weights(
     parts: Mapping[str, np.ndarray], y: np.ndarray, near: np.ndarray | None, start: dict[str, float], choose: bool
-) -> _Weighed:
+) -> _FittedWeights:
     """Choose weights for values [R]."""
     if not len(y):
-        return _Weighed(start, {})
+        return _FittedWeights(start, {})
     columns = {name: part[:, None] for name, part in parts.items()}
     weights = blend_weights(columns, y[:, None], classify=False) if choose else start
     if len(y) < FEWEST_HELD_OUT:
-        return _Weighed(weights, {})
-    apart = disagreement({name: part[None] for name, part in columns.items()}, weights)[:, 0]
-    errors = blended(columns, weights)[:, 0] - y
-    return _Weighed(weights, {}, (fitted_spread(errors, apart, near),))
+        return _FittedWeights(weights, {})
+    apart = disagreement({name: part[None] for name, part in parts.items()}, weights)
+    return _FittedWeights(weights, {}, (fitted_spread(blended(parts, weights) - y, apart, near),))

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from maggnn.apps.fit.card.intervals import Judged
 
 LONGEST_NAME = 100
 """The largest number of characters of a column's or class's name in the card."""
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table."""
+    return [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def number(value: float, metric: str) -> str:

@@ -7,8 +7,8 @@
                      against all others, and their means
     each class       its precision, recall, F1, ROC-AUC and PR-AUC
 
-A target may be missing in some rows: `known` says where it is known, and other rows do not count. A metric that is not
-defined on the rows (ROC-AUC of a single class, a correlation with a constant) is NaN.
+Callers leave out the rows where a target is missing. A metric that is not defined on the rows (ROC-AUC of a single
+class, a correlation with a constant) is NaN.
 
 Shapes: n rows, C classes, R bootstrap samples.
 """
@@ -66,19 +66,18 @@ class Metrics:
     threshold: float | None = None
 
 
-def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | None = None) -> Values:
+def number_metrics(true: np.ndarray, predicted: np.ndarray) -> Values:
     """Compute RMSE, MAE, R² and Spearman's rank correlation.
 
     Args:
         true: The measured values.
         predicted: The model's answers, in the same unit.
-        known: Where a value was measured; all rows if None.
 
     Returns:
         The value of each metric.
 
     Shapes:
-        true, predicted, known: [n]
+        true, predicted: [n]
 
     Example:
         >>> number_metrics(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 5.0]))["mae"]
@@ -87,7 +86,6 @@ def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | 
     from scipy.stats import spearmanr
     from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-    true, predicted = _where_known(known, true, predicted)
     if not len(true) or not np.isfinite(predicted).all():
         return dict.fromkeys(("rmse", "mae", "r2", "spearman"), np.nan)
     values = {"rmse": root_mean_squared_error(true, predicted), "mae": mean_absolute_error(true, predicted)}
@@ -98,23 +96,19 @@ def number_metrics(true: np.ndarray, predicted: np.ndarray, known: np.ndarray | 
     return {name: float(value) for name, value in values.items()}
 
 
-def two_class_metrics(
-    true: np.ndarray, probability: np.ndarray, threshold: float = USUAL_THRESHOLD, known: np.ndarray | None = None
-) -> Values:
+def two_class_metrics(true: np.ndarray, probability: np.ndarray, threshold: float = USUAL_THRESHOLD) -> Values:
     """Compute ROC-AUC, PR-AUC, MCC and balanced accuracy.
 
     Args:
         true: 0 or 1.
         probability: The probability of class 1.
         threshold: The probability from which on class 1 is predicted; never chosen on these rows.
-        known: Where the class is known; all rows if None.
 
     Shapes:
-        true, probability, known: [n]
+        true, probability: [n]
     """
     from sklearn.metrics import balanced_accuracy_score, matthews_corrcoef
 
-    true, probability = _where_known(known, true, probability)
     if not len(true) or not np.isfinite(probability).all():
         return dict.fromkeys(("roc_auc", "pr_auc", "mcc", "balanced_accuracy"), np.nan)
     taken = probability >= threshold
@@ -126,28 +120,24 @@ def two_class_metrics(
     }
 
 
-def class_metrics(
-    true: np.ndarray, probabilities: np.ndarray, known: np.ndarray | None = None, areas: bool = True
-) -> Values:
+def class_metrics(true: np.ndarray, probabilities: np.ndarray, areas: bool = True) -> Values:
     """Compute accuracy, balanced accuracy and MCC of the most probable class, and mean ROC-AUC and PR-AUC over classes.
 
     Args:
         areas: Whether to compute the last two, which need a sort for each class.
 
     Shapes:
-        true, known: [n]
+        true: [n]
         probabilities: [n, C]
     """
     from sklearn.metrics import balanced_accuracy_score, matthews_corrcoef
 
-    true, probabilities = _where_known(known, true, probabilities)
     if not len(true) or not np.isfinite(probabilities).all():
         return dict.fromkeys(
             ("accuracy", "balanced_accuracy", "mcc", *(("roc_auc", "pr_auc") if areas else ())), np.nan
         )
     likeliest = probabilities.argmax(axis=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scikit-learn warns that classes without rows do not count
+    with warnings.catch_warnings(action="ignore"):  # scikit-learn warns that classes without rows do not count
         values = {
             "accuracy": float((true == likeliest).mean()),
             "balanced_accuracy": float(balanced_accuracy_score(true, likeliest)),
@@ -169,21 +159,18 @@ def chosen_classes(probabilities: np.ndarray, threshold: float | None) -> np.nda
     return probabilities.argmax(axis=1) if threshold is None else (probabilities[:, 1] >= threshold).astype(int)
 
 
-def per_class(
-    true: np.ndarray, probabilities: np.ndarray, threshold: float | None = None, known: np.ndarray | None = None
-) -> list[Values]:
+def per_class(true: np.ndarray, probabilities: np.ndarray, threshold: float | None = None) -> list[Values]:
     """Compute the count, precision, recall, F1, ROC-AUC and PR-AUC of each class against all others.
 
     Args:
         threshold: The threshold for the second of two classes; None predicts the most probable class.
 
     Shapes:
-        true, known: [n]
+        true: [n]
         probabilities: [n, C]
     """
     from sklearn.metrics import precision_recall_fscore_support
 
-    true, probabilities = _where_known(known, true, probabilities)
     places = range(probabilities.shape[1])
     taken = chosen_classes(probabilities, threshold)
     found = precision_recall_fscore_support(true, taken, labels=list(places), zero_division=np.nan)  # pyright: ignore[reportArgumentType]
@@ -196,18 +183,17 @@ def per_class(
     ]
 
 
-def best_threshold(true: np.ndarray, probability: np.ndarray, known: np.ndarray | None = None) -> float:
+def best_threshold(true: np.ndarray, probability: np.ndarray) -> float:
     """Find the threshold with the best balanced accuracy (Youden's J), on rows that a model did not learn from.
 
     Returns:
         The probability from which on class 1 is predicted; one half if the rows have a single class.
 
     Shapes:
-        true, probability, known: [n]
+        true, probability: [n]
     """
     from sklearn.metrics import roc_curve
 
-    true, probability = _where_known(known, true, probability)
     if not 0 < true.sum() < len(true):
         return USUAL_THRESHOLD
     false_rate, true_rate, thresholds = roc_curve(true, probability)
@@ -215,11 +201,7 @@ def best_threshold(true: np.ndarray, probability: np.ndarray, known: np.ndarray 
 
 
 def bootstrap_intervals(
-    true: np.ndarray,
-    answers: np.ndarray,
-    metrics: Callable[[np.ndarray, np.ndarray], Values],
-    known: np.ndarray | None = None,
-    seed: int = 0,
+    true: np.ndarray, answers: np.ndarray, metrics: Callable[[np.ndarray, np.ndarray], Values]
 ) -> dict[str, tuple[float, float]]:
     """Compute the intervals that contain the metrics of 95 % of bootstrap samples of the rows.
 
@@ -227,11 +209,10 @@ def bootstrap_intervals(
         metrics: One of the functions above, as a function of only true values and answers.
 
     Shapes:
-        true, known: [n]
+        true: [n]
         answers: [n] or [n, C]
     """
-    true, answers = _where_known(known, true, answers)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     draws = [metrics(true[rows], answers[rows]) for rows in rng.integers(len(true), size=(DRAWS, len(true)))]
     return {name: limits(np.array([draw[name] for draw in draws])) for name in draws[0]}
 
@@ -255,7 +236,3 @@ def _areas(positive: np.ndarray, scores: np.ndarray) -> Values:
         "roc_auc": float(roc_auc_score(positive, scores)),
         "pr_auc": float(average_precision_score(positive, scores)),
     }
-
-
-def _where_known(known: np.ndarray | None, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
-    return columns if known is None else tuple(column[known] for column in columns)

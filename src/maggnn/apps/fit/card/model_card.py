@@ -13,7 +13,7 @@ from torch import Tensor
 
 from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.intervals import Judged
-from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, with_interval
+from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, table, with_interval
 from maggnn.apps.fit.card.metrics import limits
 from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
@@ -203,16 +203,16 @@ def _methods(facts: Facts, test: Test) -> list[str]:
     """Return the table of methods; for a blend, with the weights of its parts and their out-of-fold scores."""
     unit, metric = UNITS[facts.metric], facts.metric
     if not test.parts:
-        rows = [f"| {name} | {with_interval(judged, metric)} |" for name, judged in test.judged.items()]
-        return [f"| method | {unit} (95 % interval) |", "|---|---|", *rows]
-    lines = [f"| method | weight | {unit} out of fold | on the test split (95 % interval) |", "|---|---|---|---|"]
+        rows = [[name, with_interval(judged, metric)] for name, judged in test.judged.items()]
+        return table(["method", f"{unit} (95 % interval)"], rows)
+    rows = []
     for name, judged in test.judged.items():
         part = test.parts[name]
         weight = "" if part.weight is None else f"{part.weight:.2f}" if part.weight else "0 (left out)"
-        lines.append(f"| {name} | {weight} | {number(part.out_of_fold, metric)} | {with_interval(judged, metric)} |")
+        rows.append([name, weight, number(part.out_of_fold, metric), with_interval(judged, metric)])
     folds = facts.blend.folds
     return [
-        *lines,
+        *table(["method", "weight", f"{unit} out of fold", "on the test split (95 % interval)"], rows),
         "",
         f"An answer is the weighted mean of the parts, each of which is the mean of {folds} models, one for each of",
         f"{folds} folds of the training and validation rows. The weights were chosen by the out-of-fold loss, that is",
@@ -225,17 +225,13 @@ def _metrics(facts: Facts, report: TargetReport) -> list[str]:
     """Return the metrics of one target by all methods; for several classes, also those of each class."""
     methods = [f"{name} (95 % interval)" if not place else name for place, name in enumerate(report.methods)]
     lines = [f"### {plain(report.label)}: {report.own.count} test rows", ""]
-    lines += _table(["metric", *methods], [[plain(name), *values] for name, *values in metric_rows(report)])
+    lines += table(["metric", *methods], [[plain(name), *values] for name, *values in metric_rows(report)])
     header, rows = class_rows(report)
     if rows:
         lines += ["", "Each class against all others, by this model:", ""]
-        lines += _table(header, [[plain(label), *values] for label, *values in rows])
+        lines += table(header, [[plain(label), *values] for label, *values in rows])
     words = threshold_words(replace(report, positive=plain(report.positive)), bool(facts.blend.thresholds))
     return [*lines, "", *([words, ""] if words else [])]
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def _uncertainty(facts: Facts, test: Test) -> list[str]:
@@ -263,11 +259,12 @@ def _balance(balance: Mapping[str, Mapping[str, int]]) -> list[str]:
     if not balance:
         return []
     totals = {part: sum(counts.values()) for part, counts in balance.items()}
-    lines = ["", f"| class | {' | '.join(balance)} |", f"|---|{'---|' * len(balance)}"]
-    for label in next(iter(balance.values())):
-        cells = [f"{counts[label]} ({100 * counts[label] / totals[part]:.1f} %)" for part, counts in balance.items()]
-        lines.append(f"| {plain(label)} | {' | '.join(cells)} |")
-    return lines
+    rows = [
+        [plain(label), *(f"{counts[label]} ({100 * counts[label] / totals[part]:.1f} %)"
+                         for part, counts in balance.items())]
+        for label in next(iter(balance.values()))
+    ]  # fmt: skip
+    return ["", *table(["class", *balance], rows)]
 
 
 def _listed(names: Sequence[str]) -> str:

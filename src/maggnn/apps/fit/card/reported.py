@@ -95,25 +95,26 @@ def reports(facts: Facts, true: np.ndarray, answers: Mapping[str, np.ndarray]) -
     true = true.reshape(len(true), -1)
     found = {}
     for place, name in enumerate(facts.targets):
-        own = {method: values[:, place] for method, values in answers.items()}
+        known = ~np.isnan(true[:, place])
+        own = {method: values[known, place] for method, values in answers.items()}
         make = _of_two_classes if facts.task == "multilabel" else _of_numbers
-        found[name] = make(facts, place, true[:, place], own)
+        found[name] = make(facts, place, true[known, place], own)
     return found
 
 
 def _of_numbers(facts: Facts, place: int, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
-    """Report on one target of numbers [n]; NaN for missing ones."""
+    """Report on one target of numbers, on the rows where it is known [n]."""
     name, unit = facts.targets[place], facts.units[place] if facts.units else ""
-    metrics = _of_methods(true, answers, number_metrics, ~np.isnan(true), intervals=_has_intervals(facts))
+    metrics = _of_methods(true, answers, number_metrics, intervals=_has_intervals(facts))
     return TargetReport(label_of(name, unit), unit, "", math.nan, metrics)
 
 
 def _of_two_classes(facts: Facts, place: int, true: np.ndarray, answers: Mapping[str, np.ndarray]) -> TargetReport:
-    """Report on one of several two-class targets [n]; NaN for missing ones."""
-    known, threshold = ~np.isnan(true), threshold_of(facts, place)
-    judge = partial(two_class_metrics, threshold=threshold)
-    metrics = _of_methods(true, answers, judge, known, threshold, _has_intervals(facts))
-    share = float(true[known].mean()) if known.any() else math.nan
+    """Report on one of several two-class targets, on the rows where it is known [n]."""
+    threshold = threshold_of(facts, place)
+    score = partial(two_class_metrics, threshold=threshold)
+    metrics = _of_methods(true, answers, score, threshold, _has_intervals(facts))
+    share = float(true.mean()) if len(true) else math.nan
     return TargetReport(facts.targets[place], "", facts.labels[place][1], share, metrics)
 
 
@@ -126,9 +127,9 @@ def _of_classes(facts: Facts, name: str, true: np.ndarray, answers: Mapping[str,
     """Report on the single target of a classifier [n]."""
     two = len(facts.classes) == 2
     threshold = threshold_of(facts) if two else None
-    judge = partial(two_class_metrics, threshold=threshold_of(facts)) if two else class_metrics
+    score = partial(two_class_metrics, threshold=threshold_of(facts)) if two else class_metrics
     columns = {method: values[:, 1] for method, values in answers.items()} if two else answers
-    metrics = _of_methods(true, columns, judge, threshold=threshold)
+    metrics = _of_methods(true, columns, score, threshold)
     own, said = next(iter(answers.items()))
     if np.isfinite(said).all():
         each = per_class(true, said, threshold)
@@ -146,18 +147,15 @@ def _of_methods(
     true: np.ndarray,
     answers: Mapping[str, np.ndarray],
     metrics: Any,
-    known: np.ndarray | None = None,
     threshold: float | None = None,
     intervals: bool = True,
 ) -> dict[str, Metrics]:
     """Compute the metrics of each method; the first has intervals, if requested."""
-    count = len(true) if known is None else int(known.sum())
     found: dict[str, Metrics] = {}
     for method, values in answers.items():
-        said = metrics(true, values, known=known)
         drawn = partial(class_metrics, areas=False) if metrics is class_metrics else metrics
-        limits = {} if found or not count or not intervals else bootstrap_intervals(true, values, drawn, known)
-        found[method] = Metrics(count, said, limits, threshold=threshold)
+        limits = {} if found or not len(true) or not intervals else bootstrap_intervals(true, values, drawn)
+        found[method] = Metrics(len(true), metrics(true, values), limits, threshold=threshold)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from maggnn.apps.fit.card.intervals import Judged
-from maggnn.apps.fit.card.markdown import number, plain, with_interval
+from maggnn.apps.fit.card.markdown import number, plain, table, with_interval
 from maggnn.apps.fit.fitted import Facts
 from maggnn.data.molecules.several_targets import Known
 
@@ -17,14 +17,13 @@ def known_lines(facts: Facts, known: Mapping[str, Mapping[str, Known]]) -> list[
     if not known:
         return []
     parts = list(next(iter(known.values())))
-    second = "second class | " if facts.labels else ""
-    what = "known values (share of the second class)" if facts.labels else "known values"
-    lines = ["", f"| {what} | {second}{' | '.join(parts)} |", f"|---|{'---|' * (len(parts) + bool(second))}"]
+    two_class = bool(facts.labels)
+    head = ["known values (share of the second class)", "second class"] if two_class else ["known values"]
+    rows = []
     for place, (name, counts) in enumerate(known.items()):
-        label = f"{plain(facts.labels[place][1])} | " if facts.labels else ""
-        cells = [_count(count, bool(facts.labels)) for count in counts.values()]
-        lines.append(f"| {plain(name)} | {label}{' | '.join(cells)} |")
-    return lines
+        label = [plain(facts.labels[place][1])] if two_class else []
+        rows.append([plain(name), *label, *(_count(count, two_class) for count in counts.values())])
+    return ["", *table([*head, *parts], rows)]
 
 
 def _count(count: Known, two_class: bool) -> str:
@@ -42,14 +41,15 @@ def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> li
     weights = [name for name, weight in facts.blend.weights.items() if weight]
     weighed = bool(facts.blend.targets) and len(weights) > 1
     head = [own, *([" / ".join(f"weight of {name}" for name in weights)] if weighed else []), *parts]
-    lines = [f"| target | {' | '.join(head)} |", f"|---|{'---|' * len(head)}"]
+    rows = []
     for place, (name, methods) in enumerate(judged.items()):
         cells = [with_interval(methods[own], metric)]
         if weighed:
             said = facts.blend.targets[place].weights
             cells.append(" / ".join(f"{said[part]:.2f}" for part in weights))
         cells += [number(methods[part].value, metric) for part in parts]
-        lines.append(f"| {plain(name)} | {' | '.join(cells)} |")
+        rows.append([plain(name), *cells])
+    lines = table(["target", *head], rows)
     lacking = sum(not np.isfinite(methods[own].value) for methods in judged.values())
     if lacking:
         lines += ["", f"{lacking} targets have no score, because the test split lacks values or one of the classes."]

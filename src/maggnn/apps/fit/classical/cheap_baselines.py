@@ -12,7 +12,8 @@ Shapes: G graphs, F folds, O outputs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,18 +167,17 @@ def tree_answers(kind: str, trees: Trees, x: np.ndarray, folds: int, task: Task)
 def _forest(task: TreeTask) -> Trees:
     if task.task == "classification":
         return _class_forest(task)
-    if task.together:  # costs as much as a forest for one of the targets
+    if task.together and task.outputs > 1:  # costs as much as a forest for one of the targets
         return _joint_forest(task)
-    nodes: list[Any] = []
-    columns: list[int] = []
-    base, trees = np.zeros(task.outputs), max(FEWEST_TREES, task.trees // task.outputs)
-    for place in range(task.outputs):
-        x, y, weights = task.of_target(place)
-        fitted, base[place], scale = _target_forest(task, x, y[:, None], weights, trees)
-        found = [] if fitted is None else [_forest_nodes(tree, fitted, 1, scale / trees) for tree in _trees_of(fitted)]
-        nodes += found
-        columns += [place] * len(found)
-    return _trees(nodes, columns, base)
+    trees = task.trees if task.outputs == 1 else max(FEWEST_TREES, task.trees // task.outputs)
+    return _each_target(task, partial(_target_forest, task, trees))
+
+
+def _each_target(task: TreeTask, fit: Callable[[int], tuple[list[Any], float]]) -> Trees:
+    """Make trees of the nodes and the base that `fit` returns for each target."""
+    found = [fit(place) for place in range(task.outputs)]
+    columns = [place for place, (nodes, _) in enumerate(found) for _ in nodes]
+    return _trees([tree for nodes, _ in found for tree in nodes], columns, np.array([base for _, base in found]))
 
 
 def _class_forest(task: TreeTask) -> Trees:
@@ -196,30 +196,32 @@ def _class_forest(task: TreeTask) -> Trees:
 def _joint_forest(task: TreeTask) -> Trees:
     """Fit one forest whose leaves have a value for each target."""
     weights = None if task.weights is None else task.weights[:, 0]
-    fitted, base, scale = _target_forest(task, task.x, task.y, weights, task.trees)
-    assert fitted is not None
+    fitted, base, scale = _fitted_forest(task, task.x, task.y, weights, task.trees)
     nodes = [_forest_nodes(tree, fitted, task.outputs, scale / task.trees) for tree in _trees_of(fitted)]
     return _trees(nodes, [0] * len(nodes), base)
 
 
-def _target_forest(
-    task: TreeTask, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, trees: int
-) -> tuple[Any, Any, Any]:
-    """Return a forest for the known values y [rows, targets], the base of its sums, and the unit of its values.
+def _target_forest(task: TreeTask, trees: int, place: int) -> tuple[list[Any], float]:
+    """Fit the forest of one target; a target that has only one value is the base itself, without trees."""
+    x, y, weights = task.of_target(place)
+    if len(np.unique(y)) < 2:
+        return [], float(y[0]) if len(y) else 0.0
+    fitted, base, scale = _fitted_forest(task, x, y[:, None], weights, trees)
+    return [_forest_nodes(tree, fitted, 1, scale / trees) for tree in _trees_of(fitted)], float(base[0])
 
-    If a single target has only one value, there is no forest: the value itself is the answer.
-    """
+
+def _fitted_forest(
+    task: TreeTask, x: np.ndarray, y: np.ndarray, weights: np.ndarray | None, trees: int
+) -> tuple[Any, np.ndarray, Any]:
+    """Return a forest for known values y [rows, targets], the base of its sums, [targets], and the unit of values."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-    if y.shape[1] == 1 and len(np.unique(y)) < 2:
-        return None, float(y[0, 0]) if len(y) else 0.0, 1.0
     if task.task == "multilabel":
         fitted = RandomForestClassifier(trees, random_state=task.seed)
-        return fitted.fit(x, y.astype(int).squeeze(), weights), np.zeros(y.shape[1]).squeeze(), 1.0
+        return fitted.fit(x, y.astype(int).squeeze(), weights), np.zeros(y.shape[1]), 1.0
     base, scale = y.mean(axis=0, dtype=np.float64), _spread(y)
     fitted = RandomForestRegressor(trees, max_features=0.1, min_samples_leaf=2, random_state=task.seed)
-    fitted.fit(x, ((y - base) / scale).reshape(len(y), -1).squeeze(), weights)
-    return (fitted, base, scale) if y.shape[1] > 1 or task.outputs == 1 else (fitted, base[0], scale[0])
+    return fitted.fit(x, ((y - base) / scale).squeeze(), weights), base, scale
 
 
 def _trees_of(forest: Any) -> list[Any]:
@@ -245,21 +247,14 @@ def _forest_nodes(tree: Any, forest: Any, targets: int, unit: Any) -> tuple[Any,
 
 
 def _boosting(task: TreeTask) -> Trees:
-    if task.task == "classification":
-        return _class_boosting(task)
-    nodes: list[Any] = []
-    columns: list[int] = []
-    base = np.zeros(task.outputs)
-    for place in range(task.outputs):
-        base[place] = _add_target_boosting(task, place, nodes, columns)
-    return _trees(nodes, columns, base)
+    return (
+        _class_boosting(task) if task.task == "classification" else _each_target(task, partial(_target_boosting, task))
+    )
 
 
 def _class_boosting(task: TreeTask) -> Trees:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    nodes: list[Any] = []
-    columns: list[int] = []
     fitted: Any = HistGradientBoostingClassifier(**_pace(task))
     fitted.fit(task.x, task.y, task.weights)
     known = fitted.classes_.astype(int)
@@ -267,26 +262,25 @@ def _class_boosting(task: TreeTask) -> Trees:
     base[known] = 0.0
     own = known[-fitted._baseline_prediction.shape[1] :]  # with two classes, only the second has trees
     base[own] = fitted._baseline_prediction[0]
-    _add_rounds(fitted, own, 1.0, nodes, columns)
-    return _trees(nodes, columns, base)
+    nodes = [_boosting_nodes(fitted, place, 1.0) for place in range(len(own))]
+    columns = [column for column, trees in zip(own, nodes, strict=True) for _ in trees]
+    return _trees([tree for trees in nodes for tree in trees], columns, base)
 
 
-def _add_target_boosting(task: TreeTask, place: int, nodes: list[Any], columns: list[int]) -> float:
-    """Append the trees of one target. Returns the base of its sums, which for two classes is in log-odds."""
+def _target_boosting(task: TreeTask, place: int) -> tuple[list[Any], float]:
+    """Fit the trees of one target. Returns them and the base of their sums, which for two classes is in log-odds."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     x, y, weights = task.of_target(place)
     if task.task == "multilabel":
         if len(np.unique(y)) < 2:  # training has only one of its classes
-            return -ABSENT if len(y) and y[0] else ABSENT
+            return [], -ABSENT if len(y) and y[0] else ABSENT
         fitted = HistGradientBoostingClassifier(**_pace(task)).fit(x, y.astype(int), weights)
-        _add_rounds(fitted, [place], 1.0, nodes, columns)
-        return float(fitted._baseline_prediction[0, 0])
+        return _boosting_nodes(fitted, 0, 1.0), float(fitted._baseline_prediction[0, 0])
     mean, scale = (float(values) for values in (y.mean(dtype=np.float64), _spread(y[:, None])[0]))
     fitted = HistGradientBoostingRegressor(**_pace(task))
     fitted.fit(x, (y - mean) / scale, weights)
-    _add_rounds(fitted, [place], scale, nodes, columns)
-    return mean + scale * float(fitted._baseline_prediction[0, 0])
+    return _boosting_nodes(fitted, 0, scale), mean + scale * float(fitted._baseline_prediction[0, 0])
 
 
 def _pace(task: TreeTask) -> dict[str, Any]:
@@ -302,16 +296,14 @@ def _spread(y: np.ndarray) -> np.ndarray:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _add_rounds(fitted: Any, own: Sequence[int], scale: float, nodes: list[Any], columns: list[int]) -> None:
-    """Append the trees of a boosting, column by column."""
-    for place, column in enumerate(own):
-        for trees in fitted._predictors:
-            found = trees[place].nodes
-            feature = np.where(found["is_leaf"], LEAF, found["feature_idx"])
-            value = scale * found["value"][:, None]
-            missing = found["missing_go_to_left"].astype(bool)
-            nodes.append((found["right"], feature, found["num_threshold"], missing, value))
-            columns.append(column)
+def _boosting_nodes(fitted: Any, place: int, scale: float) -> list[Any]:
+    """Return the trees of a boosting for its output `place`."""
+    found = [trees[place].nodes for trees in fitted._predictors]
+    return [
+        (tree["right"], np.where(tree["is_leaf"], LEAF, tree["feature_idx"]), tree["num_threshold"],
+         tree["missing_go_to_left"].astype(bool), scale * tree["value"][:, None])
+        for tree in found
+    ]  # fmt: skip
 
 
 def _trees(nodes: Sequence[Any], columns: Sequence[int], base: np.ndarray) -> Trees:

@@ -16,12 +16,13 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from maggnn.apps.fit.card.markdown import number, plain
+from maggnn.apps.fit.card.markdown import number, plain, table
 from maggnn.apps.fit.ensemble import fit_blend
 from maggnn.apps.fit.fitted import Facts
 from maggnn.apps.fit.folds import Folds, deal_folds
@@ -86,14 +87,12 @@ class CrossValidated:
         rows = []
         for name, found in self.summary().items():
             low, high = number(found["low"], metric), number(found["high"], metric)
-            spread = number(found["std"], metric)
-            rows.append(f"| {plain(name)} | {number(found['mean'], metric)} | {low} to {high} | {spread} |")
+            mean, spread = number(found["mean"], metric), number(found["std"], metric)
+            rows.append([plain(name), mean, f"{low} to {high}", spread])
         return [
             "## Cross-validation",
             "",
-            f"| method | mean {unit} | 95 % interval | standard deviation over folds |",
-            "|---|---|---|---|",
-            *rows,
+            *table(["method", f"mean {unit}", "95 % interval", "standard deviation over folds"], rows),
             "",
             f"{self.plan.folds} folds, drawn {self.plan.repeats} times: each fold was tested by models fitted, blended",
             "and calibrated on the other folds only. The interval is corrected for overlapping training rows",
@@ -134,6 +133,7 @@ def cross_validated(
         starts: initial weights of the networks.
         launch: starts the processes that train each network together; None for one process.
     """
+    fit = partial(fit_blend, workers=workers, starts=starts, launch=launch)
     scores: dict[str, list[float]] = {}
     shares = []
     for name, seed, test, rest in _folds(own, plan, config.runtime.seed):
@@ -141,9 +141,9 @@ def cross_validated(
         path = folder / f"{name}.json"
         if not path.exists():
             tell(f"{own.dataset.name}: cross-validation, {name}")
-            found = _fold_scores(
-                own, facts, config, ensemble, seed, test, rest, folder / name, workers, judge, starts, launch
-            )
+            own_config = config.replaced(runtime={"seed": seed})
+            inner = _inner_folds(own, rest, ensemble, seed)
+            found = _fold_scores(own, facts, own_config, inner, test, folder / name, fit, judge)
             with whole_file(path) as waiting:
                 waiting.write_text(json.dumps(found), encoding="utf-8")
         for method, value in json.loads(path.read_text(encoding="utf-8")).items():
@@ -171,25 +171,18 @@ def _fold_scores(
     own: OwnTable,
     facts: Facts,
     config: Config,
-    ensemble: int,
-    seed: int,
+    inner: Folds,
     test: np.ndarray,
-    rest: np.ndarray,
     folder: Path,
-    workers: int,
+    fit: Callable[..., tuple[Any, ...]],
     judge: Judge,
-    starts: Sequence[Start] | None,
-    launch: Launch | None,
 ) -> dict[str, float | None]:
-    inner = _inner_folds(own, rest, ensemble, seed)
+    """Fit to the rows of the inner folds, and return the scores on the test rows; None where one is not finite."""
     parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
     dataset: Dataset = replace(own.dataset, protocol=official_split, extra=parts)
-    config = config.replaced(runtime={"seed": seed})
     more = stacked(own.table.numbers, facts.number_columns)
-    fit: tuple[Any, ...] = fit_blend(
-        dataset, facts, config, inner, own.table.canonical, folder, workers, starts=starts, more=more, launch=launch
-    )
-    return {name: value if math.isfinite(value) else None for name, value in judge(*fit, dataset).items()}
+    fitted = fit(dataset, facts, config, inner, own.table.canonical, folder, more=more)
+    return {name: value if math.isfinite(value) else None for name, value in judge(*fitted, dataset).items()}
 
 
 def _inner_folds(own: OwnTable, rest: np.ndarray, ensemble: int, seed: int) -> Folds:

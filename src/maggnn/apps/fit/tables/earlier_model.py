@@ -59,16 +59,13 @@ class EarlierModel:
             training={"learning_rate": LEARNING_RATE, "initial_weights": ""}
         )
 
-    def known_in(self, smiles: Sequence[str]) -> int:
-        """Count the molecules that the earlier model may have learned from, by their fingerprints."""
-        if self.fitted.known is None or not len(smiles):
-            return 0
-        return int((nearest_similarity(descriptors_of(smiles).bits, self.fitted.known) > 1 - 1e-6).sum())
-
     def words(self, test: Sequence[str]) -> str:
-        """Return the line of the card."""
-        known = self.known_in(test)
-        warning = f"; warning: it may have learned from {known} of the {len(test)} test molecules" if known else ""
+        """Return the line of the card, with a warning about test molecules that are known by their fingerprints."""
+        warning, known = "", 0
+        if self.fitted.known is not None and len(test):
+            known = int((nearest_similarity(descriptors_of(test).bits, self.fitted.known) > 1 - 1e-6).sum())
+        if known:
+            warning = f"; warning: it may have learned from {known} of the {len(test)} test molecules"
         return f"Networks were initialised with the weights of {self.folder.name}{warning}"
 
     def digest(self) -> np.ndarray:

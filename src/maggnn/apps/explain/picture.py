@@ -105,10 +105,10 @@ def panel(explanation: Explanation, walk: Trace, number: int, size: float) -> Dr
     shapes: list[Shape] = [Words((size / 2, 12), heading, 12, SOFT_INK)]
     shapes += _edges(graph, points, radius)
     shapes += marked.nodes(points, radius, node_gains(step), explanation.q_range, _labels(graph, radius), graph.roots)
+    shapes += _atom_numbers(graph, points, radius, (size, height))
     came_from = None if before is None else before.tuples
     shapes += marked.came_from(came_from, step.tuples, points, radius, (HEAD, size, height))
     shapes += marked.marks(step.tuples, points, radius)
-    shapes += _atom_numbers(graph, points, radius, (size, height))
     lines = [*explanation.answer_text(step), *([] if step.score is None else [f"score {step.score:.3g}"])]
     for place, text in enumerate(lines):
         at = (size / 2, height + 4 + (place + 0.5) * LINE_HEIGHT)

@@ -161,7 +161,8 @@ def _atom_numbers(graph: Depicted, points: Sequence[Point], radius: float, room:
         bonds[v].append(points[u])
     away, placed = radius + (11 if radius > 10 else 8), list[Point]()
     for node, (x, y) in enumerate(points):
-        along = [(x + share * (u - x), y + share * (v - y)) for u, v in bonds[node] for share in (0.5, 0.75)]
+        shares = [(end, share) for end in bonds[node] for share in (away / (math.dist(end, (x, y)) or 1.0), 0.75)]
+        along = [(x + share * (u - x), y + share * (v - y)) for (u, v), share in shares]
         badge = (x + (radius + 5) * math.sqrt(0.5), y - (radius + 5) * math.sqrt(0.5))
         others = (point for place, point in enumerate(points) if place != node)
         taken = [*along, badge, *others, *placed]

@@ -2,6 +2,7 @@
 import { made, number } from "./asking.js";
 
 const SIZE = 1000;
+const INSET = 35; // room for the numbers of atoms
 const NEAR = 18; // pixels within which a click means a node
 export const COLOURS = 5; // of tuples: --tuple-0 to --tuple-4 of page.css, which are HUES of apps/draw/marked.py in their order
 
@@ -18,7 +19,8 @@ export class Picture {
   // A new graph: everything is drawn again.
   draw(graph) {
     this.graph = graph;
-    this.points = graph.positions.map(([x, y]) => [x * SIZE, y * SIZE]);
+    const inset = graph.labels ? INSET : 0;
+    this.points = graph.positions.map(([x, y]) => [x, y].map((share) => inset + share * (SIZE - 2 * inset)));
     this.radius = radiusFor(this.points);
     this.badge = Math.max(11, Math.min(19, this.radius * 0.68));
     this.layer = made("g");
@@ -49,7 +51,7 @@ export class Picture {
 
   // The numbers of atoms in the SMILES, next to them and away from bonds, badges and each other.
   atomNumbers(graph) {
-    const away = this.radius * 1.3 + 21, badge = [this.radius, -this.radius], placed = [];
+    const away = this.radius * 1.3 + 24, badge = [this.radius, -this.radius], placed = [];
     const bonds = this.points.map(() => []);
     for (const [u, v] of graph.edges) { bonds[u].push(v); bonds[v].push(u); }
     const distance = ([x, y], [u, v]) => Math.hypot(x - u, y - v);
@@ -64,7 +66,7 @@ export class Picture {
     });
     return placed.map(([x, y], node) => {
       const label = made("text", { x, y, class: "atom-number" }, String(graph.numbers?.[node] ?? node));
-      label.style.fontSize = `${Math.max(16, Math.min(24, this.radius * 0.8))}px`;
+      label.style.fontSize = `${Math.max(25, Math.min(28, this.radius * 0.8))}px`;
       return label;
     });
   }

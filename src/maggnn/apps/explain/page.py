@@ -35,6 +35,10 @@ article { border-bottom: 1px solid #ced4da; padding: 12px 0; } .answer { font-we
 .similar { display: flex; flex-wrap: wrap; gap: 12px; } .similar figure { margin: 0; width: 180px; font-size: 13px; }
 figcaption { overflow-wrap: anywhere; } summary { cursor: pointer; margin: 8px 0; }
 .up { color: #1557a0; } .down { color: #b03010; }
+.controls input { min-width: 0; } .controls button { white-space: nowrap; }
+@media (max-width: 600px) {
+  body { padding: 14px; font-size: 14px; } th, td { padding-right: 9px; } .controls output { min-width: 6.5em; }
+}
 """
 
 SCRIPT = """

@@ -60,6 +60,10 @@ def test_a_wrong_option_points_to_the_help_of_its_command(folder, called):
         .endswith("(see maggnn data pack --help)")
     )
     assert called("--colour", cwd=folder).mistake().endswith("(see maggnn --help)")
+    line = called("fit", "mine.csv", "--setp", "3", cwd=folder).mistake()
+    assert line.endswith("No such option: --setp. Did you mean --steps? (see maggnn fit --help)")
+    assert called("show", "--port", cwd=folder).mistake().endswith("requires an argument (see maggnn show --help)")
+    assert called("explain", cwd=folder).mistake().endswith("Missing argument 'model' (see maggnn explain --help)")
 
 
 def test_repeats_and_networks_of_the_largest_seed_have_valid_seeds(folder, called):

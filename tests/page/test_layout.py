@@ -96,7 +96,7 @@ def test_molecules(screen):
     assert_whole(driver, size, "no molecule yet")
     driver.find_element(By.ID, "smiles").send_keys("CC(=O)Oc1ccccc1C(=O)O")
     driver.execute_script("document.getElementById('add-molecule').click()")
-    wait.until(lambda found: "nodes" in found.find_element(By.ID, "graph-note").text)
+    wait.until(lambda found: "atoms" in found.find_element(By.ID, "graph-note").text)
     assert_whole(driver, size, "a molecule")
     driver.find_element(By.ID, "smiles").send_keys("C(" * 60)
     driver.execute_script("document.getElementById('add-molecule').click()")

@@ -258,8 +258,10 @@ def test_molecules_of_ones_own(page):
         page("smiles").send_keys(smiles)
         page.click("add-molecule")
         page.until(lambda at=number: f"{at} of {at}" in page.text("graph-note"))
-    assert "7 nodes, 7 edges" in page.text("graph-note") and "oxygens:" in page.text("answer")
-    assert page.driver.find_element(By.CSS_SELECTOR, "#picture text").text == "O"
+    assert "7 atoms, 7 bonds" in page.text("graph-note") and "oxygens:" in page.text("answer")
+    assert page.driver.find_element(By.CSS_SELECTOR, "#picture text").text == "OH"
+    numbers = page.driver.find_elements(By.CSS_SELECTOR, "#picture .atom-number")
+    assert sorted(number.text for number in numbers) == [str(number) for number in range(7)]  # as in the SMILES
     assert "cycles6" in page.text("notes") and "units of that task" in page.text("notes")
     page("smiles").send_keys("C(")
     page.click("add-molecule")

@@ -15,7 +15,18 @@ import typer
 from maggnn import __version__
 from maggnn.apps.data_commands import data_app
 from maggnn.apps.inspection_commands import agents, distinguish, explain, settings, show
-from maggnn.apps.terminal import MOST_SEED, AsJson, Overwrite, SmilesColumn, print_table, run_app, tell
+from maggnn.apps.terminal import (
+    MOST_SEED,
+    AsJson,
+    Overwrite,
+    SmilesColumn,
+    alike,
+    better,
+    print_table,
+    run_app,
+    score_unit,
+    tell,
+)
 from maggnn.errors import InputError
 
 app = typer.Typer(
@@ -189,16 +200,19 @@ def fit(
     if as_json:
         print(json.dumps(result))
         return
-    rows = [
-        [name, f"{entry['value']:.4g}", "{:.4g} to {:.4g}".format(*entry["interval"])]
-        for name, entry in result["test_scores"].items()
-    ]
-    print_table([f"{result['metric']} on {result['test']} test rows", "", "95 % interval"], rows)
+    metric, scores = result["metric"], result["test_scores"]
+    columns = [[entry["value"], *entry["interval"]] for entry in scores.values()]
+    value, low, high = (alike(column) for column in zip(*columns, strict=True))
+    between = [f"{least} to {most}" for least, most in zip(low, high, strict=True)]
+    rows = [list(row) for row in zip(scores, value, between, strict=True)]
+    heading = ", ".join(filter(None, (score_unit(metric, result["metrics"]), better(metric))))
+    print_table([f"{metric} on {result['test']} test rows", heading, "95 % interval"], rows)
     for name, found in (result["cross_validation"] or {}).items():
         print("cross-validation, {}: {:.4g} ({:.4g} to {:.4g})".format(name, *(found[key] for key in CV_KEYS)))
     print(result["verdict"])
     _print_metrics(result["metrics"])
-    print(f"{result['left_out']} of {result['rows']} rows left out; {result['seconds']['all']:.0f} s; {out}/README.md")
+    took = f"{result['seconds']['all']:.0f} s"
+    print(f"{result['left_out']} of {result['rows']} rows left out; {took}; model card: {out}/README.md")
 
 
 @app.command()
@@ -401,7 +415,9 @@ def _show_table_evaluation(
         return
     low, high = result["interval"]
     used = result["rows"] - result["left_out"]
-    print(f"{result['metric']} {result[result['metric']]:.4g} (95 % interval {low:.4g} to {high:.4g}) on {used} rows")
+    metric = result["metric"]
+    score = f"{metric} {result[metric]:.4g} {score_unit(metric, result['metrics'])}".rstrip()
+    print(f"{score} (95 % interval {low:.4g} to {high:.4g}; {better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
     print(f"{result['left_out']} of {result['rows']} rows left out")
 

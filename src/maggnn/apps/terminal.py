@@ -5,10 +5,12 @@ Any `InputError` is a user's mistake: it is reported in one line on standard err
 
 from __future__ import annotations
 
+import difflib
 import errno
+import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -49,9 +51,7 @@ def run_app(app: typer.Typer, name: str) -> None:
         _check_arguments(sys.argv[1:])
         code = app(prog_name=name, standalone_mode=False)  # an exit code, if the command does not just return
     except UsageError as error:
-        sys.exit(
-            _fail(name, f"{' '.join(error.format_message().split())} (see {_command(name, error)} --help)", code=2)
-        )
+        sys.exit(_fail(name, f"{_usage_words(error)} (see {_command(name, error, app)} --help)", code=2))
     except InputError as error:
         sys.exit(_fail(name, str(error), code=2))
     except ModuleNotFoundError as error:
@@ -90,9 +90,29 @@ def _stop_even_where_interrupts_are_ignored(name: str) -> Callable[[Any], None]:
     return hook
 
 
-def _command(name: str, error: Any) -> str:
+def _command(name: str, error: Any, app: typer.Typer) -> str:
     """Return the command whose arguments are wrong, such as `maggnn data pack`, as people type it."""
-    return name if error.ctx is None else error.ctx.command_path
+    if error.ctx is not None:
+        return error.ctx.command_path
+    found, path = typer.main.get_command(app), [name]  # an option without its value has no context
+    for argument in sys.argv[1:]:
+        if argument not in getattr(found, "commands", {}):
+            break
+        found = found.commands[argument]  # pyright: ignore[reportAttributeAccessIssue]
+        path.append(argument)
+    return " ".join(path)
+
+
+def _usage_words(error: Any) -> str:
+    """Describe a wrong option or argument in one line, with the options of that command that resemble it."""
+    if not hasattr(error, "possibilities"):  # only an unknown option has them
+        return " ".join(error.format_message().split()).removesuffix(".")
+    name: str = error.option_name
+    known = [option for param in error.ctx.command.params for option in param.opts] if error.ctx else []
+    names = {option.lstrip("-"): option for option in known if option.startswith("--")}
+    near = [names[found] for found in difflib.get_close_matches(name.lstrip("-"), names, n=3)]
+    hint = f". Did you mean {' or '.join(near)}?" if near else ""
+    return f"No such option: {name}{hint}"
 
 
 def _check_arguments(arguments: list[str]) -> None:
@@ -116,6 +136,40 @@ def tell(line: str) -> None:
 def printable(text: str) -> str:
     """Escape line ends and other control characters, which text quoted from a file may contain."""
     return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
+
+
+def score_unit(metric: str, targets: Mapping[str, Any]) -> str:
+    """Return the unit of a metric of `fit` and `evaluate`: of errors that of the targets, if they all have the same.
+
+    Args:
+        metric: mae, auroc or accuracy; the last two are in percent.
+        targets: the reports on the targets, as in `metrics.json`.
+
+    Example:
+        >>> score_unit("mae", {"logS": {"unit": "log mol/L"}}), score_unit("auroc", {})
+        ('log mol/L', '%')
+    """
+    if metric != "mae":
+        return "%"
+    units = {report["unit"] or "" for report in targets.values()}
+    return units.pop() if len(units) == 1 else ""
+
+
+def better(metric: str) -> str:
+    """Return which direction of a metric is better."""
+    return "lower is better" if metric == "mae" else "higher is better"
+
+
+def alike(values: Sequence[float]) -> list[str]:
+    """Format a column of scores with the same number of decimals: four digits for the smallest of them.
+
+    Example:
+        >>> alike([46.66, 104.0, 100.0])
+        ['46.66', '104.00', '100.00']
+    """
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    decimals = min(max(3 - math.floor(math.log10(min(sizes))), 0), 6) if sizes else 0
+    return [f"{value:.{decimals}f}" if math.isfinite(value) else "–" for value in values]
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from maggnn.apps.draw.arrows import Room, arrow
-from maggnn.apps.draw.shapes import Area, Disc, Drawing, Point, Shape, Words
+from maggnn.apps.draw.shapes import Area, Disc, Drawing, Point, Shape, Words, width_of
 from maggnn.apps.draw.style import GREYS, INK
 
 HUES = ("#c25200", "#00805c", "#b5478f", "#8a6d00", "#000000")
@@ -134,20 +134,21 @@ def step_name(number: int) -> str:
 def legend(q_range: Range, num_tuples: int) -> Drawing:
     """Draw the legend of shades, rings and numbers."""
     row, x = 46.0, 26.0
-    shapes = _shade_key(q_range)
+    shapes, shades_end = _shade_key(q_range)
     for hue in HUES[:num_tuples]:
         shapes += [Disc((x, row), 7.2, rim=hue, width=2.6), *_badge((x + 6.5, row - 6.5), 1, hue)]
         x += 26
-    text = "marks with the numbers of their slots" + (", one hue for each tuple" if num_tuples > 1 else "")
+    text = "marks and their numbers" + (", one hue for each tuple" if num_tuples > 1 else "")
     shapes.append(Words((x - 6, row), text, 11, INK, "start"))
-    x += 14 + 5.7 * len(text)
+    x += 8 + width_of(text, 11)
     shapes.append(Disc((x, row), 7.2, rim=HUES[0], width=1.6, dashed=True))
-    shapes.append(Words((x + 14, row), "where a mark came from", 11, INK, "start"))
-    return Drawing(max(500.0, x + 160), row + 20, shapes)
+    origin = "where a mark came from"
+    shapes.append(Words((x + 14, row), origin, 11, INK, "start"))
+    return Drawing(max(500.0, shades_end, x + 24 + width_of(origin, 11)), row + 20, shapes)
 
 
-def _shade_key(q_range: Range) -> list[Shape]:
-    """Draw a bar of all shades with the gains at its ends."""
+def _shade_key(q_range: Range) -> tuple[list[Shape], float]:
+    """Draw a bar of all shades with the gains at its ends. Returns also its right end."""
     top, left, bar, parts = 18.0, 14.0, 130.0, 26
     shapes: list[Shape] = []
     for part in range(parts):
@@ -155,5 +156,5 @@ def _shade_key(q_range: Range) -> list[Shape]:
         corners = ((x, top - 6), (x + width, top - 6), (x + width, top + 6), (x, top + 6))
         shapes.append(Area(corners, shade(part / (parts - 1))))
     low, high = (f"{value:.3g}" for value in q_range)
-    text = f"from {low} to {high}: the gain that Q expects from moving a mark here"
-    return [*shapes, Words((left + bar + 10, top), text, 11, INK, "start")]
+    text = f"{low} to {high}: expected gain (Q-value) of moving a mark here"
+    return [*shapes, Words((left + bar + 10, top), text, 11, INK, "start")], left + bar + 20 + width_of(text, 11)

@@ -71,6 +71,19 @@ class Words:
 
 Shape = Line | Area | Disc | Words
 
+REGULAR, BOLD = 0.62, 0.72
+"""The mean width of a character in font sizes: of DejaVu Sans, the widest of `FONT`, with some capital letters."""
+
+
+def room_for(width: float, size: float, bold: bool = False) -> int:
+    """Return the number of characters that fit into a width, whichever font of `FONT` the reader has."""
+    return max(int(width / (size * (BOLD if bold else REGULAR))), 8)
+
+
+def width_of(text: str, size: float) -> float:
+    """Return an upper estimate of the width of a text."""
+    return REGULAR * size * len(text)
+
 
 @dataclass(frozen=True)
 class Drawing:

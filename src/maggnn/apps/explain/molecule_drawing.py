@@ -80,6 +80,7 @@ def _drawn(mol: Mol, width: int, height: int) -> tuple[Any, str]:
     options.annotationFontScale = 0.7
     options.scalingFactor = BOND / 1.5  # RDKit's bonds have length 1.5
     options.padding = 0.1
+    options.minFontSize = 10
     if width < 0:
         options.useBWAtomPalette()  # letters must be readable on discs of two colours
     rdMolDraw2D.PrepareAndDrawMolecule(drawer, mol)

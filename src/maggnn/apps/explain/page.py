@@ -35,6 +35,10 @@ article { border-bottom: 1px solid #ced4da; padding: 12px 0; } .answer { font-we
 .similar { display: flex; flex-wrap: wrap; gap: 12px; } .similar figure { margin: 0; width: 180px; font-size: 13px; }
 figcaption { overflow-wrap: anywhere; } summary { cursor: pointer; margin: 8px 0; }
 .up { color: #1557a0; } .down { color: #b03010; }
+.controls input { min-width: 0; } .controls button { white-space: nowrap; }
+@media (max-width: 600px) {
+  body { padding: 14px; font-size: 14px; } th, td { padding-right: 9px; } .controls output { min-width: 6.5em; }
+}
 """
 
 SCRIPT = """
@@ -69,7 +73,7 @@ def page(explanation: Explanation, above: str = "") -> str:
     body = f"""<h1>{escape(explanation.name)}</h1>
 {above}
 {'<h2 class="part">Where the marks moved</h2>' if above else ""}
-{search(explanation)}
+{search(explanation, fitted=bool(above))}
 <script>{SCRIPT}</script>"""
     return document(f"{explanation.name}: where the marks moved", body)
 
@@ -83,12 +87,16 @@ def document(title: str, body: str) -> str:
 """
 
 
-def search(explanation: Explanation) -> str:
-    """Return both walks, the moves with the largest expected gains and the charts, as HTML."""
+def search(explanation: Explanation, fitted: bool = False) -> str:
+    """Return both walks, the moves with the largest expected gains and the charts, as HTML.
+
+    Args:
+        fitted: whether the page also has the prediction of a fitted model, which blends and calibrates networks.
+    """
     last = len(explanation.agent.steps) - 1
     best = "".join(_best(explanation, number) for number in range(last + 1))
     drawn = "".join(to_svg(drawing) for drawing in charts(explanation))
-    return f"""{_facts(explanation)}
+    return f"""{_facts(explanation, fitted)}
 <div class="controls" id="controls" hidden><button id="back" type="button">&#9664; back</button>
 <input id="step" type="range" min="0" max="{last}" value="0" aria-label="step">
 <button id="next" type="button">next &#9654;</button><output id="shown"></output></div>
@@ -108,12 +116,14 @@ def walk_only(explanation: Explanation) -> str:
         to_svg(panel(explanation, explanation.agent, number, PANEL), step_name(number))
         for number in range(len(explanation.agent.steps))
     )
-    return f'{_facts(explanation)}<div class="charts">{panels}</div>{to_svg(legend(explanation), "what shades mean")}'
+    key = to_svg(legend(explanation), "what shades and rings mean")
+    return f'{_facts(explanation, fitted=True)}<div class="charts">{panels}</div>{key}'
 
 
-def _facts(explanation: Explanation) -> str:
+def _facts(explanation: Explanation, fitted: bool) -> str:
     answer = "; ".join(explanation.answer_text(explanation.agent.steps[explanation.answer_step]))
-    lines = [f"The model answers {answer} ({step_name(explanation.answer_step)})."]
+    who = "The network alone, without calibration and blending, answers" if fitted else "The model answers"
+    lines = [f"{who} {answer} ({step_name(explanation.answer_step)})."]
     true = explanation.target_text()
     if true:
         lines.append(f"True: {true}. The score is minus the loss of Eq. 5; gains are differences of scores (Eq. 8).")

@@ -7,12 +7,24 @@ hue for each tuple and the number of their slot; a dashed ring and an arrow show
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maggnn.apps.draw import marked
-from maggnn.apps.draw.shapes import Drawing, Line, Point, Shape, Words, moved_by, on_white, save_png, to_svg
+from maggnn.apps.draw.shapes import (
+    Drawing,
+    Line,
+    Point,
+    Shape,
+    Words,
+    moved_by,
+    on_white,
+    room_for,
+    save_png,
+    to_svg,
+)
 from maggnn.apps.draw.style import INK, SOFT_INK
 from maggnn.apps.explain.depiction import AROMATIC, Depicted
 from maggnn.apps.explain.trace import Trace, node_gains
@@ -28,6 +40,9 @@ MARGIN = 16.0
 HEAD, LINE_HEIGHT = 26.0, 15.0
 MOST_PANELS = 7
 """The largest number of panels in a row; longer searches show their start, their end and evenly spaced steps."""
+
+LEAST_NUMBERED, ANGLES = 7.0, 16
+"""The smallest radius of nodes with numbers, and the number of places around an atom that are tried for its number."""
 
 BOND, AROMATIC_GAP = "#9aa3ab", 3.0
 
@@ -49,12 +64,13 @@ def picture(explanation: Explanation) -> Drawing:
     key = legend(explanation)
     width = max(len(shown) * size + 20, key.width)
     true = explanation.target_text()
-    shapes: list[Shape] = [
-        Words((14, 22), _shortened(explanation.name, int(width / 9.5)), 16, anchor="start", bold=True)
-    ]
-    top = 42.0
-    if true:
-        shapes.append(Words((14, top), _shortened(f"true {true}", int(width / 7)), 12, SOFT_INK, "start"))
+    shapes: list[Shape] = []
+    top = 22.0
+    for line in _lines(explanation.name, room_for(width - 28, 16, bold=True)):
+        shapes.append(Words((14, top), line, 16, anchor="start", bold=True))
+        top += 20
+    for line in _lines(f"true {true}" if true else "", room_for(width - 28, 12)):
+        shapes.append(Words((14, top), line, 12, SOFT_INK, "start"))
         top += 18
     for title, walk in rows:
         shapes.append(Words((14, top + 10), title, 13, anchor="start", bold=True))
@@ -65,8 +81,9 @@ def picture(explanation: Explanation) -> Drawing:
     shapes += moved_by(key.shapes, 0, top)
     top += key.height + 6
     for note in explanation.notes:
-        shapes.append(Words((14, top), _shortened(note, int(width / 5.5)), 11, SOFT_INK, "start"))
-        top += LINE_HEIGHT
+        for line in _lines(note, room_for(width - 28, 11)):
+            shapes.append(Words((14, top), line, 11, SOFT_INK, "start"))
+            top += LINE_HEIGHT
     return on_white(Drawing(width, top + 4, shapes))
 
 
@@ -87,16 +104,16 @@ def panel(explanation: Explanation, walk: Trace, number: int, size: float) -> Dr
     heading = marked.step_name(number) + (", marks stay" if still else "")
     shapes: list[Shape] = [Words((size / 2, 12), heading, 12, SOFT_INK)]
     shapes += _edges(graph, points, radius)
-    shapes += marked.nodes(
-        points, radius, node_gains(step), explanation.q_range, graph.signs or graph.labels, graph.roots
-    )
+    shapes += marked.nodes(points, radius, node_gains(step), explanation.q_range, _labels(graph, radius), graph.roots)
+    shapes += _atom_numbers(graph, points, radius, (size, height))
     came_from = None if before is None else before.tuples
     shapes += marked.came_from(came_from, step.tuples, points, radius, (HEAD, size, height))
     shapes += marked.marks(step.tuples, points, radius)
     lines = [*explanation.answer_text(step), *([] if step.score is None else [f"score {step.score:.3g}"])]
     for place, text in enumerate(lines):
         at = (size / 2, height + 4 + (place + 0.5) * LINE_HEIGHT)
-        shapes.append(Words(at, _shortened(text, 36), 12, INK if place == 0 else SOFT_INK, bold=place == 0))
+        short = _shortened(text, room_for(size, 12, bold=place == 0))
+        shapes.append(Words(at, short, 12, INK if place == 0 else SOFT_INK, bold=place == 0))
     return Drawing(size, height + 8 + LINE_HEIGHT * len(lines), shapes)
 
 
@@ -127,6 +144,38 @@ def _nearest(points: Sequence[Point]) -> float:
     return max(nearest[len(nearest) // 5], 1e-3)
 
 
+def _labels(graph: Depicted, radius: float) -> list[str]:
+    """Return the text in each node: the symbols of atoms, else the numbers of nodes where there is room for them."""
+    if graph.labels or radius < LEAST_NUMBERED:
+        return graph.signs or graph.labels
+    return [graph.node_name(node) for node in range(len(graph.positions))]
+
+
+def _atom_numbers(graph: Depicted, points: Sequence[Point], radius: float, room: Point) -> list[Shape]:
+    """Draw the number of each atom in the SMILES next to it, away from bonds, marks and the edge of the panel."""
+    if not graph.labels or radius < LEAST_NUMBERED:
+        return []
+    bonds: list[list[Point]] = [[] for _ in points]
+    for u, v, _ in graph.edges:
+        bonds[u].append(points[v])
+        bonds[v].append(points[u])
+    away, placed = radius + (11 if radius > 10 else 8), list[Point]()
+    for node, (x, y) in enumerate(points):
+        shares = [(end, share) for end in bonds[node] for share in (away / (math.dist(end, (x, y)) or 1.0), 0.75)]
+        along = [(x + share * (u - x), y + share * (v - y)) for (u, v), share in shares]
+        badge = (x + (radius + 5) * math.sqrt(0.5), y - (radius + 5) * math.sqrt(0.5))
+        others = (point for place, point in enumerate(points) if place != node)
+        taken = [*along, badge, *others, *placed]
+        angles = [math.tau * place / ANGLES for place in range(ANGLES)]
+        around = [(x + away * math.cos(angle), y + away * math.sin(angle)) for angle in angles]
+        inside = [(u, v) for u, v in around if 7 < u < room[0] - 7 and HEAD < v < room[1] - 5] or around
+        placed.append(max(inside, key=lambda point: min(math.dist(point, other) for other in taken)))
+    return [
+        Words(place, str(graph.numbers[node] if graph.numbers else node), 9, SOFT_INK)
+        for node, place in enumerate(placed)
+    ]
+
+
 def _edges(graph: Depicted, points: Sequence[Point], radius: float) -> list[Shape]:
     thin = 1.5 if len(graph.edges) <= 60 else 0.8
     colour = BOND if len(graph.edges) <= 60 else "#c9cfd4"
@@ -150,6 +199,11 @@ def _beside(start: Point, end: Point, offset: float) -> tuple[Point, Point]:
 def legend(explanation: Explanation) -> Drawing:
     """Draw the legend of shades, rings and numbers."""
     return marked.legend(explanation.q_range, len(explanation.agent.steps[0].tuples))
+
+
+def _lines(text: str, most: int) -> list[str]:
+    """Break a text into lines of at most `most` characters, at spaces if it has any; SMILES have none."""
+    return textwrap.wrap(text, most, break_on_hyphens=False)
 
 
 def _shortened(text: str, most: int) -> str:

@@ -156,7 +156,7 @@ class PropertyExplainer:
         facts, values = self.fitted.facts, answer.values[0].tolist()
         if facts.classes:
             order = sorted(range(len(values)), key=lambda place: -values[place])[:3]
-            return [f"p({facts.classes[place]}) = {values[place]:.3f}" for place in order]
+            return [f"p({self._class(place)}) = {values[place]:.3f}" for place in order]
         if facts.labels:
             return [f"p({name}) = {value:.3f}" for name, value in zip(self._second_classes(), values, strict=True)]
         lines = [f"{name} = {value:.4g}" for name, value in zip(labels(facts), values, strict=True)]
@@ -165,6 +165,11 @@ class PropertyExplainer:
         low, high = answer.interval(COVERAGE)
         between = [f", {100 * COVERAGE:.0f} % interval {low[0, k]:.4g} to {high[0, k]:.4g}" for k in range(len(lines))]
         return [line + more for line, more in zip(lines, between, strict=True)]
+
+    def _class(self, place: int) -> str:
+        """Return a class with its target, such as "toxic = 1": many tables name their classes 0 and 1."""
+        targets, name = self.fitted.facts.targets, self.fitted.facts.classes[place]
+        return f"{targets[0]} = {name}" if targets else name
 
     def _second_classes(self) -> list[str]:
         """Return the name of the second class of each of several two-class targets."""
@@ -178,7 +183,7 @@ class PropertyExplainer:
             names = [f"log-odds of {name}" for name in self._second_classes()] if facts.labels else labels(facts)
             return [Contributions(name, row.tolist()) for name, row in zip(names, contributions, strict=True)]
         place = 1 if len(facts.classes) == 2 else int(answer.values[0].argmax())
-        return [Contributions(f"log-odds of {facts.classes[place]}", contributions[place].tolist())]
+        return [Contributions(f"log-odds of {self._class(place)}", contributions[place].tolist())]
 
     def _notes(self) -> list[str]:
         notes = [METHOD]

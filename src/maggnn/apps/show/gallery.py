@@ -19,6 +19,7 @@ from torch import Tensor
 from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.apps.explain.words import gain_notes, output_names, score_unit
+from maggnn.apps.fit.card.reported import labels
 from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import TEST_FILE
@@ -203,6 +204,7 @@ class Gallery:
             "positions": drawn.positions,
             "edges": drawn.edges,
             "labels": drawn.labels or None,
+            "signs": drawn.signs or None,
             "roots": drawn.roots,
             "numbers": drawn.numbers or None,
             "target": None if alone.y is None else alone.y[0].reshape(-1).tolist(),
@@ -228,7 +230,7 @@ def _of_molecules(folder: Path, molecules: Path | None, typed: Sequence[str]) ->
     """Open a gallery with molecules of a file, or of the test split in the model's folder, and those typed in."""
     fitted = load_first(folder)
     facts: Facts = fitted.facts
-    names = facts.classes or facts.targets
+    names = facts.classes or labels(facts)
     gallery = Gallery(fitted.model, fitted.config, names, facts.features, [], fitted)
     rows: list[MoleculeRow] = []
     if gallery.takes_molecules:

@@ -11,6 +11,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn import config as configs
@@ -156,6 +158,19 @@ def test_the_picture(explanations, name):
     assert words.count("start") == 2 and "agent" in words
     numbers = [place for shape in drawing.shapes for place in _places(shape)]
     assert all(-1 <= x <= drawing.width + 1 and -1 <= y <= drawing.height + 1 for x, y in numbers)
+    texts = [shape for shape in drawing.shapes if isinstance(shape, Words)]
+    assert all(left >= 0 and right <= drawing.width for left, right in map(_extent, texts))
+    if found.graph.labels:  # each panel has the numbers of all atoms
+        own = {str(number) for number in found.graph.numbers or range(len(found.graph.labels))}
+        assert own <= {shape.text for shape in texts if shape.size == 9 and not shape.bold}
+
+
+def _extent(words: Words) -> tuple[float, float]:
+    """The left and the right end of a text in DejaVu Sans, the widest of the fonts."""
+    font = FontProperties(family="DejaVu Sans", weight="bold" if words.bold else "normal", size=words.size)
+    width = TextPath((0, 0), words.text, prop=font).get_extents().width
+    left = words.place[0] - {"start": 0.0, "middle": 0.5, "end": 1.0}[words.anchor] * width
+    return left, left + width
 
 
 def _places(shape):

@@ -30,9 +30,9 @@ def with_interval(judged: Judged, metric: str) -> str:
     return f"{number(judged.value, metric)} ({number(low, metric)} to {number(high, metric)})"
 
 
-def plain(text: str) -> str:
+def plain(text: str, most: int = LONGEST_NAME) -> str:
     """Escape a user's name for Markdown, so that it cannot be markup, HTML or a spreadsheet formula."""
     line = " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
-    line = line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 3] + "..."
+    line = line if len(line) <= most else line[: most - 3] + "..."
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"[\\`*\[\]|#~!${}=]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|^[-+@]|:(?=//)", r"\\\g<0>", line)

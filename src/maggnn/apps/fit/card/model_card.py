@@ -39,6 +39,9 @@ READ_TWICE = (
     "has a weight.",
 )
 UNITS = {"auroc": "ROC-AUC", "accuracy": "accuracy", "mae": "mean absolute error"}
+LONGEST_REASON = 400
+"""The largest number of characters of the sentence that says how the target was interpreted."""
+
 MOST_NAMES = 20
 """The largest number of classes whose names are listed."""
 
@@ -165,7 +168,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
         "## Data",
         "",
         f"- Table: {_code(origin.table)}, {origin.num_rows} rows, SMILES in column {_code(facts.smiles_column)}.",
-        f"- Target: {plain(origin.target)}.",
+        f"- Target: {plain(origin.target, LONGEST_REASON)}.",
         f"- Left out: {origin.num_left_out} rows" + (f", listed in `{LEFT_OUT}`." if origin.num_left_out else "."),
         f"- Split: {origin.split}: " + ", ".join(f"{part} {count}" for part, count in facts.rows.items()) + ".",
     ]
@@ -199,20 +202,28 @@ def _made_of(facts: Facts) -> str:
     return f"A blend of {blend.folds} models each of {' and '.join(used)}" if blend.folds > 1 else "A MAG-GNN"
 
 
+def _direction(facts: Facts) -> str:
+    """Return the unit of the metric, if all targets have the same, and which direction is better."""
+    units = set(facts.units)
+    unit = f"{plain(units.pop())}, " if facts.metric == "mae" and len(units) == 1 and all(units) else ""
+    return unit + ("lower is better" if facts.metric == "mae" else "higher is better")
+
+
 def _methods(facts: Facts, test: Test) -> list[str]:
     """Return the table of methods; for a blend, with the weights of its parts and their out-of-fold scores."""
     unit, metric = UNITS[facts.metric], facts.metric
     if not test.parts:
         rows = [[name, with_interval(judged, metric)] for name, judged in test.judged.items()]
-        return table(["method", f"{unit} (95 % interval)"], rows)
+        return table(["method", f"{unit}, {_direction(facts)} (95 % interval)"], rows)
     rows = []
     for name, judged in test.judged.items():
         part = test.parts[name]
         weight = "" if part.weight is None else f"{part.weight:.2f}" if part.weight else "0 (left out)"
         rows.append([name, weight, number(part.out_of_fold, metric), with_interval(judged, metric)])
     folds = facts.blend.folds
+    out_of_fold = f"{unit}, {_direction(facts)}: out of fold"
     return [
-        *table(["method", "weight", f"{unit} out of fold", "on the test split (95 % interval)"], rows),
+        *table(["method", "weight", out_of_fold, "on the test split (95 % interval)"], rows),
         "",
         f"An answer is the weighted mean of the parts, each of which is the mean of {folds} models, one for each of",
         f"{folds} folds of the training and validation rows. The weights were chosen by the out-of-fold loss, that is",

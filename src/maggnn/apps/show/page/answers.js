@@ -13,6 +13,7 @@ export function inWords(step, facts) {
     return `${facts.names[0]}: ${number(step.answer[0])}${more}`;
   }
   const place = best(step.answer);
+  if (place >= 0 && facts.task === "multilabel") return `${facts.names[place]}: ${percent(step.answer[place])}, the highest of ${facts.names.length}`;
   return place < 0 ? "not a number" : `${className(facts.names[place])}, ${percent(step.answer[place])}`;
 }
 
@@ -37,15 +38,18 @@ function truth(step, before, graph, facts) {
 
 function classRows(step, before, graph, facts) {
   const order = step.answer.map((value, place) => [value ?? -1, place]).sort((a, b) => b[0] - a[0]).map(([, place]) => place);
-  const shown = order.slice(0, MOST_BARS), right = graph.target?.[0];
+  const shown = order.slice(0, MOST_BARS), several = facts.task === "multilabel";
+  const right = several ? undefined : graph.target?.[0];
+  // 1: more is better, -1: less is better, 0: unknown. Each of several two-class targets has its own truth.
+  const direction = (place) => (several ? Math.sign((graph.target?.[place] ?? 0.5) - 0.5) : place === right ? 1 : right === undefined ? 0 : -1);
   if (right !== undefined && !shown.includes(right)) shown[shown.length - 1] = right;
   return shown.map((place) => {
-    const row = made("li", place === right ? { class: "true" } : {});
+    const row = made("li", direction(place) > 0 ? { class: "true" } : {});
     const fill = made("div", { class: "fill" });
     fill.style.width = percent(step.answer[place]);
     const words = className(facts.names[place]), name = made("span", { class: "name", title: words }, words);
     row.append(name, made("div", { class: "track" }, fill), made("span", { class: "number" }, percent(step.answer[place])),
-      difference(before ? 100 * (step.answer[place] - before.answer[place]) : 0, place === right ? 1 : right === undefined ? 0 : -1));
+      difference(before ? 100 * (step.answer[place] - before.answer[place]) : 0, direction(place), 1));
     return row;
   });
 }
@@ -59,9 +63,9 @@ function valueRows(step, before, graph, facts) {
 }
 
 // Green where the change is for the better (direction 1: more is better, -1: less is better, 0: unknown).
-function difference(value, direction) {
+function difference(value, direction, digits) {
   const good = value * direction;
-  return made("span", { class: `change ${good > 0 ? "up" : good < 0 ? "down" : ""}` }, Math.abs(value) < 0.05 && direction ? "" : change(value));
+  return made("span", { class: `change ${good > 0 ? "up" : good < 0 ? "down" : ""}` }, Math.abs(value) < 0.05 && direction ? "" : digits === undefined ? change(value) : change(Number(value.toFixed(digits))));
 }
 
 const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}%`);

@@ -8,6 +8,7 @@ const MEANINGS = {
   "agent/q_loss": ["Loss of Q", "Squared error of the Q-network against its target."],
   "validation/score_spread": ["Score spread", "How much marks matter: deviation of a graph's scores over places of a tuple."],
   "validation/score_range": ["Score range", "Worst minus best score over places of a tuple."],
+  "validation/trimmed_mae": ["Validation MAE, trimmed", "Without the worst hundredth of the rows: chooses the best weights."],
   "validation/loss": ["Validation loss", "Cross-entropy, or error in units of the targets' spread."],
   "validation/accuracy": ["Validation accuracy", "In percent, after the moves with which the model answers."],
   "validation/auroc": ["Validation AUROC", "In percent, after the moves with which the model answers."],

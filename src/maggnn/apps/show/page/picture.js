@@ -2,6 +2,7 @@
 import { made, number } from "./asking.js";
 
 const SIZE = 1000;
+const INSET = 35; // room for the numbers of atoms
 const NEAR = 18; // pixels within which a click means a node
 export const COLOURS = 5; // of tuples: --tuple-0 to --tuple-4 of page.css, which are HUES of apps/draw/marked.py in their order
 
@@ -18,7 +19,8 @@ export class Picture {
   // A new graph: everything is drawn again.
   draw(graph) {
     this.graph = graph;
-    this.points = graph.positions.map(([x, y]) => [x * SIZE, y * SIZE]);
+    const inset = graph.labels ? INSET : 0;
+    this.points = graph.positions.map(([x, y]) => [x, y].map((share) => inset + share * (SIZE - 2 * inset)));
     this.radius = radiusFor(this.points);
     this.badge = Math.max(11, Math.min(19, this.radius * 0.68));
     this.layer = made("g");
@@ -39,8 +41,34 @@ export class Picture {
   }
 
   labelled(graph) {
-    if (graph.labels) return this.points.map(([x, y], node) => (graph.labels[node] === "C" ? null : this.text(x, y, graph.labels[node])));
+    if (graph.labels) {
+      const signs = graph.signs ?? graph.labels.map((label) => (label === "C" ? "" : label));
+      const written = this.points.map(([x, y], node) => (signs[node] ? this.text(x, y, signs[node]) : null));
+      return [...written, ...this.atomNumbers(graph)];
+    }
     return this.points.map(([x, y], node) => (this.points.length > 64 ? null : this.text(x, y, String(node))));
+  }
+
+  // The numbers of atoms in the SMILES, next to them and away from bonds, badges and each other.
+  atomNumbers(graph) {
+    const away = this.radius * 1.3 + 24, badge = [this.radius, -this.radius], placed = [];
+    const bonds = this.points.map(() => []);
+    for (const [u, v] of graph.edges) { bonds[u].push(v); bonds[v].push(u); }
+    const distance = ([x, y], [u, v]) => Math.hypot(x - u, y - v);
+    this.points.forEach(([x, y], node) => {
+      const along = bonds[node].flatMap((end) => [away / (distance([x, y], this.points[end]) || 1), 0.75].map((share) =>
+        [x + share * (this.points[end][0] - x), y + share * (this.points[end][1] - y)]));
+      const others = this.points.filter((_, place) => place !== node);
+      const taken = [...along, ...others, ...placed, [x + badge[0], y + badge[1]]];
+      const tried = Array.from({ length: 16 }, (_, place) => [x + away * Math.cos((place * Math.PI) / 8), y + away * Math.sin((place * Math.PI) / 8)]);
+      const room = tried.map((place) => Math.min(...taken.map((other) => distance(place, other))));
+      placed.push(tried[room.indexOf(Math.max(...room))]);
+    });
+    return placed.map(([x, y], node) => {
+      const label = made("text", { x, y, class: "atom-number" }, String(graph.numbers?.[node] ?? node));
+      label.style.fontSize = `${Math.max(25, Math.min(28, this.radius * 0.8))}px`;
+      return label;
+    });
   }
 
   text(x, y, words) {
@@ -56,7 +84,8 @@ export class Picture {
   }
 
   placeMarks(step, chosen) {
-    const crowd = new Map(); // how many marks a node has so far
+    const crowd = new Map(), total = new Map(); // how many marks a node has so far, and in all
+    for (const node of step.tuples.flat()) total.set(node, (total.get(node) ?? 0) + 1);
     step.tuples.forEach((slots, tuple) => slots.forEach((node, slot) => {
       const key = `${tuple}.${slot}`;
       let mark = this.marks.get(key);
@@ -72,7 +101,7 @@ export class Picture {
       mark.dataset.at = node;
       mark.classList.toggle("other", tuple !== chosen.tuple);
       mark.firstChild.setAttribute("r", radius);
-      const away = radius + 0.35 * this.badge;
+      const away = this.radius * 1.3 + (total.get(node) - 1) * 5 + 0.6 * this.badge; // outside all rings of the node
       mark.children[1].setAttribute("transform", `translate(${away * Math.cos(angle)} ${away * Math.sin(angle)})`);
     }));
   }

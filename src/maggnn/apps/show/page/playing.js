@@ -79,7 +79,8 @@ export class Playing {
     byId("tuples").hidden = m === 1;
     byId("q-colours").closest("label").hidden = !moves;
     byId("beside").closest("label").hidden = !moves;
-    byId("agent").hidden = byId("all-moves").hidden = !moves;
+    byId("agent").hidden = !moves;
+    byId("all-moves").hidden = !moves || t < 2;
     byId("all-moves").textContent = `Agent makes ${Math.max(t, 1)} ${t > 1 ? "moves" : "move"}`;
     byId("notes").textContent = this.facts.notes.join(" ");
     this.radios("tuples", "tuple", m);
@@ -105,7 +106,9 @@ export class Playing {
     this.graph = graph;
     byId("graph").value = String(place);
     const left = this.facts.left_out ? ` ${this.facts.left_out} rows left out.` : "";
-    byId("graph-note").textContent = `${place + 1} of ${this.facts.titles.length}, ${graph.positions.length} nodes, ${graph.edges.length} edges. ${graph.note}${left}`;
+    const [nodes, edges] = graph.labels ? ["atoms", "bonds"] : ["nodes", "edges"];
+    byId("graph-note").textContent = `${place + 1} of ${this.facts.titles.length}, ${graph.positions.length} ${nodes}, ${graph.edges.length} ${edges}. ${graph.note}${left}`;
+    for (const words of document.getElementsByClassName("node-word")) words.textContent = graph.labels ? "an atom" : "a node";
     byId("node").max = graph.positions.length - 1;
     byId("playground").hidden = false;
     byId("no-graphs").hidden = true;
@@ -183,7 +186,7 @@ export class Playing {
     if (range) {
       byId("legend-low").textContent = number(range[0]);
       byId("legend-high").textContent = number(range[1]);
-      byId("legend-words").textContent = `expected gain of moving ${this.nameOf(this.chosen.tuple, this.chosen.slot)} to a node; dashed: best`;
+      byId("legend-words").textContent = `expected gain of moving ${this.nameOf(this.chosen.tuple, this.chosen.slot)} to ${this.graph.labels ? "an atom" : "a node"}; dashed: best`;
     }
     showAnswer(this.now, before, this.graph, this.facts);
     this.showBeside();
@@ -210,7 +213,7 @@ export class Playing {
 
   moved() {
     if (!this.now.moved.length) return this.startHint();
-    const parts = this.now.moved.map(([tuple, slot, node]) => `${this.nameOf(tuple, slot)} to node ${this.graph.numbers?.[node] ?? node}`);
+    const parts = this.now.moved.map(([tuple, slot, node]) => `${this.nameOf(tuple, slot)} to ${this.graph.labels ? "atom" : "node"} ${this.graph.numbers?.[node] ?? node}`);
     const more = parts.length > 3 ? `, and ${parts.length - 3} more` : "";
     return `${this.now.byHand ? "You" : "The agent"} moved ${parts.slice(0, 3).join(", ")}${more}.${this.gained()}`;
   }

@@ -39,6 +39,10 @@ def texts(axes) -> str:
     return " | ".join(words)
 
 
+def said(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
 def test_a_parity_plot_has_equal_axes_errors_and_units(monkeypatch, tmp_path):
     true = np.random.default_rng(0).normal(size=(40, 2)) * [1, 30]
     facts = Facts("smiles", "regression", targets=("logS (mol/L)", "tpsa"), metric="mae", units=("", "nm"))
@@ -49,7 +53,11 @@ def test_a_parity_plot_has_equal_axes_errors_and_units(monkeypatch, tmp_path):
         assert np.array_equal(axes.get_xticks(), axes.get_yticks())
         assert len(axes.collections[0].get_offsets()) == 40
     assert "n = 40\nRMSE = 0.5\nMAE = 0.5" in texts(first) and "true logS (mol/L)" in texts(first)
-    assert "predicted tpsa (nm)" in texts(second) and "nominal coverage" in texts(coverage)
+    assert (
+        "MAE = 1 nm" in texts(second)
+        and "predicted tpsa (nm)" in texts(second)
+        and "nominal coverage" in texts(coverage)
+    )
 
 
 def test_curves_and_the_matrix_of_two_classes(monkeypatch, tmp_path):
@@ -62,7 +70,11 @@ def test_curves_and_the_matrix_of_two_classes(monkeypatch, tmp_path):
     assert [text.get_text() for text in matrix.texts] == ["4\n80 %", "1\n20 %", "0\n0 %", "3\n100 %"]
     assert [text.get_color() for text in matrix.texts] == ["white", style.INK, style.INK, "white"]
     assert "threshold 0.35" in texts(matrix)
-    assert roc.get_legend().get_texts()[0].get_text() == "yes: 0.933"
+    assert said(roc) == ["random guessing", "t = yes: area 0.933", "at the threshold 0.35"]
+    assert said(recall) == ["t = yes: area 0.917", "random guessing: 0.375", "at the threshold 0.35"]
+    assert all("(n = 8)" in texts(axes) for axes in figure.axes if axes is not matrix)
+    x, y = (np.asarray(values) for values in recall.lines[0].get_data())
+    assert np.sum(np.diff(x) * y[1:]) == pytest.approx(0.917, abs=1e-3)  # the area of the steps that are drawn
     assert [float(value[0]) for value in roc.lines[-1].get_data()] == pytest.approx([0.2, 1.0])
     assert [float(value[0]) for value in recall.lines[-1].get_data()] == pytest.approx([1.0, 0.75])
 

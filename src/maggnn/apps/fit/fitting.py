@@ -45,6 +45,7 @@ from maggnn.data.packing import Arrays
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, require
 from maggnn.model import weights_file
+from maggnn.model.pretrained import PREDICTORS
 from maggnn.training.devices import Launch
 from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
@@ -132,7 +133,7 @@ def fit_table(
             validated = cross_validated(
                 own, facts, config, plan, ensemble, training, workers, _own_scores, starts, launch
             )
-        choices = _choices(own, cleaning, weighting)
+        choices = _choices(own, cleaning, weighting, config)
         if number_columns:
             columns = ", ".join(map(plain, number_columns))
             choices += (f"Columns read with the descriptors, by all parts that read these: {columns}",)
@@ -158,8 +159,8 @@ def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors
     return {name: judged.value for name, judged in test.judged.items()}
 
 
-def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[str, ...]:
-    """Return the choices about rows, as lines of the card."""
+def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting, config: Config) -> tuple[str, ...]:
+    """Return the choices about rows and initial weights, as lines of the card."""
     repeated = len(own.table.canonical) - len(set(own.table.canonical))
     lines = [SALTS_IN_WORDS[cleaning.salts]]
     if own.table.num_merged:
@@ -175,6 +176,10 @@ def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting) -> tuple[s
             "Weights: all classes of a target have the same total weight in training, so probabilities are those for "
             "a table whose classes are equally frequent; scores are not weighted"
         )
+    name = config.training.initial_weights
+    if name:
+        trained = "trained to compute properties of public molecules, without measured values"
+        lines.append(f"Initial weights of the networks: {plain(name)}" + (f", {trained}" if name in PREDICTORS else ""))
     return tuple(lines)
 
 

@@ -17,11 +17,8 @@ FEWEST_STEPS, MOST_STEPS = 300, 20_000
 VALIDATIONS = 12
 """The number of validations during a fit; the weights with the best score are kept."""
 
-PRETRAINED_ON = "mol"
-"""The features of molecules that the initial weights of the package read."""
-
-PRETRAINED: dict[str, Any] = {}
-"""The settings of training that differ when networks start from these weights; none while the package has none."""
+INITIAL_WEIGHTS = {"mol": "molecules"}
+"""The weights of the package from which networks start, by the features of molecules that these weights read."""
 
 
 def own_config(dataset: Dataset, seed: int = 0, features: str = "", **training: Any) -> Config:
@@ -31,7 +28,7 @@ def own_config(dataset: Dataset, seed: int = 0, features: str = "", **training: 
     predictor has to be trained.
 
     Args:
-        features: which features of molecules the graphs have, empty for other graphs. With those of `PRETRAINED_ON`,
+        features: which features of molecules the graphs have, empty for other graphs. With those of `INITIAL_WEIGHTS`,
             the networks start from weights that were trained to compute properties of public molecules.
         training: settings of the section [training] to replace; validations are spread over `predictor_steps`.
     """
@@ -41,7 +38,6 @@ def own_config(dataset: Dataset, seed: int = 0, features: str = "", **training: 
     epochs = EPOCHS * min(1.0, USUAL_NODES / nodes)
     enough = max(FEWEST_STEPS, min(MOST_STEPS, round(epochs * -(-len(split.train) // batch))))
     steps = training.get("predictor_steps", enough)
-    initial = PRETRAINED if features == PRETRAINED_ON else {}
     bonds = not FeatureSpec.of(dataset.graphs.edge_attr).empty
     return Config().replaced(
         data={"name": dataset.name},
@@ -65,7 +61,7 @@ def own_config(dataset: Dataset, seed: int = 0, features: str = "", **training: 
             "learning_rate": 3e-3,
             "weight_decay": 0.1,
             "validate_every": max(1, steps // VALIDATIONS) if len(split.val) else 0,
-            **initial,
+            "initial_weights": INITIAL_WEIGHTS.get(features, ""),
             **training,
         },
         runtime={"seed": seed, "log_every": 50, "checkpoint_every": 500},

@@ -332,8 +332,8 @@ class FittedModel:
             edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
         if warn and (unseen_nodes or unseen_edges):
             warnings.warn(
-                f"{unseen_nodes} nodes and {unseen_edges} directed edges have a category that is not in the training "
-                "data: it is replaced by the most frequent one",
+                f"categories that are not in the training data were replaced by the most frequent ones: of nodes "
+                f"{unseen_nodes}, of directed edges {unseen_edges}",
                 UnseenWarning,
                 stacklevel=3,
             )

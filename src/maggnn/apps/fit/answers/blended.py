@@ -59,6 +59,11 @@ class Blend:
     targets: tuple[TargetBlend, ...] = ()
 
     @property
+    def held_out(self) -> str:
+        """In words, the rows on which probabilities are calibrated and thresholds chosen."""
+        return "out-of-fold rows" if self.folds > 1 else "the validation rows"
+
+    @property
     def uses_networks(self) -> bool:
         """Whether the networks have a weight, in one of the two ways in which they answer."""
         return any(self.weights.get(name) for name in READINGS)

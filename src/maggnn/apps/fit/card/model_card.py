@@ -241,7 +241,7 @@ def _metrics(facts: Facts, report: TargetReport) -> list[str]:
     if rows:
         lines += ["", "Each class against all others, by this model:", ""]
         lines += table(header, [[plain(label), *values] for label, *values in rows])
-    words = threshold_words(replace(report, positive=plain(report.positive)), bool(facts.blend.thresholds))
+    words = threshold_words(replace(report, positive=plain(report.positive)), facts.blend)
     return [*lines, "", *([words, ""] if words else [])]
 
 
@@ -256,7 +256,8 @@ def _uncertainty(facts: Facts, test: Test) -> list[str]:
             f"(95 % interval of that share: {100 * found['low']:.1f} to {100 * found['high']:.1f} %).",
         ]
     if blend.temperatures or any(target.temperatures for target in blend.targets):
-        lines.append("Probabilities were calibrated on out-of-fold rows, from which a model did not learn.")
+        reason = "from which a model did not learn" if blend.folds > 1 else "by which the network's steps were chosen"
+        lines.append(f"Probabilities were calibrated on {blend.held_out}, {reason}.")
     if test.answer.similarity is not None and len(test.answer.similarity):
         near = np.median(test.answer.similarity)
         lines.append(

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from maggnn.apps.fit.answers.blended import Blend
 from maggnn.apps.fit.card.metrics import (
     USUAL_THRESHOLD,
     WITH_UNIT,
@@ -236,11 +237,11 @@ def number(value: float, key: str) -> str:
     return f"{value:.4g}" if key in WITH_UNIT else f"{value:.3f}"
 
 
-def threshold_words(report: TargetReport, chosen: bool) -> str:
+def threshold_words(report: TargetReport, blend: Blend) -> str:
     """Describe the threshold, and how it was chosen."""
     if report.own.threshold is None:
         return ""
-    how = "chosen on out-of-fold rows for the best balanced accuracy" if chosen else "the default"
+    how = f"chosen on {blend.held_out} for the best balanced accuracy" if blend.thresholds else "the default"
     return (
         f"For MCC and balanced accuracy, rows with a probability of at least {report.own.threshold:.3f} count as "
         f"{report.positive} ({how}). {100 * report.share:.1f} % of the rows are {report.positive}, which is the PR-AUC "

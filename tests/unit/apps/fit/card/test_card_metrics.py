@@ -106,7 +106,7 @@ def test_reports_of_targets_with_missing_values():
     assert found["a"].label == "a (mg/L)" and metric_rows(found["a"])[0][0] == "RMSE (mg/L)"
     assert metric_rows(found["a"])[3][2] == "–"  # a constant has no rank correlation
     assert to_json(found)["a"]["methods"]["other"]["spearman"] == {"value": None}
-    assert threshold_words(found["a"], chosen=True) == ""
+    assert threshold_words(found["a"], Blend(thresholds=(0.5,))) == ""
 
 
 def test_reports_of_classes_use_the_threshold_of_the_model():
@@ -116,9 +116,10 @@ def test_reports_of_classes_use_the_threshold_of_the_model():
     report = reports(facts, LABELS, answers)["t"]
     assert report.own.values == two_class_metrics(LABELS, LIKELY, 0.8)
     assert report.own.classes["yes"]["recall"] == pytest.approx((LIKELY[LABELS == 1] >= 0.8).mean())
-    words = threshold_words(report, chosen=True)
+    words = threshold_words(report, Blend(folds=5, thresholds=(0.5,)))
     assert "at least 0.800 count as yes" in words and "out-of-fold" in words
-    assert "the default" in threshold_words(report, chosen=False)
+    assert "the default" in threshold_words(report, Blend())
+    assert "the validation rows" in threshold_words(report, Blend(thresholds=(0.5,)))
 
 
 def test_reports_of_several_targets_of_two_classes():

@@ -41,6 +41,7 @@ EXTRAS = {
     "onnx": "onnx",
     "onnxscript": "onnx",
     "onnxruntime": "onnx",
+    "pynauty": "canonical",
     "ray": "ray",
     "prometheus_client": "serve",
     "lightning": "lightning",

@@ -2,7 +2,7 @@
 
 Nothing is tested here. The errors are those of the out-of-fold predictions of the training and validation rows, from
 which `maggnn fit` chooses the weights of its parts, so the test splits of the practice tables stay unread. Networks
-have the same settings and seeds in both cases, except those that the initial weights bring (`own_config`).
+have the same settings and seeds in both cases. `own_config` takes the weights only where they helped here.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.metrics import number_metrics, two_class_metrics
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set
 from maggnn.apps.fit.fitting import learned_folds, table_facts
-from maggnn.apps.fit.own_settings import own_config
-from maggnn.apps.fit.own_table import FEATURES, OwnTable, read_own_table
+from maggnn.apps.fit.own_settings import INITIAL_WEIGHTS, own_config
+from maggnn.apps.fit.own_table import OwnTable, read_own_table
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 from maggnn_paper.bench.practice_sets import SETS, TARGET, PracticeSet
 from maggnn_paper.ledger import LedgerRow, commit_name
 
 TABLE = "pretraining"
-STARTS = {"random": False, "pretrained": True}
-"""The initial weights that are compared, and whether `own_config` takes those that come with the package."""
+STARTS = {"random": "", "pretrained": INITIAL_WEIGHTS}
+"""The initial weights that are compared, by their names in `training.initial_weights`."""
 
 METHODS = {NETWORK: "networks", WITH_DESCRIPTORS: "network+descriptors", "blend": "blend"}
 CHOSEN = (
@@ -73,20 +73,20 @@ def _measured(folder: Path, one: PracticeSet, seed: int, start: str, workers: in
 def out_of_fold(
     one: PracticeSet,
     seed: int,
-    pretrained: bool,
+    initial_weights: str,
     workers: int,
     changes: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Scores:
     """Fit the parts of a blend to a practice table as `maggnn fit` does, and return their out-of-fold scores.
 
     Args:
-        pretrained: whether the networks start from the weights that come with the package.
+        initial_weights: from which the networks start; random ones if empty.
         changes: settings to replace, by section.
     """
     with tempfile.TemporaryDirectory() as name:
         own = read_own_table(one.write(Path(name) / "table.csv"), "smiles", [TARGET], one.task, "random", seed, workers)
         folds = learned_folds(own, FOLDS, seed)
-        config = own_config(fold_set(own.dataset, folds, 0), seed, FEATURES if pretrained else "")
+        config = own_config(fold_set(own.dataset, folds, 0), seed, initial_weights=initial_weights)
         config = config.replaced(**(changes or {}))
         facts, folder = table_facts(own, "smiles"), Path(name) / "training"
         found = fit_blend(own.dataset, facts, config, folds, own.table.canonical, folder, workers, quiet=False)[1]

@@ -49,7 +49,12 @@ def config_of(dataset: Dataset, epochs: int) -> Config:
     """Return the settings of a network of `maggnn fit`, with more steps and without regularisation."""
     steps = epochs * len(dataset.split(0, 0).train) // BATCH
     return own_config(
-        dataset, batch_size=BATCH, predictor_steps=steps, validate_every=steps // 10, weight_decay=0.01
+        dataset,
+        batch_size=BATCH,
+        predictor_steps=steps,
+        validate_every=steps // 10,
+        weight_decay=0.01,
+        initial_weights="",
     ).replaced(encoder={"dropout": 0.0}, runtime={"checkpoint_every": 2_000, "log_every": 200})
 
 

@@ -221,7 +221,7 @@ def _reiterable(X: Any) -> Any:
 
 
 def _config(dataset: Dataset, facts: Facts, seed: int, changes: Mapping[str, Mapping[str, int]]) -> Config:
-    config = own_config(dataset, seed, facts.features, **changes["training"])
+    config = own_config(dataset, seed, **changes["training"])
     return with_fitting_weights(config.replaced(agent=changes["agent"]))
 
 

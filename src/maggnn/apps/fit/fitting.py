@@ -117,7 +117,7 @@ def fit_table(
     _check_units(own, units)
     folds = learned_folds(own, ensemble, seed)
     changes = {} if steps is None else {"predictor_steps": steps}
-    config = own_config(fold_set(own.dataset, folds, 0), seed, FEATURES, **changes)
+    config = own_config(fold_set(own.dataset, folds, 0), seed, **changes)
     if given is not None:
         config = _given_config(given, config, steps)
     config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})

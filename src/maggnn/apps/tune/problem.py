@@ -13,7 +13,7 @@ import torch
 from maggnn import config as configs
 from maggnn.apps.fit.fitting import data_digest
 from maggnn.apps.fit.own_settings import VALIDATIONS, own_config
-from maggnn.apps.fit.own_table import FEATURES, read_own_table
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
@@ -55,7 +55,7 @@ def table_problem(
 ) -> Problem:
     """Return the problem for a table, read as by `maggnn fit`."""
     own = read_own_table(table, smiles, targets, task, split, seed, workers)
-    base = own_config(own.dataset, seed, FEATURES, **({} if steps is None else {"predictor_steps": steps}))
+    base = own_config(own.dataset, seed, **({} if steps is None else {"predictor_steps": steps}))
     note = f"{table}: {own.table.target.why}" if own.table.target.guessed else ""
     return _checked(Problem(own.dataset, base, True, data_digest(own.table.arrays, base), note))
 

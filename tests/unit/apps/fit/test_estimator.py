@@ -260,7 +260,7 @@ def test_targets_that_a_set_brings_are_not_looked_at(regressor):
 def test_one_atom_and_unseen_elements(regressor):
     assert regressor.predict(["C"]).shape == (1,)
     assert np.array_equal(regressor.predict(to_networkx(packed_inputs(["C"])[0])), regressor.predict(["C"]))
-    with pytest.warns(UnseenWarning, match="1 nodes and 0 directed edges"):
+    with pytest.warns(UnseenWarning, match="of nodes 1, of directed edges 0"):
         strange = regressor.predict(["CCS"])
     known = packed_inputs(["CCS"])[0]
     assert known.x is not None

@@ -108,9 +108,11 @@ PEOPLE_METHODS = (
 """Baselines alone, the parts of a fitted model and their blend, in tables `people` and `chemist` alone."""
 
 PRETRAINING_METHODS = tuple(
-    f"{start}-{part}" for start in ("random", "pretrained") for part in ("networks", "network+descriptors", "blend")
+    f"{variant}-{part}"
+    for variant in ("random", "pretrained", "central", "unmarked")
+    for part in ("networks", "network+descriptors", "blend")
 )
-"""Parts of a fitted model whose networks start from random or from pretrained weights, in table `pretraining` alone."""
+"""Parts of a fitted model by initial weights and marks of its networks, in table `pretraining` alone."""
 
 MORE_METHODS = {
     "bench": BENCH_METHODS,

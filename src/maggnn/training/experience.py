@@ -47,7 +47,8 @@ class Walkers:
         self.model, self.environment, self.packed = model, environment, packed
         self.replay, self.random = replay, random
         count, seed = config.training.walkers, config.runtime.seed
-        self.epochs = Epochs(train_ids, count, seed, stream=1, part=devices.rank, parts=devices.size)
+        ranks = {"part": devices.rank, "parts": devices.size}
+        self.epochs = Epochs(train_ids, count, seed, 1, **ranks, on_disk=packed.folder is not None)
         self.walks_begun = 0
         self.evolving = evolving
         self.walk_length = config.replay.walk_length

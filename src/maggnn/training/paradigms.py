@@ -103,7 +103,9 @@ class Paradigm(ABC):
         self.train_ids = split.train
         predictor_ids, self.agent_ids = _split_training_graphs(split.train, config)
         batch, seed = config.training.batch_size, config.runtime.seed
-        self.epochs = Epochs(predictor_ids, batch, seed, part=devices.rank, parts=devices.size)
+        self.on_disk = dataset.graphs.folder is not None and device.type == "cpu"
+        ranks = {"part": devices.rank, "parts": devices.size}
+        self.epochs = Epochs(predictor_ids, batch, seed, **ranks, on_disk=self.on_disk)
         self.model = make_model(config, dataset).to(device).eval()
         devices.prepare(self.model)
         # Communication between processes within a step cannot be recorded.
@@ -173,7 +175,7 @@ class Paradigm(ABC):
         ids = self.epochs.batch(step)
         fixed = step >= (1 - training.fixed_norms) * training.predictor_steps
         shape = self.packed.room_for(ids), fixed
-        if self.packed.folder is not None:
+        if self.on_disk:
             self.packed.prefetch(self.epochs.batch(step + 1))
         loss = self.fit_predictor(shape, ids.to(self.packed.device, non_blocking=True))
         if self._predictor_used_after(step) and not fixed:

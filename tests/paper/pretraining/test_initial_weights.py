@@ -93,7 +93,7 @@ def chains(count: int):
 @pytest.mark.slow
 def test_out_of_fold_scores_have_all_parts():
     one = PracticeSet("chains", "regression", 40, chains)
-    scores = fine_tuning.out_of_fold(one, 0, False, 1, {"training": {"predictor_steps": 3}})
+    scores = fine_tuning.out_of_fold(one, 0, {"training": {"predictor_steps": 3}}, 1)
     assert set(scores) == {"networks", "network+descriptors", "blend"} and scores["blend"]["mae"] > 0
 
 

@@ -27,9 +27,12 @@ from maggnn.errors import InputError
 from maggnn_paper.ledger import LedgerRow
 
 COPIES = 16
-STEPS, WARM_UP, TURNS = 60, 10, 3
-ROOM = 1.1
-"""How much of its own memory a process may take, beside what it takes without a limit."""
+STEPS, WARM_UP, TURNS = 300, 10, 3
+"""More steps than a group of blocks has batches (`maggnn.training.epochs`), so that reading a new group counts too."""
+
+ROOM = 1.5
+"""The limit of a process, beside pages of the set, in parts of what it holds of its own at the end: reading the set's
+sizes, targets and splits takes more for a moment."""
 
 RUNS = Path("runs")
 """Where the set lies meanwhile: on a disk, which /tmp need not be."""

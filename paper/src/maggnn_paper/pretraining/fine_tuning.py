@@ -1,8 +1,13 @@
-"""Whether the initial weights help: `maggnn fit` on practice tables, with these weights and with random ones.
+"""What initial weights and marks contribute to `maggnn fit`: variants of its networks on practice tables.
+
+    random       random initial weights; the agent moves the marks, from the most central atoms
+    pretrained   the initial weights of the package
+    central      as random, but the marks stay on the most central atoms
+    unmarked     as random, but without marks: a plain GNN
 
 Nothing is tested here. The errors are those of the out-of-fold predictions of the training and validation rows, from
 which `maggnn fit` chooses the weights of its parts, so the test splits of the practice tables stay unread. Networks
-have the same settings and seeds in both cases. `own_config` takes the weights only where they helped here.
+have the same seeds and otherwise the same settings. `own_config` takes the initial weights only where they helped here.
 """
 
 from __future__ import annotations
@@ -26,8 +31,17 @@ from maggnn_paper.bench.practice_sets import SETS, TARGET, PracticeSet
 from maggnn_paper.ledger import LedgerRow, commit_name
 
 TABLE = "pretraining"
-STARTS = {"random": "", "pretrained": INITIAL_WEIGHTS}
-"""The initial weights that are compared, by their names in `training.initial_weights`."""
+RANDOM = {"training": {"initial_weights": ""}}
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "random": RANDOM,
+    "pretrained": {"training": {"initial_weights": INITIAL_WEIGHTS}},
+    "central": {**RANDOM, "agent": {"num_moves": 0}},
+    "unmarked": {
+        "training": {"initial_weights": "", "paradigm": "ord"},
+        "agent": {"tuple_order": 0, "num_moves": 0, "pretrained": ""},
+    },
+}
+"""The settings that differ from those of `maggnn fit`, by section."""
 
 METHODS = {NETWORK: "networks", WITH_DESCRIPTORS: "network+descriptors", "blend": "blend"}
 CHOSEN = (
@@ -47,47 +61,39 @@ def reproduce(
 
     Args:
         datasets: names of practice sets.
-        methods: of `STARTS`; both if none are given.
+        methods: of `VARIANTS`; all if none are given.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for name in datasets:
         if name not in SETS:
             raise InputError(f"no practice set {name!r}: there are {', '.join(SETS)}")
-        for start in methods or STARTS:
-            found = [_measured(folder, SETS[name], seed, start, workers) for seed in range(runs)]
-            rows += _rows(name, start, [cell["scores"] for cell in found], sorted({cell["commit"] for cell in found}))
+        for variant in methods or VARIANTS:
+            found = [_measured(folder, SETS[name], seed, variant, workers) for seed in range(runs)]
+            rows += _rows(name, variant, [cell["scores"] for cell in found], sorted({cell["commit"] for cell in found}))
     return rows
 
 
-def _measured(folder: Path, one: PracticeSet, seed: int, start: str, workers: int) -> dict[str, Any]:
+def _measured(folder: Path, one: PracticeSet, seed: int, variant: str, workers: int) -> dict[str, Any]:
     """Return the scores of one split, from their file if it was measured before."""
-    path = folder / f"{one.name}-{seed}-{start}.json"
+    path = folder / f"{one.name}-{seed}-{variant}.json"
     if not path.exists():
-        cell = {"scores": out_of_fold(one, seed, STARTS[start], workers), "commit": commit_name()}
+        cell = {"scores": out_of_fold(one, seed, VARIANTS[variant], workers), "commit": commit_name()}
         with whole_file(path) as waiting:
             waiting.write_text(json.dumps(cell, indent=1) + "\n", encoding="utf-8")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def out_of_fold(
-    one: PracticeSet,
-    seed: int,
-    initial_weights: str,
-    workers: int,
-    changes: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Scores:
+def out_of_fold(one: PracticeSet, seed: int, changes: Mapping[str, Mapping[str, Any]], workers: int) -> Scores:
     """Fit the parts of a blend to a practice table as `maggnn fit` does, and return their out-of-fold scores.
 
     Args:
-        initial_weights: from which the networks start; random ones if empty.
         changes: settings to replace, by section.
     """
     with tempfile.TemporaryDirectory() as name:
         own = read_own_table(one.write(Path(name) / "table.csv"), "smiles", [TARGET], one.task, "random", seed, workers)
         folds = learned_folds(own, FOLDS, seed)
-        config = own_config(fold_set(own.dataset, folds, 0), seed, initial_weights=initial_weights)
-        config = config.replaced(**(changes or {}))
+        config = own_config(fold_set(own.dataset, folds, 0), seed).replaced(**changes)
         facts, folder = table_facts(own, "smiles"), Path(name) / "training"
         found = fit_blend(own.dataset, facts, config, folds, own.table.canonical, folder, workers, quiet=False)[1]
     return _scores(own, found)
@@ -107,7 +113,7 @@ def _scores(own: OwnTable, found: OutOfFold) -> Scores:
     return scores
 
 
-def _rows(dataset: str, start: str, found: Sequence[Scores], commits: Sequence[str]) -> list[LedgerRow]:
+def _rows(dataset: str, variant: str, found: Sequence[Scores], commits: Sequence[str]) -> list[LedgerRow]:
     note = f"out-of-fold predictions of the training and validation rows; measured at {', '.join(commits)}"
     rows = []
     for method, metrics in found[0].items():
@@ -117,7 +123,7 @@ def _rows(dataset: str, start: str, found: Sequence[Scores], commits: Sequence[s
                 LedgerRow(
                     table=TABLE,
                     dataset=dataset,
-                    method=f"{start}-{method}",
+                    method=f"{variant}-{method}",
                     metric=metric,
                     mean=round(statistics.fmean(values), 5),
                     std=round(statistics.stdev(values), 5) if len(values) > 1 else None,

@@ -102,10 +102,11 @@ TITLES = {
         "Errors in the target's unit; ROC-AUC, PR-AUC and coverage of 90 % intervals in percent; means over splits.",
     ),
     "pretraining": (
-        "Initial weights for molecules",
+        "Initial weights and marks in `maggnn fit`",
         (
-            "Out-of-fold errors and ROC-AUC (percent) of `maggnn fit` on practice tables: networks that start from "
-            "random weights, and from weights that were trained to compute properties of public molecules."
+            "Out-of-fold errors and ROC-AUC (percent) on practice tables: networks that start from random weights, or "
+            "from weights that were trained to compute properties of public molecules; with random weights also "
+            "without moves (marks on the most central atoms) and without marks."
         ),
     ),
     "right_answers": (

@@ -100,7 +100,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "zero_shot": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
         "learners": tuple(learners.LEARNERS),
-        "pretraining": tuple(fine_tuning.STARTS),
+        "pretraining": tuple(fine_tuning.VARIANTS),
         "ablation": tuple(name for variants in ablation.VARIANTS.values() for name in variants),
     }.get(name)
     if choices is None:

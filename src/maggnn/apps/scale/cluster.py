@@ -9,7 +9,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from maggnn.errors import InputError
@@ -24,7 +24,8 @@ REACHED_S = 5.0
 """The seconds to wait for a host to respond; Ray itself would try for minutes."""
 
 LOST_S = 60.0
-"""The seconds that actors wait for a node if the cluster has become too small; after that the command ends."""
+"""The seconds that actors wait for a node if the cluster has become too small, and that a run without actors waits for
+new ones; after that the command ends."""
 
 LOOK_EVERY_S = 2.0
 """The seconds between checks of the size of the cluster while no row arrives."""
@@ -82,38 +83,46 @@ def connected(address: str) -> Iterator[Resources]:
 def while_it_fits(
     rows: Iterable[Any],
     claimed: Resources,
-    cluster: Callable[[], Resources] | None = None,
+    cluster: Callable[[], tuple[Resources, Resources]] | None = None,
     patience_s: float = LOST_S,
     look_every_s: float = LOOK_EVERY_S,
 ) -> Iterator[Any]:
-    """Yield the rows that actors make, as long as the cluster has room for these actors.
+    """Yield the rows that actors make, as long as the cluster has room for these actors and some of them live.
 
-    Ray itself waits forever for room for the actors of a lost node; here the wait has a time limit.
+    Ray itself waits forever for room for the actors of a lost node, and for rows of actors that were killed for good
+    after the others had finished; here both waits have a time limit. The second is only noticed in a cluster in which
+    nothing else runs.
 
     Args:
         rows: the rows, which are read in a thread; it is left behind if they stop arriving.
         claimed: the resources that all actors claim together.
-        cluster: returns the resources of live nodes; None asks Ray.
-        patience_s: the seconds that the cluster may be too small.
+        cluster: returns the resources of live nodes, and those that nothing claims; None asks Ray.
+        patience_s: the seconds for which the cluster may be too small, or idle.
         look_every_s: the seconds between checks while no row arrives.
     """
     found: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     threading.Thread(target=_put_each, args=(rows, found), daemon=True).start()
-    fits_until = time.monotonic()
+    fits_until = busy_until = time.monotonic()
     while True:
         try:
             what, value = found.get(timeout=look_every_s)
         except queue.Empty:
-            alive = (cluster or _resources)()
-            if alive.cpus >= claimed.cpus and alive.gpus >= claimed.gpus:
-                fits_until = time.monotonic()
-            elif time.monotonic() - fits_until > patience_s:
+            now, (alive, free) = time.monotonic(), (cluster or _resources_and_free)()
+            fits_until = now if alive.cpus >= claimed.cpus and alive.gpus >= claimed.gpus else fits_until
+            busy_until = now if free != alive else busy_until
+            if now - fits_until > patience_s:
                 raise InputError(
                     f"the cluster has lost nodes: {alive.cpus:g} CPUs and {alive.gpus:g} GPUs are left, but "
                     f"{claimed.cpus:g} and {claimed.gpus:g} are needed; finished shards are kept, and the same "
                     "command resumes on the available nodes"
                 ) from None
+            if now - busy_until > patience_s:
+                raise InputError(
+                    "the actors of this command have ended, and Ray does not start new ones; finished shards are kept, "
+                    "and the same command resumes"
+                ) from None
             continue
+        busy_until = time.monotonic()
         if what == "row":
             yield value
         elif what == "error":
@@ -157,7 +166,16 @@ def _check_reached(address: str) -> None:
 def _resources() -> Resources:
     import ray
 
-    found = ray.cluster_resources()
+    return _counted(ray.cluster_resources())
+
+
+def _resources_and_free() -> tuple[Resources, Resources]:
+    import ray
+
+    return _resources(), _counted(ray.available_resources())
+
+
+def _counted(found: Mapping[str, float]) -> Resources:
     return Resources(found.get("CPU", 0.0), found.get("GPU", 0.0))
 
 

@@ -250,7 +250,7 @@ class PackedGraphs:
         edges, edge_graph = _rows(edge_offsets[ids], num_edges, size.edges, len(self.by_source))
         first_node, first_edge = num_nodes.cumsum(0) - num_nodes, num_edges.cumsum(0) - num_edges
         # On a CPU, `index_select` takes a quarter of the time of indexing.
-        edge_index = self.edge_index.index_select(1, edges) + first_node.index_select(0, edge_graph)
+        edge_index = self._edges_at(edges) + first_node.index_select(0, edge_graph)
         by_source = self.by_source.index_select(0, edges) + first_edge.index_select(0, edge_graph)
         in_degree, out_degree = (degree.index_select(0, nodes).long() for degree in (self.in_degree, self.out_degree))
         if size.padding:
@@ -261,6 +261,12 @@ class PackedGraphs:
             edge_index = torch.where(is_edge, edge_index, size.nodes - 1)
             by_source = torch.where(is_edge, by_source, edge)
         return self._batch(ids, size, nodes, edges, (num_nodes, edge_index, in_degree, out_degree, by_source))
+
+    def _edges_at(self, edges: Tensor) -> Tensor:
+        """Return the end nodes of edges [e] as [2, e]. A mapped set has [E, 2] on disk, only these are read."""
+        if self.folder is None:
+            return self.edge_index.index_select(1, edges)
+        return self.edge_index.T.index_select(0, edges).T.contiguous()  # in the other order torch copies all E edges
 
     def _gather_fused(self, ids: Tensor, size: BatchSize) -> GraphBatch:
         """Gather on a GPU, together with tensors that a batch would otherwise derive."""

@@ -111,3 +111,16 @@ def test_mistakes_are_named_before_anything_is_written(tmp_path):
     bonds.write_bytes(bonds.read_bytes()[:-1])
     with pytest.raises(InputError, match=r"is damaged \(edge_attr\.bin has"):
         registry.load(str(tmp_path / "one.graphs"))
+
+
+def test_a_batch_reads_its_own_graphs_only(tmp_path):
+    """No operation allocates as much memory as the edges of the whole set take."""
+    folder = tmp_path / "all.graphs"
+    write_mapped([packed_file(tmp_path / "one.npz", 3_000, 0)], folder)
+    graphs = read_mapped(folder)[0]
+    ids = torch.tensor([5, 77])
+    assert graphs[ids].num_graphs == 2
+    with torch.profiler.profile(profile_memory=True) as profile:
+        graphs.gather(ids, graphs.size_of(ids))
+    most = max(event.self_cpu_memory_usage for event in profile.events())
+    assert 0 < most < graphs.edge_index.nbytes / 4

@@ -2,8 +2,8 @@
 
 Shapes of the model, with seconds of a core for a molecule from `maggnn-paper bench predict`:
 
-    reads      reading, parsing, featurising, packing: what a reader does
-    answers    ordering, preparing, answering, writing: what an answerer does
+    reads      reading, parsing, featurising, describing, packing: what a reader does
+    answers    ordering, preparing, answering, finishing, writing: what an answerer does
     workers    W readers and W answerers on C cores take  1 / rate = max(reads / W, answers / W, (reads + answers) / C)
     nodes      n nodes have W = C = 16 n; one driver takes in a shard of 32,768 rows after the other
 
@@ -24,8 +24,8 @@ from maggnn.apps.draw.style import COLOURS, SOFT_INK, new_figure, save, tidy
 from maggnn.errors import InputError
 from maggnn_paper.ledger import LedgerRow, newest
 
-READS = ("reading", "parsing", "featurising", "packing")
-ANSWERS = ("ordering", "preparing", "answering", "writing")
+READS = ("reading", "parsing", "featurising", "describing", "packing")
+ANSWERS = ("ordering", "preparing", "answering", "finishing", "writing")
 ROWS = 1_000_000_000
 ROWS_A_SHARD = 32_768
 CORES_A_NODE = 16

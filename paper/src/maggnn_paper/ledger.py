@@ -107,6 +107,9 @@ PEOPLE_METHODS = (
 )
 """Baselines alone, the parts of a fitted model and their blend, in tables `people` and `chemist` alone."""
 
+CHEMIST_METHODS = ("chemprop", *PEOPLE_METHODS)
+"""The same and another program, in table `chemist` alone."""
+
 PRETRAINING_METHODS = tuple(
     f"{variant}-{part}"
     for variant in ("random", "pretrained", "central", "unmarked")
@@ -119,7 +122,7 @@ MORE_METHODS = {
     "ceilings": CEILING_METHODS,
     "families": CEILING_METHODS,
     "people": PEOPLE_METHODS,
-    "chemist": (*PEOPLE_METHODS, "chemprop"),
+    "chemist": CHEMIST_METHODS,
     "pretraining": PRETRAINING_METHODS,
 }
 """Methods that some tables have besides `METHODS`, by table."""

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from maggnn_paper import ledger
-from maggnn_paper.ledger import BENCH_METHODS, CEILING_METHODS, METHODS, PEOPLE_METHODS, PRETRAINING_METHODS, LedgerRow
+from maggnn_paper.ledger import BENCH_METHODS, CEILING_METHODS, CHEMIST_METHODS, METHODS, PRETRAINING_METHODS, LedgerRow
 from maggnn_paper.published import Published
 
-METHOD_ORDER = (*BENCH_METHODS, *PEOPLE_METHODS, *PRETRAINING_METHODS, *METHODS, *CEILING_METHODS)
+METHOD_ORDER = (*BENCH_METHODS, *CHEMIST_METHODS, *PRETRAINING_METHODS, *METHODS, *CEILING_METHODS)
 
 
 @dataclasses.dataclass(frozen=True)

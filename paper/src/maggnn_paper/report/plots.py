@@ -28,18 +28,19 @@ LABELS, PANEL, GAP, ROW, TOP, BOTTOM = 400.0, 150.0, 40.0, 17.0, 46.0, 34.0
 AGENT_COLOUR, CONTROL_COLOUR, OTHER_COLOUR = COLOURS[0], GREYS[0], GREYS[2]
 
 
-def dot_plot(table: str, rows: Sequence[LedgerRow], columns: Sequence[tuple[str, str]]) -> str:
+def dot_plot(table: str, rows: Sequence[LedgerRow], columns: Sequence[tuple[str, str]], most: int = MOST_PANELS) -> str:
     """One panel for each (data set, metric), one line for each setting: ours filled with its spread, published hollow.
 
     Args:
         table: Name of the table in the ledger.
         rows: Its current rows.
         columns: The (data set, metric) pairs in the order of the page.
+        most: The largest number of panels.
 
     Returns:
         An SVG.
     """
-    panels = _chosen_panels(table, columns)
+    panels = _chosen_panels(table, columns, most)
     timed = table.startswith("bench")
     cells = {(_line_of(row, timed), row.dataset, row.metric): row for row in rows if row.mean is not None}
     settings = sorted({key[0] for key in cells if key[1:] in panels}, key=lambda setting: setting.order)[:MOST_LINES]
@@ -190,9 +191,9 @@ def _in_order(settings: dict[Setting, dict[int, float | None]]) -> list[Setting]
     return sorted(settings, key=lambda setting: setting.order)
 
 
-def _chosen_panels(table: str, columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def _chosen_panels(table: str, columns: Sequence[tuple[str, str]], most: int) -> list[tuple[str, str]]:
     published = [column for column in columns if any((t, d, m) == (table, *column) for t, d, _, m in PUBLISHED)]
-    return (published or list(columns))[:MOST_PANELS]
+    return (published or list(columns))[:most]
 
 
 def _left(panel: int) -> float:

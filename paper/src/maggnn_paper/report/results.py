@@ -141,6 +141,9 @@ LISTS = ("ablation", "theorem1")
 WITHOUT_PLOT = (*LISTS, "relabelling", "motivation", "families", "bench_floor", "bench_scaling", "people")
 """Tables of a few lines, or whose columns are as many as their rows."""
 
+MAIN_METRICS = ("rmse", "auroc")
+"""Of numbers and of classes, in the plots of `chemist`."""
+
 MOVES_OF_A_CURVE = 2
 """Fewer numbers of moves make no curve."""
 
@@ -231,7 +234,16 @@ def _plots(table: str, rows: list[LedgerRow]) -> dict[str, str]:
             f"{table}-{dataset}.svg": curve_plot(f"{dataset}, accuracy", "encoder passes", _ways(dataset, rows))
             for dataset in _datasets(table, rows)
         }
+    if table == "chemist":
+        return {f"{table}-{split}.svg": _cells_plot(rows, split) for split in ("random", "scaffold")}
     return {f"{table}.svg": dot_plot(table, rows, _columns(table, rows))}
+
+
+def _cells_plot(rows: list[LedgerRow], split: str) -> str:
+    """The tables on which another program was measured, with the error of numbers and the ROC-AUC of classes."""
+    compared = {row.dataset for row in rows if row.method == "chemprop" and row.dataset.endswith(f"-{split}")}
+    columns = [column for column in _columns("chemist", rows) if column[0] in compared and column[1] in MAIN_METRICS]
+    return dot_plot("chemist", [row for row in rows if row.dataset in compared], columns, most=len(columns))
 
 
 def _ways(dataset: str, rows: list[LedgerRow]) -> dict[str, dict[int, float | None]]:

@@ -4,6 +4,7 @@ import pytest
 
 from builders import make_row
 from maggnn.errors import InputError
+from maggnn_paper.figures.commands import draw
 from maggnn_paper.figures.screening import ANSWERS, READS, draw_screening, exponent, model_of
 
 
@@ -39,3 +40,8 @@ def test_the_plot_and_the_table(tmp_path):
     assert bounds[0] == "| 1 | 32,000 | 8.7 | 6.2 | cores |"
     with pytest.raises(InputError, match="no row predict-reading"):
         draw_screening(rows()[1:], tmp_path / "none.png")
+
+
+def test_a_missing_ledger_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"none\.jsonl: no such ledger"):
+        draw("screening", tmp_path / "none.jsonl", tmp_path / "screening.png", [0], 0)

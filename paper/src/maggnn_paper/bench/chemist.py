@@ -16,7 +16,6 @@ of a set.
 from __future__ import annotations
 
 import json
-import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -37,6 +36,7 @@ from maggnn.errors import InputError
 from maggnn_paper.bench import chemprop
 from maggnn_paper.bench.people import run_command
 from maggnn_paper.bench.practice_sets import NUMBERS, SETS, TARGET, PracticeSet
+from maggnn_paper.bench.rows import mean_row
 from maggnn_paper.ledger import LedgerRow, commit_name
 
 FOLDER = Path("runs/chemist")
@@ -203,12 +203,16 @@ def rows(found: Sequence[Cell]) -> list[LedgerRow]:
         for method, metrics in own[0].scores.items():
             for metric in metrics:
                 values = [cell.scores[method][metric] for cell in own]
-                result.append(_row(f"{name}-{split}", method, metric, values, _note(own, method, metric)))
+                result.append(
+                    mean_row("chemist", f"{name}-{split}", method, metric, values, _note(own, method, metric))
+                )
         if own[0].coverage is not None:
             covered = [cell.coverage for cell in own if cell.coverage is not None]
-            result.append(_row(f"{name}-{split}", BLEND, "coverage", covered, _note(own)))
+            result.append(mean_row("chemist", f"{name}-{split}", BLEND, "coverage", covered, _note(own)))
         seconds = f"time on the clock of `maggnn fit`, whatever else the machine did meanwhile; {_note(own)}"
-        result.append(_row(f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], seconds))
+        result.append(
+            mean_row("chemist", f"{name}-{split}", BLEND, "ms", [1000 * cell.seconds for cell in own], seconds)
+        )
     return result
 
 
@@ -226,20 +230,6 @@ def _note(own: Sequence[Cell], method: str = BLEND, metric: str = "") -> str:
     sign = 1 if metric in ("rmse", "mae") else -1
     level = sum(sign * cell.scores[BLEND][metric] <= sign * cell.scores[method][metric] for cell in own)
     return f"{note}; the blend is at least level in {level} of {len(own)} splits"
-
-
-def _row(dataset: str, method: str, metric: str, values: Sequence[float], note: str) -> LedgerRow:
-    return LedgerRow(
-        table="chemist",
-        dataset=dataset,
-        method=method,
-        metric=metric,
-        mean=round(statistics.fmean(values), 4),
-        std=round(statistics.stdev(values), 4) if len(values) > 1 else None,
-        runs=len(values),
-        config="defaults",
-        note=note,
-    )
 
 
 def check_sets(names: Sequence[str]) -> None:

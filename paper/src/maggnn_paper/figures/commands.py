@@ -32,6 +32,8 @@ def draw(what: str, run: Path, path: Path, graph_ids: Sequence[int], seed: int) 
         draw_reward(run, path)
         return
     if what in FROM_LEDGER:
+        if not run.is_file():
+            raise InputError(f"{run}: no such ledger")
         for line in FROM_LEDGER[what](ledger.read(run), path) or ():
             print(line)
         return

@@ -13,7 +13,6 @@ have the same seeds and otherwise the same settings. `own_config` takes the init
 from __future__ import annotations
 
 import json
-import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ from maggnn.apps.fit.own_table import OwnTable, read_own_table
 from maggnn.data.files import whole_file
 from maggnn.errors import InputError
 from maggnn_paper.bench.practice_sets import SETS, TARGET, PracticeSet
+from maggnn_paper.bench.rows import mean_row
 from maggnn_paper.ledger import LedgerRow, commit_name
 
 TABLE = "pretraining"
@@ -115,21 +115,8 @@ def _scores(own: OwnTable, found: OutOfFold) -> Scores:
 
 def _rows(dataset: str, variant: str, found: Sequence[Scores], commits: Sequence[str]) -> list[LedgerRow]:
     note = f"out-of-fold predictions of the training and validation rows; measured at {', '.join(commits)}"
-    rows = []
-    for method, metrics in found[0].items():
-        for metric in metrics:
-            values = [scores[method][metric] for scores in found]
-            rows.append(
-                LedgerRow(
-                    table=TABLE,
-                    dataset=dataset,
-                    method=f"{variant}-{method}",
-                    metric=metric,
-                    mean=round(statistics.fmean(values), 5),
-                    std=round(statistics.stdev(values), 5) if len(values) > 1 else None,
-                    runs=len(values),
-                    config="defaults",
-                    note=note,
-                )
-            )
-    return rows
+    return [
+        mean_row(TABLE, dataset, f"{variant}-{method}", metric, [scores[method][metric] for scores in found], note)
+        for method, metrics in found[0].items()
+        for metric in metrics
+    ]

@@ -33,8 +33,9 @@ from maggnn.training.checkpoint import FILE as CHECKPOINT
 from maggnn_paper.brec import reproduce as brec
 from maggnn_paper.brec.reproduce import BrecJob
 from maggnn_paper.jobs.job import Job, in_words, run_job
-from maggnn_paper.jobs.side_by_side import run_and_keep, single_thread
-from maggnn_paper.tables import ablation, molecules, passes, pretrained_agents, theorem2
+from maggnn_paper.jobs.side_by_side import Result, run_and_keep, single_thread
+from maggnn_paper.tables import ablation, cycles, learners, molecules, passes, pretrained_agents, theorem2, zero_shot
+from maggnn_paper.tables.zero_shot import ZeroShotJob
 from maggnn_paper.universal.jobs import AGENT, UniversalJob, run_universal
 from maggnn_paper.universal.jobs import in_words as universal_in_words
 
@@ -42,7 +43,7 @@ MOST_BYTES = 12_000_000
 """Of the models in one archive."""
 
 
-AnyJob = Job | BrecJob | UniversalJob
+AnyJob = Job | BrecJob | UniversalJob | ZeroShotJob
 
 
 def jobs_of(what: str) -> Sequence[AnyJob]:
@@ -63,9 +64,22 @@ def jobs_of(what: str) -> Sequence[AnyJob]:
         return passes.all_jobs(row, runs, names or passes.METHODS)
     if table == "theorem2":
         return theorem2.jobs(int(row), runs)
+    if table == "cycles":
+        return cycles.agent_jobs(row, runs)
+    if table == "learners":
+        return learner_jobs([learner.replace("/", ", ") for learner in row.split(",")], runs)
+    if table == "zero_shot":
+        return [ZeroShotJob(job, agent) for agent in names for job in zero_shot.predictor_jobs(row, runs)]
     if table == "agents":
         return pretrained_agents.agent_jobs(row.split(","))
     return [job for method in names for job in molecules.method_jobs(row, *method_and_runs(method, runs))]
+
+
+def learner_jobs(names: list[str], runs: int) -> list[Job]:
+    """Learners by name; each waits for the predictor of its environment, which comes first."""
+    own = [job for name in names for job in learners.jobs(runs, name)]
+    environments = {job.predictor_of.name: job.predictor_of for job in own if job.predictor_of is not None}
+    return [*environments.values(), *own]
 
 
 def universal_jobs(variants: list[str], seconds: float) -> list[UniversalJob]:
@@ -78,7 +92,16 @@ def work(job: AnyJob) -> tuple[Callable, Callable]:
     """What measures a job, and what says its result in words."""
     if isinstance(job, BrecJob):
         return brec.run_job, brec.in_words
-    return (run_universal, universal_in_words) if isinstance(job, UniversalJob) else (run_job, in_words)
+    if isinstance(job, ZeroShotJob):
+        return zero_shot.run_job, zero_shot.in_words
+    return (run_universal, universal_in_words) if isinstance(job, UniversalJob) else (run_after_predictor, in_words)
+
+
+def run_after_predictor(job: Job, folder: Path) -> Result:
+    """Wait for the result of the job whose predictor is taken, then run."""
+    while job.predictor_of is not None and not (folder / f"{job.predictor_of.name}.json").exists():
+        time.sleep(1)
+    return run_job(job, folder)
 
 
 def method_and_runs(method: str, runs: int) -> tuple:

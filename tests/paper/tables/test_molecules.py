@@ -174,7 +174,7 @@ def test_baselines_without_settings_are_refused_before_anything_is_trained(table
 
 
 def test_qm9(tmp_path):
-    rows = reproduce_table("qm9", tmp_path / "jobs", 1, 1, [], ["gin", "random-marks"])
+    rows = reproduce_table("qm9", tmp_path / "jobs", 1, 1, ["qm9"], ["gin", "random-marks"])
     jointly = [f"qm9_{target}" for target in QM9_TARGETS if target != "r2"]
     gin, marks = ["gin"] * 11, ["random-marks", "random-moves"] * 11
     assert [row.method for row in rows] == [*gin, *marks, "gin", "random-marks", "random-moves"]
@@ -185,6 +185,19 @@ def test_qm9(tmp_path):
     errors = dict(zip(QM9_TARGETS, result["errors"]["gin"][0][0], strict=True))
     del errors["r2"]
     assert [row.mean for row in rows[:11]] == pytest.approx(list(errors.values()), rel=1e-3)
+
+
+def test_directed_rows_keep_the_names_of_their_data(monkeypatch):
+    for module in (molecules, cycles):
+        monkeypatch.setattr(module, "recipe", recipes.recipe)  # the shipped ones
+    for dataset, name in (("qm9_directed", "qm9"), ("qm9_r2_directed", "qm9_r2"), ("zinc_directed_walks", "zinc")):
+        (job,) = molecules.method_jobs(dataset, "mag-gnn-pre", 1)
+        assert (job.config.data.name, job.config.encoder.marking) == (name, "directed")
+        assert job.config.agent.pretrained == "rings"
+    for length in (3, 4, 5, 6):
+        (job,) = cycles.agent_jobs(f"cycle{length}_directed", 1)
+        assert (job.recipe, job.config.data.name) == ("cycle6_directed", f"cycle{length}")
+        assert (job.config.agent.num_tuples, job.config.encoder.marking) == (4, "directed")
 
 
 def test_replay_beside_lookahead(monkeypatch):

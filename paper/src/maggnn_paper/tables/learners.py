@@ -34,6 +34,15 @@ MOVES_OF_A_STATE = 50
 """Of one tuple of two marks in a graph of 25 nodes."""
 
 EXACT, PAPER = "lookahead", "DQN"
+LARGE = (
+    *("encoder.num_layers=6", "encoder.hidden=128"),
+    *("training.starts_per_graph=100", "training.predictor_steps=6000"),
+)
+"""The networks of sr25.toml, whose predictor is right for more marked copies: for these a GPU is needed."""
+
+_LONG = (*LARGE, "training.agent_steps=16000", "training.agent_batch_size=768", "training.walkers=256")
+"""Three times as many states as the agent of sr25.toml learns from."""
+
 LEARNERS: dict[str, tuple[str, ...]] = {
     EXACT: ("training.target=lookahead", "training.gamma=0.0"),
     PAPER: (),
@@ -44,6 +53,9 @@ LEARNERS: dict[str, tuple[str, ...]] = {
     "DQN, constant rate": ("training.schedule=constant", "training.learning_rate=1e-3"),
     "DQN, returns of 3": ("training.returns=3",),
     "double DQN": ("training.target=double_dqn",),
+    "DQN, 12 million states": _LONG,
+    "DQN, gamma 0, 12 million states": (*_LONG, "training.gamma=0.0"),
+    "lookahead, 12 million states": (*_LONG, "training.target=lookahead", "training.gamma=0.0"),
 }
 """What each changes in `sr25_replay`."""
 
@@ -64,13 +76,24 @@ def jobs(runs: int, name: str) -> list[Job]:
 def _job(name: str, run: int) -> Job:
     config = recipe(RECIPE).with_settings(LEARNERS[name]).replaced(runtime={"seed": run})
     every = max(1, config.training.agent_steps // LOOKS)
-    return Job(RECIPE, config, MOVES, TESTS, test_every=every, predictor_of=environment_job(run))
+    return Job(RECIPE, config, MOVES, TESTS, test_every=every, predictor_of=environment_job(run, is_large(name)))
 
 
-def environment_job(run: int) -> Job:
-    """The predictor that all learners of a run are judged by, without an agent; its test is that of random moves."""
-    config = recipe(RECIPE).replaced(training={"agent_steps": 0}, runtime={"seed": run})
-    return Job(RECIPE, config, MOVES, TESTS, keep_model=True)
+def is_large(name: str) -> bool:
+    """Whether a learner has the networks `LARGE`."""
+    return set(LARGE) <= set(LEARNERS[name])
+
+
+def environment_job(run: int, large: bool = False) -> Job:
+    """The predictor that all learners of a run are judged by, without an agent; its test is that of random moves.
+
+    Args:
+        large: the environment of the learners with the networks `LARGE`.
+    """
+    config = recipe(RECIPE).with_settings(LARGE if large else ())
+    return Job(
+        RECIPE, config.replaced(training={"agent_steps": 0}, runtime={"seed": run}), MOVES, TESTS, keep_model=True
+    )
 
 
 def reproduce(
@@ -84,9 +107,13 @@ def reproduce(
     Args:
         methods: learners by name.
     """
-    environments = [environment_job(run) for run in range(runs)]
-    rows = _rows_of_moves(run_jobs(environments, folder, workers), "random-moves")
-    rows += _shares([folder / job.name for job in environments])
+    rows: list[LedgerRow] = []
+    if any(is_large(name) for name in methods):
+        run_jobs([environment_job(run, large=True) for run in range(runs)], folder, workers)
+    if not all(is_large(name) for name in methods):
+        environments = [environment_job(run) for run in range(runs)]
+        rows += _rows_of_moves(run_jobs(environments, folder, workers), "random-moves")
+        rows += _shares([folder / job.name for job in environments])
     for name in methods:
         results = run_jobs(jobs(runs, name), folder, workers)
         if name in (EXACT, PAPER):
@@ -117,8 +144,11 @@ def _rows_of_moves(results: Sequence[Result], method: str) -> list[LedgerRow]:
 def _row(name: str, results: Sequence[Result], updates: int, point: str = "") -> LedgerRow:
     """What `results` score after all moves, when `updates` of the Q-network were made."""
     batch = results[0]["config"]["training"]["agent_batch_size"]
-    values = updates * batch * (MOVES_OF_A_STATE if name == EXACT else 1)
+    values = updates * batch * (MOVES_OF_A_STATE if name.startswith(EXACT) else 1)
     settings = " ".join(LEARNERS[name]) or f"as configs/{RECIPE}.toml"
+    if is_large(name) and not point:
+        random = float(run_means(results, "random-moves", "last")[:, MOVES].mean())
+        settings += f"; random moves in the same environment {random:.2f}"
     note = f"{name}; {updates} updates of {batch} states, {values:,} Q-values; {settings}"
     return score_row("ablation", _method(results), results, MOVES, "last", note, f"{CURVES}{variant(name)}{point}")
 

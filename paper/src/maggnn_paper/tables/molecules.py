@@ -30,6 +30,7 @@ from maggnn_paper.tables import baselines
 
 DIRECTED = ("zinc_directed", "zinc_full_directed", "molhiv_directed", "zinc_directed_walks")
 DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance", "zinc_full_distance", *DIRECTED)
+QM9_SETS = ("qm9", "qm9_directed")
 """Rows of the table: data sets, and configs that take one of them with other inputs or marks."""
 
 TRANSFERRED = ("zinc", "zinc_full", "molhiv")
@@ -49,7 +50,7 @@ SYNCS = 20
 BEST_AGENT = "cycles6"
 """Of the pretrained agents, the one the paper found best."""
 
-AGENT_FOR: dict[str, str] = dict.fromkeys(DIRECTED, "rings")
+AGENT_FOR: dict[str, str] = dict.fromkeys((*DIRECTED, "qm9_directed"), "rings")
 """The agent of PRE with directed marks: on ZINC it was better on the validation split, and the others follow ZINC."""
 
 _SMALLER = {"encoder": {"hidden": 112}, "training": {"predictor_steps": 12_000, "agent_steps": 4000}}
@@ -76,14 +77,14 @@ def method_config(dataset: str, method: str, agent: str | None = None) -> Config
     if method.startswith("mag-gnn") and method != "mag-gnn-pre" and dataset in OWN_AGENT:
         config = config.replaced(**OWN_AGENT[dataset])
     if dataset.startswith("qm9"):
-        config = config.replaced(data={"name": dataset})
+        config = config.replaced(data={"name": dataset.removesuffix("_directed")})
     if method == "mag-gnn":
         return config
     if method == "mag-gnn-dqn":
         steps = config.training.predictor_steps  # the agent steps as often, as in Algorithm 3
         return config.replaced(training=REPLAY | {"agent_steps": steps, "sync_every": max(1, steps // SYNCS)})
     if method == "mag-gnn-pre":
-        agent = agent or AGENT_FOR.get(dataset, BEST_AGENT)
+        agent = agent or AGENT_FOR.get(recipe_name(dataset), BEST_AGENT)
         return config.replaced(agent={"pretrained": agent}, training={"paradigm": "pre", "agent_steps": 0})
     control = config.replaced(training={"paradigm": "ord", "agent_steps": 0, "unmoved_share": 0.0})
     if method == "central-marks":
@@ -95,8 +96,10 @@ def method_config(dataset: str, method: str, agent: str | None = None) -> Config
 
 
 def recipe_name(dataset: str) -> str:
-    """Which config: the targets of QM9 share one."""
-    return "qm9" if dataset.startswith("qm9") else dataset
+    """Which config: the targets of QM9 (`qm9_r2`, and `qm9_r2_directed` with directed marks) share one."""
+    if not dataset.startswith("qm9"):
+        return dataset
+    return "qm9_directed" if dataset.endswith("_directed") else "qm9"
 
 
 def method_jobs(dataset: str, method: str, runs: int, agent: str | None = None) -> list[Job]:
@@ -234,18 +237,29 @@ def reproduce_transfer(
 
 
 def reproduce_qm9(
-    folder: Path, runs: int | None = None, workers: int = 1, methods: Sequence[str] = METHODS
+    folder: Path,
+    runs: int | None = None,
+    workers: int = 1,
+    datasets: Sequence[str] = QM9_SETS,
+    methods: Sequence[str] = METHODS,
 ) -> list[LedgerRow]:
-    """Rows of the twelve targets: one network learns all of them at once, those of `QM9_ALONE` have another alone."""
+    """Rows of the twelve targets: one network learns all of them at once, those of `QM9_ALONE` have another alone.
+
+    Args:
+        datasets: `qm9_directed` has atoms and bonds alone and directed marks.
+    """
     count = runs or RUNS["qm9"]
     rows: list[LedgerRow] = []
-    for method, results in _run("qm9", methods, count, folder, workers).items():
-        for output, target in enumerate(QM9_TARGETS):
-            if target not in QM9_ALONE:
-                rows += _qm9_rows(method, results, target, output, "one network for the twelve targets")
-    for target in QM9_ALONE:
-        for method, results in _run(f"qm9_{target}", methods, count, folder, workers).items():
-            rows += _qm9_rows(method, results, target, 0, "a network for this target alone")
+    for dataset in datasets:
+        together = _run(dataset, methods, count, folder, workers)
+        for method, results in together.items():
+            for output, target in enumerate(QM9_TARGETS):
+                if target not in QM9_ALONE:
+                    rows += _qm9_rows(method, results, target, output, "one network for the twelve targets")
+        for target in QM9_ALONE:
+            alone = f"qm9_{target}{dataset.removeprefix('qm9')}"
+            for method, results in _run(alone, methods, count, folder, workers).items():
+                rows += _qm9_rows(method, results, target, 0, "a network for this target alone")
     return rows
 
 

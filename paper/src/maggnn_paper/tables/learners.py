@@ -40,8 +40,8 @@ LARGE = (
 )
 """The networks of sr25.toml, whose predictor is right for more marked copies: for these a GPU is needed."""
 
-_LONG = (*LARGE, "training.agent_steps=16000", "training.agent_batch_size=768", "training.walkers=256")
-"""Three times as many states as the agent of sr25.toml learns from."""
+_LONG = (*LARGE, "training.agent_steps=5000", "training.agent_batch_size=768", "training.walkers=256")
+"""As many updates and states as the lookahead agent of sr25.toml learns from."""
 
 LEARNERS: dict[str, tuple[str, ...]] = {
     EXACT: ("training.target=lookahead", "training.gamma=0.0"),
@@ -53,9 +53,8 @@ LEARNERS: dict[str, tuple[str, ...]] = {
     "DQN, constant rate": ("training.schedule=constant", "training.learning_rate=1e-3"),
     "DQN, returns of 3": ("training.returns=3",),
     "double DQN": ("training.target=double_dqn",),
-    "DQN, 12 million states": _LONG,
-    "DQN, gamma 0, 12 million states": (*_LONG, "training.gamma=0.0"),
-    "lookahead, 12 million states": (*_LONG, "training.target=lookahead", "training.gamma=0.0"),
+    "DQN, 4 million states": _LONG,
+    "DQN, gamma 0, 4 million states": (*_LONG, "training.gamma=0.0"),
 }
 """What each changes in `sr25_replay`."""
 
@@ -76,7 +75,8 @@ def jobs(runs: int, name: str) -> list[Job]:
 def _job(name: str, run: int) -> Job:
     config = recipe(RECIPE).with_settings(LEARNERS[name]).replaced(runtime={"seed": run})
     every = max(1, config.training.agent_steps // LOOKS)
-    return Job(RECIPE, config, MOVES, TESTS, test_every=every, predictor_of=environment_job(run, is_large(name)))
+    environment = environment_job(run, is_large(name))
+    return Job(RECIPE, config, MOVES, TESTS, keep_model=True, test_every=every, predictor_of=environment)
 
 
 def is_large(name: str) -> bool:

@@ -63,6 +63,7 @@ def agent_jobs(dataset: str, runs: int) -> list[Job]:
             config.replaced(data={"fold": run % FOLDS[dataset], "split_seed": run}, runtime={"seed": run}),
             max_moves=MOST_PASSES - 1,
             tests=TESTS[dataset],
+            keep_model=True,
             means=tuple(range(2, MOST_PASSES + 1)),
         )
         for run in range(runs)

@@ -53,6 +53,13 @@ def test_every_marking_is_timed_beside_the_binary_one():
     assert "1.00 x binary" in rows[0].note and "x binary" in rows[2].note
 
 
+@needs("zinc_full")
+def test_rates_from_packed_graphs():
+    rows = run_bench("packed", "cpu", 40, 1000.0, tell=quiet)
+    assert [row.dataset for row in rows] == ["predict-packed", "predict-packed-ready"]
+    assert all(row.mean > 0 and "40 of ZINC-FULL" in row.note for row in rows)
+
+
 @needs("zinc12k")
 def test_floor_rows():
     rows = floor.bench(CPU, repeats=1, limit=8, tell=quiet)

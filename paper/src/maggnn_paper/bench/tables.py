@@ -16,6 +16,7 @@ from maggnn_paper.bench import (
     mapped,
     markings,
     motifs,
+    packed,
     people,
     predict,
     right_answers,
@@ -34,7 +35,17 @@ ROWS_CHOSEN = {
 }  # fmt: skip
 """Benches that take a number of rows and nothing else."""
 
-BENCHES = ("inference", "markings", "floor", "train", "scaling", *ROWS_CHOSEN, "chemist", *right_answers.PARTS)
+BENCHES = (
+    "inference",
+    "markings",
+    "floor",
+    "train",
+    "scaling",
+    "packed",
+    *ROWS_CHOSEN,
+    "chemist",
+    *right_answers.PARTS,
+)
 OF_ONE_SIZE = ("train", "scaling", *(name for name in right_answers.PARTS if name not in right_answers.SIZED))
 
 
@@ -71,6 +82,8 @@ def run_bench(
         return markings.bench(place, limit, memory_mb, tell=tell)
     if name == "floor":
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
+    if name == "packed":
+        return packed.bench(place, limit, tell)
     if name in ROWS_CHOSEN:
         return ROWS_CHOSEN[name].bench(limit, tell)
     if name == "chemist":

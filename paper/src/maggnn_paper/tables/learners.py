@@ -147,10 +147,20 @@ def _row(name: str, results: Sequence[Result], updates: int, point: str = "") ->
     values = updates * batch * (MOVES_OF_A_STATE if name.startswith(EXACT) else 1)
     settings = " ".join(LEARNERS[name]) or f"as configs/{RECIPE}.toml"
     if is_large(name) and not point:
-        random = float(run_means(results, "random-moves", "last")[:, MOVES].mean())
-        settings += f"; random moves in the same environment {random:.2f}"
+        settings += f"; {_against_random(results)}"
     note = f"{name}; {updates} updates of {batch} states, {values:,} Q-values; {settings}"
     return score_row("ablation", _method(results), results, MOVES, "last", note, f"{CURVES}{variant(name)}{point}")
+
+
+def _against_random(results: Sequence[Result]) -> str:
+    """The agent against random moves in its own environment: last states, and the most confident at equal cost."""
+    agent = run_means(results, _method(results), "last")[:, MOVES]
+    moved, confident = (run_means(results, "random-moves", keep)[:, MOVES] for keep in ("last", "confident"))
+    return (
+        f"against random moves in the same environment ({float(moved.mean()):.2f}) {paired_note(agent, moved)}; "
+        f"against the most confident of as many random states ({float(confident.mean()):.2f}) "
+        f"{paired_note(agent, confident)}; least of {len(agent)} runs {float(agent.min()):.2f}"
+    )
 
 
 def _row_after(name: str, results: Sequence[Result], updates: int) -> LedgerRow:

@@ -23,7 +23,7 @@ from torch import Tensor
 from maggnn.config import Config
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, Job, Result, mean_of, run_jobs
-from maggnn_paper.jobs.summary import paired_note, run_means, score_row, validation_note
+from maggnn_paper.jobs.summary import paired_note, run_errors, run_means, score_row, validation_note
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import plain_gnn, recipe
 from maggnn_paper.tables import baselines
@@ -269,10 +269,14 @@ def _qm9_rows(method: str, results: Sequence[Result], target: str, output: int, 
     """One target of one method; random marks bring random moves along."""
     moves = results[0]["config"]["agent"]["num_moves"]
     names = {"random-marks": 0, "random-moves": moves} if method == "random-marks" else {method: moves}
-    note = f"no coordinates; {network}"
-    return [
-        score_row("qm9", name, results, after, "last", note, f"qm9_{target}", output) for name, after in names.items()
-    ]
+    rows = []
+    for name, after in names.items():
+        note = f"no coordinates; {network}"
+        if name.startswith("mag-gnn"):
+            own, random = (run_errors(results, policy)[:, after, output] for policy in (name, "random-moves"))
+            note += f"; against random moves in the same predictor {float((own - random).mean() / random.mean()):+.2%}"
+        rows.append(score_row("qm9", name, results, after, "last", note, f"qm9_{target}", output))
+    return rows
 
 
 def _run(dataset: str, methods: Sequence[str], runs: int, folder: Path, workers: int) -> dict[str, list[Result]]:

@@ -33,6 +33,8 @@ def draw_passes(rows: Sequence[LedgerRow], path: Path) -> None:
 
 def _panel(axes: Axes, rows: Sequence[LedgerRow], title: str, label: bool) -> None:
     least = min((100 - row.mean for row in rows if row.mean is not None and row.mean < 100), default=0.01) / 2
+    axes.axhline(least, color=GREYS[-1], linewidth=0.8)
+    axes.annotate("no wrong answer", (1, least), (0, 3), textcoords="offset points", fontsize=9, color=INK)
     greys = iter([*GREYS, INK])
     for way in WAYS:
         found = sorted((row.passes or 0, 100 - (row.mean or 0.0)) for row in rows if way_to_spend(row) == way)
@@ -40,6 +42,8 @@ def _panel(axes: Axes, rows: Sequence[LedgerRow], title: str, label: bool) -> No
             style = {"color": COLOURS[0], "linewidth": 2.6, "zorder": 5}
         else:
             style = {"color": next(greys), "linewidth": 1.8, "linestyle": (0, (4, 2))}
+        if not found:
+            continue
         passes, wrong = [p for p, _ in found], [max(error, least) for _, error in found]
         axes.plot(passes, wrong, marker="o", markeredgecolor="white", label=way if label else None, **style)
     axes.set_yscale("log")

@@ -33,7 +33,7 @@ MOVES, TESTS, LOOKS = 6, 100, 10
 MOVES_OF_A_STATE = 50
 """Of one tuple of two marks in a graph of 25 nodes."""
 
-EXACT, PAPER = "lookahead", "DQN"
+EXACT, PAPER, PAPER_LONG = "lookahead", "DQN", "DQN, 4 million states"
 LARGE = (
     *("encoder.num_layers=6", "encoder.hidden=128"),
     *("training.starts_per_graph=100", "training.predictor_steps=6000"),
@@ -53,7 +53,7 @@ LEARNERS: dict[str, tuple[str, ...]] = {
     "DQN, constant rate": ("training.schedule=constant", "training.learning_rate=1e-3"),
     "DQN, returns of 3": ("training.returns=3",),
     "double DQN": ("training.target=double_dqn",),
-    "DQN, 4 million states": _LONG,
+    PAPER_LONG: _LONG,
     "DQN, gamma 0, 4 million states": (*_LONG, "training.gamma=0.0"),
 }
 """What each changes in `sr25_replay`."""
@@ -101,23 +101,23 @@ def reproduce(
 ) -> list[LedgerRow]:
     """Run what is not in `folder` yet.
 
-    The learner of the config and lookahead have rows in `moves`, for every number of moves beside random moves; each
-    learner has one in `ablation`, and one for every point of its curve.
+    The learner of the config, lookahead and the DQN with as many states as lookahead has elsewhere have rows in
+    `moves`, for every number of moves beside random moves; each learner has one in `ablation`, and one for every point
+    of its curve.
 
     Args:
         methods: learners by name.
     """
     rows: list[LedgerRow] = []
-    if any(is_large(name) for name in methods):
-        run_jobs([environment_job(run, large=True) for run in range(runs)], folder, workers)
-    if not all(is_large(name) for name in methods):
-        environments = [environment_job(run) for run in range(runs)]
-        rows += _rows_of_moves(run_jobs(environments, folder, workers), "random-moves")
-        rows += _shares([folder / job.name for job in environments])
+    for large in sorted({is_large(name) for name in methods}):
+        environments = [environment_job(run, large) for run in range(runs)]
+        rows += _rows_of_moves(run_jobs(environments, folder, workers), "random-moves", set_name(large))
+        if not large:
+            rows += _shares([folder / job.name for job in environments])
     for name in methods:
         results = run_jobs(jobs(runs, name), folder, workers)
-        if name in (EXACT, PAPER):
-            rows += _rows_of_moves(results, _method(results))
+        if name in (EXACT, PAPER, PAPER_LONG):
+            rows += _rows_of_moves(results, _method(results), set_name(is_large(name)))
         updates = results[0]["config"]["training"]["agent_steps"]
         rows += [
             _row(name, results, updates),
@@ -130,14 +130,19 @@ def _method(results: Sequence[Result]) -> str:
     return METHODS[results[0]["config"]["training"]["target"]]
 
 
-def _rows_of_moves(results: Sequence[Result], method: str) -> list[LedgerRow]:
+def set_name(large: bool) -> str:
+    """The data set of the rows in `moves` of an environment."""
+    return f"{RECIPE}_large" if large else RECIPE
+
+
+def _rows_of_moves(results: Sequence[Result], method: str, dataset: str) -> list[LedgerRow]:
     rows = []
     for keep in ("last", "confident"):
         score, control = run_means(results, method, keep), run_means(results, "random-moves", keep)
         for moves in range(MOVES + 1):
             own = moves > 0 and method != "random-moves"
             note = f"against random moves {paired_note(score[:, moves], control[:, moves])}" if own else None
-            rows.append(score_row("moves", method, results, moves, keep, note, RECIPE))
+            rows.append(score_row("moves", method, results, moves, keep, note, dataset))
     return rows
 
 

@@ -34,7 +34,7 @@ def draw_passes(rows: Sequence[LedgerRow], path: Path) -> None:
 def _panel(axes: Axes, rows: Sequence[LedgerRow], title: str, label: bool) -> None:
     least = min((100 - row.mean for row in rows if row.mean is not None and row.mean < 100), default=0.01) / 2
     axes.axhline(least, color=GREYS[-1], linewidth=0.8)
-    axes.annotate("no wrong answer", (1, least), (0, 3), textcoords="offset points", fontsize=9, color=INK)
+    axes.annotate("no wrong answer", (1, least), (0, -11), textcoords="offset points", fontsize=9, color=INK)
     greys = iter([*GREYS, INK])
     for way in WAYS:
         found = sorted((row.passes or 0, 100 - (row.mean or 0.0)) for row in rows if way_to_spend(row) == way)

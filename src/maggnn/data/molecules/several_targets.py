@@ -31,7 +31,8 @@ def chosen_targets(path: Path, targets: Sequence[str], others: Sequence[str]) ->
 
     Args:
         targets: names or patterns (`*`, `?` and `[...]` as in file names); the exact name of a column is no pattern.
-        others: columns with another use, which no pattern matches.
+        others: columns with another use, which no pattern matches. Neither does it match a column without a name,
+            which is where pandas writes the numbers of rows.
     """
     if not any(mark in name for name in targets for mark in WILDCARDS):
         return list(targets)
@@ -41,7 +42,9 @@ def chosen_targets(path: Path, targets: Sequence[str], others: Sequence[str]) ->
         if name in header or not any(mark in name for mark in WILDCARDS):
             found = [name]
         else:
-            found = [column for column in header if fnmatchcase(column, name) and column not in {*others, *chosen}]
+            found = [
+                column for column in header if column and fnmatchcase(column, name) and column not in {*others, *chosen}
+            ]
             if not found:
                 raise InputError(f"{path}: no column without another use matches the pattern {name!r}")
         chosen += found

@@ -252,6 +252,8 @@ def test_columns_by_pattern_and_kind(tmp_path):
     path = tmp_path / "t.csv"
     assert chosen_targets(path, ["x*"], ["smiles"]) == ["x1", "x2"]
     assert chosen_targets(path, ["w", "*"], ["smiles", "mono"]) == ["w", "x1", "x2"]
+    (tmp_path / "numbered.csv").write_text(",smiles,y\n0,C,1.5\n1,CC,2.5\n")  # as pandas writes a frame with its index
+    assert chosen_targets(tmp_path / "numbered.csv", ["*"], ["smiles"]) == ["y"]
     assert target_kind(path, ["x1", "x2"]).labels == (("0", "1"), ("0", "1"))
     assert target_kind(path, ["x1", "w"], "regression").task == "regression"
     with pytest.raises(InputError, match="'x1' looks like classes and column 'w' like numbers"):

@@ -134,8 +134,11 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         likely = self.predict_proba(X)
         if not isinstance(self.classes_, list):
             return self.classes_[likely.argmax(axis=1)]
-        columns = zip(self.classes_, likely.T, strict=True)
-        return np.stack([labels[(share > 0.5).astype(int)] for labels, share in columns], axis=1)
+        pairs = zip(self.classes_, likely.T, strict=True)
+        columns = [labels[(share > 0.5).astype(int)] for labels, share in pairs]
+        alike = len({column.dtype.kind for column in columns}) == 1
+        # numpy would turn the numbers 0 and 1 next to a column of words into the words "0" and "1"
+        return np.stack(columns if alike else [column.astype(object) for column in columns], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict the probabilities of the labels.

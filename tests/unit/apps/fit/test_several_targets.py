@@ -178,6 +178,9 @@ def test_estimators_take_columns_with_missing_values():
     words = np.where(TRUTH == 1, "yes", "no").astype(object)
     words[0, 0] = None
     assert set(MagClassifier(steps=1).fit(SMILES, words).predict(SMILES[:5]).ravel()) <= {"no", "yes"}
+    words[:, 0] = TRUTH[:, 0].astype(int)
+    mixed = MagClassifier(steps=1).fit(SMILES, words).predict(SMILES)
+    assert set(mixed[:, 0]) <= {0, 1} and set(mixed[:, 1]) <= {"no", "yes"}
     regressor = MagRegressor(steps=20, ensemble=2).fit(SMILES, holes(VALUES))
     said, std = regressor.predict(SMILES, return_std=True)
     assert said.shape == std.shape == VALUES.shape and (std > 0).all()

@@ -15,7 +15,7 @@ from maggnn.apps.fit.card.intervals import judge, judge_targets
 from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.classical.descriptors import descriptors_of
-from maggnn.apps.fit.fitted import Answer, FittedModel
+from maggnn.apps.fit.fitted import Answer, FittedModel, unseen_told
 from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
 from maggnn.apps.fit.tables.number_columns import number_parsers, stacked
 from maggnn.apps.fit.uncertainty import COVERAGE
@@ -56,7 +56,8 @@ def evaluate_table(
         molecules = descriptors_of(packed.canonical, workers).with_columns(
             stacked(packed.numbers, facts.number_columns)
         )
-    answer = fitted.answer(graphs, molecules)
+    with unseen_told(str(table)):
+        answer = fitted.answer(graphs, molecules)
     answers = answer.values
     bad = int((~answers.isfinite().all(dim=1)).sum())
     if bad:

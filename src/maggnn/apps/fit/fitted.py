@@ -13,7 +13,8 @@ folder and call `FittedModel.predict` with packed graphs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -53,6 +54,16 @@ MODEL = "model.safetensors"
 
 class UnseenWarning(UserWarning):
     """Graphs contain an element, a bond or another category that does not occur in training."""
+
+
+@contextmanager
+def unseen_told(rows: str) -> Iterator[None]:
+    """Tell the terminal what each `UnseenWarning` about some rows says, instead of Python's warning with its code."""
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always", UnseenWarning)
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in noticed):  # networks may answer in two ways
+        tell(f"{rows}: {message}")
 
 
 @dataclass(frozen=True)

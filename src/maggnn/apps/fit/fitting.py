@@ -7,7 +7,6 @@ import json
 import math
 import shutil
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -27,7 +26,7 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, unseen_told
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
 from maggnn.apps.fit.own_settings import own_config
@@ -326,11 +325,8 @@ def tested(
     graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
     descriptors = None if molecules is None else molecules.select(ids.numpy())
     began = time.monotonic()
-    with warnings.catch_warnings(record=True) as noticed:
-        warnings.simplefilter("always", UnseenWarning)
+    with unseen_told(f"{dataset.name}, test rows"):
         folds = fitted.fold_answers(graphs, descriptors)
-    for message in dict.fromkeys(str(warning.message) for warning in noticed):  # the networks answer in two ways
-        tell(f"{dataset.name}, test rows: {message}")
     answer = fitted.blended(folds, descriptors)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES

@@ -93,6 +93,8 @@ def test_a_column_of_numbers_is_read_with_the_descriptors(maggnn, tmp_path):
     (tmp_path / "bare.csv").write_text("smiles\nCCO\n")
     ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
     assert ended.code == 2 and "no column 'dose'" in ended.err
+    ended = maggnn("serve", "m")
+    assert ended.code == 2 and "reads column 'dose' besides molecules: use `maggnn predict`, without" in ended.err
     card = (tmp_path / "m" / "README.md").read_text()
     assert "Columns read with the descriptors, by all parts that read these: dose" in card
     described = "its MAG-GNN networks with descriptors"

@@ -356,7 +356,8 @@ def _write_molecules(out: Path, own: OwnTable) -> None:
     """Write the molecules of the training and validation splits, and some of the test split."""
     split, dataset = own.dataset.split(0, 0), own.dataset
     known = torch.cat([split.train, split.val]).sort().values.numpy()
-    table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes)
+    labels = (own.classes,) if own.classes else own.table.target.labels
+    table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), labels)
     write_training_rows(out, training_rows(*table, known))
     write_training_rows(out, training_rows(*table, split.test.sort().values.numpy(), MOST_TEST_ROWS), TEST_FILE)
 

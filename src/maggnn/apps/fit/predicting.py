@@ -110,13 +110,15 @@ def predict_table(
 
 
 def load_for_smiles(model: Path) -> FittedModel:
-    """Load a fitted model that reads SMILES."""
+    """Load a fitted model that reads SMILES and nothing else, for `maggnn serve` and `maggnn predict --ray`."""
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
-        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict` without --ray")
+        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict`, without --ray")
     if fitted.facts.number_columns:
         column = fitted.facts.number_columns[0]
-        raise InputError(f"{model}: reads column {column!r} besides molecules: use `maggnn predict` without --ray")
+        raise InputError(
+            f"{model}: reads column {column!r} besides molecules: use `maggnn predict`, without --ray, which reads it"
+        )
     return fitted
 
 

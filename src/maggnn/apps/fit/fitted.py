@@ -83,6 +83,7 @@ class Facts:
         salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
         number_columns: columns of the table that are read besides descriptors.
         seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
+        started_from: the names of the earlier models whose weights initialised the networks, the oldest first.
     """
 
     source: Literal["smiles", "graphs"]
@@ -101,6 +102,7 @@ class Facts:
     labels: tuple[tuple[str, ...], ...] = ()
     salts: str = "keep"
     number_columns: tuple[str, ...] = ()
+    started_from: tuple[str, ...] = ()
 
     @property
     def column_of_smiles(self) -> str:

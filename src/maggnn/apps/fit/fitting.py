@@ -124,8 +124,9 @@ def fit_table(
         training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier, number_columns), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have finished here in the meantime
         facts = replace(
-            table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
-        )
+            table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns),
+            started_from=() if earlier is None else earlier.names,
+        )  # fmt: skip
         starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
         validated = None
         if plan.folds:
@@ -137,7 +138,8 @@ def fit_table(
             columns = ", ".join(map(plain, number_columns))
             choices += (f"Columns read with the descriptors, by all parts that read these: {columns}",)
         if earlier is not None:
-            choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
+            parts = {part: [own.table.canonical[row] for row in own.table.arrays[part]] for part in PARTS}
+            choices += (earlier.words(parts["test"], parts["train"] + parts["val"]),)
         return _fitted_folder(
             own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, launch
         )

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rdkit import Chem
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.fitted import FittedModel
+from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.config import EncoderConfig
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.warm_start import initialise_from
@@ -113,6 +115,13 @@ def test_a_fit_goes_on_from_an_earlier_model(folder, call_command, tmp_path):
     assert 0 < moved < 0.02 and fresh.config.encoder == after.config.encoder
     card = (tmp_path / "more" / "README.md").read_text()
     assert "initialised with the weights of numbers; warning: it may have learned from" in card
+    assert "other molecules, whose out-of-fold errors are too small then" in card
+    assert after.facts.started_from == ("numbers",)
+    maggnn(*fit, "--from", tmp_path / "more", "-o", tmp_path / "most").output()
+    assert FittedModel.load(tmp_path / "most").facts.started_from == ("numbers", "more")
+    assert "it started itself from numbers, whose molecules" in (tmp_path / "most" / "README.md").read_text()
+    alone = EarlierModel(folder / "numbers", replace(before, known=None))
+    assert "does not list the molecules that it learned from" in alone.words(["CCO"], ["CCC"])
     ended = maggnn(*fit, "--from", "graphs", "-o", tmp_path / "none")
     assert ended.code == 2 and "was not fitted to a table of molecules" in ended.err
 

@@ -61,6 +61,14 @@ def test_weights_salts_and_repeats_are_said_on_the_card(maggnn, tmp_path):
     )  # the last bit depends on a molecule's place in its batch
 
 
+def test_mirror_images_of_training_molecules_are_counted_on_the_card(maggnn, tmp_path):
+    lines = [f"C[C@H](O)C{'CNOF'[n % 4]}{'C' * (n // 4)},{n}.5,{'val' if n % 5 == 0 else 'train'}" for n in range(40)]
+    mirrored = [line.replace("@", "@@").rpartition(",")[0] + ",test" for line in lines[:3]]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,y,part", *lines, *mirrored, "c1ccccc1,3.5,test"]) + "\n")
+    maggnn(*FIT[:-1], "2", "--target", "y", "--split", "column:part", "-o", "m").output()
+    assert "3 test molecules have the fingerprint of a training molecule" in (tmp_path / "m" / "README.md").read_text()
+
+
 def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
     fit = (*FIT[:5], "25", *FIT[6:], "--target", "hit", "--task", "classification")
     for name, more in (("plain", ()), ("balanced", ("--balance-classes",))):

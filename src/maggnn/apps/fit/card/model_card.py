@@ -263,6 +263,12 @@ def _uncertainty(facts: Facts, test: Test) -> list[str]:
         lines.append(
             f"The median Tanimoto similarity of a test molecule to the most similar training molecule is {near:.2f}."
         )
+        same = int((test.answer.similarity > 1 - 1e-6).sum())
+        if same:
+            lines.append(
+                f"{same} test molecules have the fingerprint of a training molecule, as its stereoisomers do: for "
+                "these, the model has seen almost the same molecules."
+            )
     return [*lines, ""] if lines else []
 
 

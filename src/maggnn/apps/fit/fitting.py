@@ -355,9 +355,9 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
 
 
 def _write_molecules(out: Path, own: OwnTable) -> None:
-    """Write the molecules of the training and validation splits, and some of the test split."""
+    """Write the molecules of the training and validation splits whose weight is not 0, and some of the test split."""
     split, dataset = own.dataset.split(0, 0), own.dataset
-    known = torch.cat([split.train, split.val]).sort().values.numpy()
+    known = dataset.learned(torch.cat([split.train, split.val]).sort().values.numpy())
     labels = (own.classes,) if own.classes else own.table.target.labels
     table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), labels)
     write_training_rows(out, training_rows(*table, known))

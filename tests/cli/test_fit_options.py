@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan
+
 FIT = ("fit", "t.csv", "--smiles", "smiles", "--steps", "4", "--workers", "1", "--ensemble", "1")
 
 
@@ -42,6 +44,13 @@ def test_cross_validation_stands_on_the_card(maggnn, tmp_path):
     card = (tmp_path / "m" / "README.md").read_text()
     assert "## Cross-validation" in card and "2 folds, drawn 1 times" in card
     assert not list((tmp_path / "m").glob("training-*"))
+
+
+def test_intervals_of_cross_validation_end_at_the_best_and_the_worst_score():
+    scores = {"good": [99.0, 100.0, 95.0], "bad": [1.0, 12.0, 3.0]}
+    found = CrossValidated(Plan(3), scores, 0.5).summary("auroc")
+    assert found["good"]["high"] == 100.0 and found["bad"]["low"] == 0.0 and 80 < found["good"]["low"] < 98
+    assert CrossValidated(Plan(3), scores, 0.5).summary("mae")["good"]["high"] > 100.0
 
 
 def test_weights_salts_and_repeats_are_said_on_the_card(maggnn, tmp_path):

@@ -399,10 +399,10 @@ def _result(
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },
-        "cross_validation": None if origin.validated is None else origin.validated.summary(),
+        "cross_validation": None if origin.validated is None else origin.validated.summary(facts.metric),
         "parts": {name: asdict(part) for name, part in test.parts.items()},
         "metrics": to_json(test.metrics),
         "coverage": model_card.covered(test),
-        "verdict": model_card.verdict(test.judged, facts.metric),
+        "verdict": model_card.verdict(test.judged, facts.metric, len(test.y)),
         "seconds": {"all": origin.seconds, **seconds},
     }

@@ -76,6 +76,11 @@ class Test:
         return self.y.reshape(len(self.y), -1).double().numpy()
 
 
+FEWEST_COMPARED = 6
+"""The smallest number of test rows by which two methods are compared. A method that is better on each of five rows is
+so by chance in one of 16 cases, but bootstrap resamples of them would all agree."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """The origin of the data, and how they were processed.
@@ -116,25 +121,27 @@ def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
     return {"wanted": coverage, "share": share, "low": (middle - reach) / scale, "high": (middle + reach) / scale}
 
 
-def verdict(judged: Mapping[str, Judged], metric: str) -> str:
-    """Say which method is best, and whether significantly so; methods without a finite score are not ranked."""
+def verdict(judged: Mapping[str, Judged], metric: str, rows: int) -> str:
+    """Say which method is best on some rows, and whether significantly so; only finite scores are ranked."""
     sign = 1 if metric == "mae" else -1
     ranked = sorted(
         (name for name in judged if math.isfinite(judged[name].value)), key=lambda name: sign * judged[name].value
     )
     unranked = [name for name in judged if name not in ranked]
-    said = [_compared(ranked, judged)] if ranked else []
+    said = [_compared(ranked, judged, rows)] if ranked else []
     said += [f"Not ranked: {name}, whose answers are not all finite numbers." for name in unranked]
     return " ".join(said)
 
 
-def _compared(ranked: Sequence[str], judged: Mapping[str, Judged]) -> str:
+def _compared(ranked: Sequence[str], judged: Mapping[str, Judged], rows: int) -> str:
     """Compare the best method with the second best."""
     if len(judged) == 1:
         return "There is no baseline to compare with: scikit-learn is not installed."
     if len(ranked) == 1:
         return f"Best here: {ranked[0]}, the only one with a score."
     first, second = ranked[:2]
+    if rows < FEWEST_COMPARED:
+        return f"Best here: {first}; {rows} test rows are too few to compare it with {second}."
     low, high = limits(judged[first].draws - judged[second].draws)
     if low <= 0 <= high:  # a limit of 0 is a sample in which they are equal
         count = f"{len(judged[first].draws):,} bootstrap resamples"
@@ -176,7 +183,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     if origin.num_shared:
         lines.append(f"- Warning: {origin.num_shared} molecules are in more than one part: test scores are optimistic.")
     lines += [*_balance(origin.balance), *known_lines(facts, origin.known)]
-    lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric), ""]
+    lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric, len(test.y)), ""]
     lines += target_lines(facts, test.judged_targets)
     if len(test.metrics) <= MOST_REPORTS:
         for report in test.metrics.values():

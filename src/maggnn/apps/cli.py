@@ -36,7 +36,10 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
-Targets = Annotated[list[str], typer.Option(help="the column of a target (default: as in training)", metavar="COL")]
+Targets = Annotated[
+    list[str],
+    typer.Option(help="the column of a target, one for each, in their order (default: as in training)", metavar="COL"),
+]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"

@@ -245,9 +245,13 @@ def test_several_numbers_with_missing_values_have_intervals_each(tmp_path, call_
     maggnn("predict", "m", "t.csv", "-o", "out.csv", "--workers", "1").output()
     row = read(tmp_path / "out.csv")[0]
     assert all(float(row[f"low_{name}"]) < float(row[f"predicted_{name}"]) for name in "ab")
-    assert maggnn(
-        "data", "pack", "t.csv", "--smiles", "smiles", "--target", "a", "--target", "b", "-o", "p.npz"
-    ).output()
+    evaluate = ("evaluate", "m", "t.csv", "--workers", "1", "--json")
+    found, turned = (maggnn(*evaluate, *more).output() for more in ((), ("--target", "b", "--target", "a")))
+    assert turned == found  # each target is compared with its own column
+    write(tmp_path / "other.csv", holes(VALUES), ["c", "a"])
+    ended = maggnn("evaluate", "m", "other.csv", "--target", "c", "--target", "a", "--workers", "1")
+    assert ended.code == 2 and "predicts 'a', but its column is given for 'b'" in ended.err
+    assert maggnn("data", "pack", "t.csv", "--smiles", "smiles", "--target", "*", "-o", "p.npz").output()
 
 
 def test_columns_by_pattern_and_kind(tmp_path):

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from maggnn.apps.fit.answers.estimator_file import labels_from, plain_labels
 from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels
@@ -235,12 +236,14 @@ class MagRegressor(RegressorMixin, MagEstimator):
 
         Args:
             X: graphs or molecules, in one of the forms that `MagClassifier` describes.
-            coverage: the share of true values that the intervals contain, from 0.5 to 0.99.
+            coverage: the share of true values that the intervals contain, from 0.5 to 0.99; R held-out rows are enough
+                for R / (R + 1) at most.
 
         Returns:
             Lower and upper limits, each in the shape of y.
         """
-        check_coverage(coverage)
+        check_is_fitted(self)
+        check_coverage(coverage, self.fitted_.facts.blend.spreads)
         low, high = _known_errors(self._answer(X)).interval(coverage)
         return self._shaped(low), self._shaped(high)
 

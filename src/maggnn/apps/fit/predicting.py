@@ -84,9 +84,9 @@ def predict_table(
     began = time.monotonic()
     check_writable_name(out)
     check_not_input(out, table)
-    check_coverage(coverage)
     pick_device(device)  # an error here should come before long work
     fitted = replace(FittedModel.load(model), device=device)
+    check_coverage(coverage, fitted.facts.blend.spreads)
     if fitted.facts.source != "smiles":
         return predict_graphs(fitted, table, out, overwrite, coverage)
     if not fitted.facts.targets:

@@ -31,7 +31,7 @@ from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds
 from maggnn.apps.fit.own_settings import own_config
-from maggnn.apps.fit.uncertainty import best_temperature, fitted_spread, nearest_similarity, tempered
+from maggnn.apps.fit.uncertainty import best_temperature, check_coverage, fitted_spread, nearest_similarity, tempered
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.scaffolds import scaffold
@@ -184,6 +184,19 @@ def test_intervals_cover_as_many_as_they_say_and_are_wider_where_errors_are():
         assert abs((np.abs(errors[4000:]) <= spread.reach(coverage) * expected).mean() - coverage) < 0.025
     assert np.mean(expected[far[4000:] > 0.9]) > 2 * np.mean(expected[far[4000:] < 0.1])
     assert spread.factor * expected.mean() == pytest.approx(np.abs(errors).std() + np.abs(errors).mean() * 0.5, rel=0.5)
+
+
+def test_a_coverage_that_few_errors_cannot_calibrate_is_refused():
+    """Of 15 errors the largest is exceeded by a sixteenth of new ones, so an interval of 99 % is unknown."""
+    errors = np.random.default_rng(1).normal(size=(2000, 16))
+    spreads = [fitted_spread(row[:15], np.zeros(15), None) for row in errors[:50]]
+    check_coverage(0.93, spreads)
+    with pytest.raises(InputError, match=r"calibrated on 15 rows, which is enough for 0\.93 at most"):
+        check_coverage(0.99, spreads)
+    inside = [abs(row[15]) <= abs(row[:15]).max() for row in errors]
+    assert 0.91 < np.mean(inside) < 0.96
+    check_coverage(0.99, [])
+    check_coverage(0.99, [replace(spread, rows=0) for spread in spreads])  # of a folder that does not say it
 
 
 def test_a_temperature_lowers_the_loss_of_probabilities_that_are_too_sure():

@@ -120,6 +120,8 @@ def test_a_fit_goes_on_from_an_earlier_model(folder, call_command, tmp_path):
     maggnn(*fit, "--from", tmp_path / "more", "-o", tmp_path / "most").output()
     assert FittedModel.load(tmp_path / "most").facts.started_from == ("numbers", "more")
     assert "it started itself from numbers, whose molecules" in (tmp_path / "most" / "README.md").read_text()
+    large = EarlierModel(folder / "numbers", replace(before, known=np.zeros((10_000, 256), dtype=np.uint8)))
+    assert "lists 10,000 of its molecules, so more may be known" in large.words(["CCO"], ["CCC"])
     alone = EarlierModel(folder / "numbers", replace(before, known=None))
     assert "does not list the molecules that it learned from" in alone.words(["CCO"], ["CCC"])
     ended = maggnn(*fit, "--from", "graphs", "-o", tmp_path / "none")

@@ -19,6 +19,7 @@ from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
 from maggnn.apps.fit.card.target_lines import known_lines, target_lines
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
+from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING
@@ -267,9 +268,9 @@ def _uncertainty(facts: Facts, test: Test) -> list[str]:
         lines.append(f"Probabilities were calibrated on {blend.held_out}, {reason}.")
     if test.answer.similarity is not None and len(test.answer.similarity):
         near = np.median(test.answer.similarity)
-        lines.append(
-            f"The median Tanimoto similarity of a test molecule to the most similar training molecule is {near:.2f}."
-        )
+        many = sum(facts.rows.get(part, 0) for part in ("train", "val")) > MOST_KNOWN
+        among = f"of {MOST_KNOWN:,} training molecules, a random sample," if many else "training molecule"
+        lines.append(f"The median Tanimoto similarity of a test molecule to the most similar {among} is {near:.2f}.")
         same = int((test.answer.similarity > 1 - 1e-6).sum())
         if same:
             lines.append(

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from maggnn.apps.fit.card.markdown import plain
 from maggnn.apps.fit.classical.descriptors import descriptors_of
+from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.fitted import Facts, FittedModel
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
@@ -85,6 +86,10 @@ class EarlierModel:
         found: list[str] = []
         if self.fitted.known is None:
             found.append("its folder does not list the molecules that it learned from, so test scores may be of these")
+        elif len(self.fitted.known) >= MOST_KNOWN:
+            found.append(
+                f"its folder lists {MOST_KNOWN:,} of its molecules, so more may be known than are counted here"
+            )
         if test:
             found.append(
                 f"it may have learned from {test} of the {tests} test molecules, whose scores are too good then"

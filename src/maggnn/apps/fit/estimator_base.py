@@ -21,9 +21,10 @@ from torch import Tensor
 from maggnn.apps.fit.answers.estimator_file import read_estimator, write_estimator
 from maggnn.apps.fit.answers.given_graphs import read_inputs
 from maggnn.apps.fit.answers.given_y import target_names
+from maggnn.apps.fit.card.model_card import remove_card
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import Answer, Facts, FittedModel
+from maggnn.apps.fit.fitted import MODEL, Answer, Facts, FittedModel
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.config import Config
@@ -36,6 +37,7 @@ from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.model.pretrained import pretrained_agent, with_fitting_weights
+from maggnn.model.weights_file import checksum_of
 
 FEWEST_HELD_OUT = 20
 """The smallest number of graphs for a validation split: with fewer, the choice of weights would be noise."""
@@ -154,9 +156,15 @@ class MagEstimator(BaseEstimator):
         }
 
     def save(self, folder: Path | str) -> None:
-        """Write the model to a folder that `load` and `maggnn predict` read."""
+        """Write the model to a folder that `load` and `maggnn predict` read.
+
+        A model that was there is replaced; the card and the molecules of one of `maggnn fit` are removed with it.
+        """
         check_is_fitted(self)
+        before = checksum_of(Path(folder) / MODEL) if (Path(folder) / MODEL).exists() else None
         self.fitted_.save(folder)
+        if before not in (None, checksum_of(Path(folder) / MODEL)):
+            remove_card(Path(folder))
         params = self.get_params() | {"random_state": self.seed_}
         write_estimator(Path(folder), type(self).__name__, params, {"seed": self.seed_} | self._fitted_attributes())
 

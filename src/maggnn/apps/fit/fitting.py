@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from maggnn import config as configs
+from maggnn.apps.fit.answers.estimator_file import FILE as ESTIMATOR
 from maggnn.apps.fit.card import model_card
 from maggnn.apps.fit.card.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.card.markdown import plain
@@ -275,7 +276,11 @@ def _saved_from(out: Path, training: Path) -> bool:
 
 
 def _finish(out: Path, training: Path) -> None:
-    """Keep the curves of the first network, and remove all checkpoints, also those of abandoned fits."""
+    """Keep the curves of the first network, and remove all checkpoints, also those of abandoned fits.
+
+    An estimator that was saved here before had parameters of its own, with which `MagRegressor.load` would come back.
+    """
+    (out / ESTIMATOR).unlink(missing_ok=True)
     with whole_file(out / LOG) as waiting:
         shutil.copyfile(member_folder(training, 1) / LOG, waiting)
     for done in out.glob(f"{TRAINING}*"):

@@ -50,6 +50,19 @@ def test_estimators_come_back_as_they_were(folder):
         MagClassifier.load(folder / "numbers")
 
 
+def test_a_folder_describes_the_model_that_is_in_it(folder, call_command, tmp_path):
+    """The card and the molecules of a model that was replaced were taken for those of the new one."""
+    fit = ("fit", folder / "t.csv", "--target", "y", "--steps", "1", "--ensemble", "1", "--workers", "1", "-o", "m")
+    call_command("maggnn", *fit, cwd=tmp_path).output()
+    described = {"README.md", "known_molecules.csv", "test_molecules.csv", "metrics.json", "test.png"}
+    MagRegressor.load(tmp_path / "m").save(tmp_path / "m")
+    assert described <= {path.name for path in (tmp_path / "m").iterdir()}  # it is the same model
+    MagRegressor(steps=2, ensemble=2).fit(SMILES, VALUES).save(tmp_path / "m")
+    assert not described & {path.name for path in (tmp_path / "m").iterdir()}
+    call_command("maggnn", *fit, "--overwrite", cwd=tmp_path).output()
+    assert MagRegressor.load(tmp_path / "m").steps is None and not (tmp_path / "m" / "estimator.json").exists()
+
+
 def test_labels_keep_their_types_and_damage_is_noticed(tmp_path):
     y = np.array([3, 7, 3, 7] * 9)
     model = MagClassifier(steps=1).fit(SMILES, y)

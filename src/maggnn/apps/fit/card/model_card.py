@@ -27,6 +27,7 @@ from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.several_targets import Known
+from maggnn.training.progress import LOG
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
 OWN = "this model"
@@ -154,6 +155,12 @@ def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
     """Write the card atomically."""
     with whole_file(folder / CARD) as waiting:
         waiting.write_text(_text(facts, origin, test), encoding="utf-8")
+
+
+def remove_card(folder: Path) -> None:
+    """Remove the files by which `maggnn fit` describes a model, before another model is saved in its folder."""
+    for name in (CARD, METRICS, PICTURE, LEFT_OUT, TRAINING, TEST_FILE, LOG):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _code(text: str) -> str:

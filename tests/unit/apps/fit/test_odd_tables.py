@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from maggnn import MagRegressor
+from maggnn.apps.fit import estimator_base
 from maggnn.apps.fit.answers import given_graphs
 from maggnn.apps.fit.classical import cheap_baselines
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
@@ -27,7 +28,7 @@ from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.scaffolds import group_parts, scaffold
-from maggnn.data.molecules.smiles import featurise
+from maggnn.data.molecules.smiles import canonical_smiles, featurise
 from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
 
@@ -98,6 +99,16 @@ def test_a_molecule_written_in_two_ways_stays_in_one_fold():
     assert fitted.facts.rows["val"] % 2 == 0
     same = MagRegressor(steps=2, ensemble=3).fit([f"O{chain}" for chain in chains for _ in range(2)], y).fitted_
     assert same.facts.blend.spreads[0].quantiles == pytest.approx(fitted.facts.blend.spreads[0].quantiles, rel=1e-4)
+
+
+def test_a_repeated_molecule_is_not_validated_by_a_network_that_learned_it():
+    smiles = [text for text in CHAINS for _ in range(5)] + [f"OC{text}" for text in CHAINS]
+    values = torch.linspace(0, 1, len(smiles))[:, None]
+    split = estimator_base._held_out(values, 0.1, 0, [canonical_smiles(text) for text in smiles])
+    learned, held_out = ({canonical_smiles(smiles[row]) for row in rows} for rows in (split.train, split.val))
+    assert held_out and not learned & held_out and len(split.train) + len(split.val) == len(smiles)
+    alone = estimator_base._held_out(values, 0.1, 0)
+    assert len(alone.val) == round(0.1 * len(smiles))
 
 
 def test_graphs_that_can_be_read_only_once():

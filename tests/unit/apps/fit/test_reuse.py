@@ -59,6 +59,11 @@ def test_a_folder_describes_the_model_that_is_in_it(folder, call_command, tmp_pa
     assert described <= {path.name for path in (tmp_path / "m").iterdir()}  # it is the same model
     MagRegressor(steps=2, ensemble=2).fit(SMILES, VALUES).save(tmp_path / "m")
     assert not described & {path.name for path in (tmp_path / "m").iterdir()}
+    (tmp_path / "m" / "model.safetensors").write_bytes(b"damaged")
+    MagRegressor(steps=2, ensemble=2).fit(SMILES, VALUES).save(tmp_path / "m")
+    (tmp_path / "README.md").write_text("of a project")
+    MagRegressor(steps=2).fit(SMILES, VALUES).save(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "of a project"
     call_command("maggnn", *fit, "--overwrite", cwd=tmp_path).output()
     assert MagRegressor.load(tmp_path / "m").steps is None and not (tmp_path / "m" / "estimator.json").exists()
 

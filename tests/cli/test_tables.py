@@ -194,6 +194,12 @@ def test_numbers_with_commas_are_refused_by_evaluate_in_its_own_words(folder, ca
     assert line.endswith("with commas ('0,5' in line 2): write a decimal point and no thousands separators")
 
 
+def test_evaluate_says_why_rows_were_left_out(folder, called):
+    (folder / "t.csv").write_text(table([*rows()[:9], "CCO,high", "C1CC,1.5"]))
+    said = called(*COMMANDS["evaluate"], cwd=folder).output()
+    assert said.rstrip().endswith("2 of 11 rows left out; the first in line 11: target 'y' is 'high', not a number")
+
+
 def test_evaluate_says_in_its_own_words_that_elements_are_new(folder, called):
     (folder / "t.csv").write_text(table(["C[Se]C,1.5", "CCC1CC1,2.5"]))
     code, _, err = called(*COMMANDS["evaluate"], cwd=folder)

@@ -422,7 +422,9 @@ def _show_table_evaluation(
     score = f"{metric} {result[metric]:.4g} {score_unit(metric, result['metrics'])}".rstrip()
     print(f"{score} (95 % interval {low:.4g} to {high:.4g}; {better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
-    print(f"{result['left_out']} of {result['rows']} rows left out")
+    first = result["first_left_out"]
+    why = "" if first is None else f"; the first in line {first['row']}: {first['reason']}"
+    print(f"{result['left_out']} of {result['rows']} rows left out{why}")
 
 
 def _print_metrics(targets: dict[str, Any]) -> None:

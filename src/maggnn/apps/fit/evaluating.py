@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -74,6 +74,7 @@ def evaluate_table(
         "metric": metric,
         "rows": packed.num_rows,
         "left_out": len(packed.errors),
+        "first_left_out": asdict(packed.errors[0]) if packed.errors else None,
         metric: judged.value,
         "interval": list(judged.interval),
         "metrics": to_json(found),

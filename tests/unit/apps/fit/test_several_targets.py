@@ -261,6 +261,8 @@ def test_columns_by_pattern_and_kind(tmp_path):
     assert chosen_targets(path, ["w", "*"], ["smiles", "mono"]) == ["w", "x1", "x2"]
     (tmp_path / "numbered.csv").write_text(",smiles,y\n0,C,1.5\n1,CC,2.5\n")  # as pandas writes a frame with its index
     assert chosen_targets(tmp_path / "numbered.csv", ["*"], ["smiles"]) == ["y"]
+    (tmp_path / "numbered.csv").write_text("smiles,y,__index_level_0__\nC,1.5,0\nCC,2.5,1\n")  # as in its Parquet files
+    assert chosen_targets(tmp_path / "numbered.csv", ["*"], ["smiles"]) == ["y"]
     assert target_kind(path, ["x1", "x2"]).labels == (("0", "1"), ("0", "1"))
     assert target_kind(path, ["x1", "w"], "regression").task == "regression"
     with pytest.raises(InputError, match="'x1' looks like classes and column 'w' like numbers"):

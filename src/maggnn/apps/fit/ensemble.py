@@ -210,7 +210,9 @@ def _blended(
     """Return the model with weights, temperatures and error spreads."""
     near = None if molecules is None else _near_out_of_fold(molecules, dataset, folds, found.rows)
     y = dataset.y.numpy()[found.rows]
-    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, folds.counted[found.rows], near)
+    trained = None if dataset.weights is None else dataset.weights.numpy()[found.rows]
+    counted = folds.counted[found.rows]
+    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, counted, near, trained)
     calibrated = {name: blend.calibrated(part, name, dataset.task) for name, part in found.parts.items()}
     fitted = replace(fitted, facts=replace(fitted.facts, blend=blend))
     return fitted, replace(found, answers=blend.combined(calibrated, dataset.task)), molecules

@@ -118,11 +118,15 @@ def disagreement(folds: Mapping[str, np.ndarray], weights: Mapping[str, float]) 
     return np.sqrt(sum(weight * (folds[name] - mean) ** 2 for name, weight in used.items())).mean(axis=0)
 
 
-def best_temperature(probabilities: np.ndarray, y: np.ndarray) -> float:
-    """Return the temperature with the smallest log loss on rows [R, classes]; 1 if none is better."""
-    losses = [loss(tempered(probabilities, t), y, classify=True) for t in TEMPERATURES]
+def best_temperature(probabilities: np.ndarray, y: np.ndarray, rows: np.ndarray | None = None) -> float:
+    """Return the temperature with the smallest log loss on rows [R, classes]; 1 if none is better.
+
+    Args:
+        rows: how much each row counts, as in training, [R]; None for all alike.
+    """
+    losses = [loss(tempered(probabilities, t), y, classify=True, rows=rows) for t in TEMPERATURES]
     best = int(np.argmin(losses))
-    return float(TEMPERATURES[best]) if losses[best] < loss(probabilities, y, classify=True) else 1.0
+    return float(TEMPERATURES[best]) if losses[best] < loss(probabilities, y, classify=True, rows=rows) else 1.0
 
 
 def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:

@@ -46,6 +46,7 @@ def test_a_column_is_taken_for_what_it_holds(tmp_path, values, classes):
         (["1.5", "high", "2.5"], r"mixes numbers with text \(1 of 3 .* 'high' in line 3\): give --task regression"),
         (["1_000", "5"], r"mixes numbers with text"),
         (["1", "2", "1", "2"], r"few whole numbers \(1, 2\).*give --task classification or --task regression"),
+        (["007", "012", "012", "007"], r"few whole numbers \(007, 012\)"),
         (["-1", "1", "1.0", "-1"], r"few whole numbers \(-1, 1\)"),
         (["Ring", "ring", "chain"], r"differ only in case \('Ring', 'ring' in line 3\)"),
         (["yes", "yes"], r"only one class, 'yes'"),
@@ -68,6 +69,8 @@ def test_the_user_has_the_last_word(tmp_path):
     assert target_kind(column(tmp_path, "1", "2", "1", "2"), ["y"], "classification").classes == ("1", "2")
     assert target_kind(column(tmp_path, "0", "1"), ["y"], "regression").classes == ()
     assert target_kind(column(tmp_path, "1,5", "2,5"), ["y"], "classification").classes == ("1,5", "2,5")
+    assert target_kind(column(tmp_path, "007", "012", "12"), ["y"], "classification").classes == ("007", "012", "12")
+    assert target_kind(column(tmp_path, "0.0", "1.", "+1", "-0"), ["y"]).classes == ("0", "1")
     assert target_kind(column(tmp_path, "<10", "10-20"), ["y"], "classification").classes == ("10-20", "<10")
     assert not target_kind(column(tmp_path, "1.5", "high"), ["y"], "regression").guessed
     with pytest.raises(InputError, match="numbers with commas"):

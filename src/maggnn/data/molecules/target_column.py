@@ -49,6 +49,7 @@ LARGEST, LEAST_SPREAD = 1e30, 1e-30
 """The largest value and the smallest spread of targets, because networks compute in float32."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
+_PADDED = re.compile(r"[+-]?0[0-9]")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*(,[0-9]+)+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([ T].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{4}|[0-9]{2})")
@@ -162,9 +163,9 @@ def as_number(text: str) -> float | None:
 
 
 def label_of(text: str) -> str:
-    """Normalise a class label: without surrounding blanks, and 1.0 becomes 1."""
+    """Normalise a class label: without surrounding blanks, and 1.0 becomes 1; a code such as 007 stays as it is."""
     label = text.strip()
-    return str(int(float(label))) if _WHOLE.fullmatch(label) else label
+    return str(int(float(label))) if _WHOLE.fullmatch(label) and not _PADDED.match(label) else label
 
 
 def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> TargetKind:

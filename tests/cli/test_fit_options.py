@@ -78,6 +78,18 @@ def test_mirror_images_of_training_molecules_are_counted_on_the_card(maggnn, tmp
     assert "3 test molecules have the fingerprint of a training molecule" in (tmp_path / "m" / "README.md").read_text()
 
 
+def test_json_has_null_where_a_target_has_no_score(maggnn, tmp_path):
+    def refused(word: str) -> None:
+        raise ValueError(f"{word} is no JSON")
+
+    part = ["train"] * 30 + ["val"] * 10 + ["test"] * 10
+    lines = [f"{'C' * (n // 2 + 1)}{'ON'[n % 2]},{n}.5,{f'{n}.25' if n < 40 else ''},{part[n]}" for n in range(50)]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,a,b,part", *lines]) + "\n")
+    fit = (*FIT, "--target", "a", "--target", "b", "--split", "column:part", "-o", "m", "--json")
+    found = json.loads(maggnn(*fit).output().splitlines()[-1], parse_constant=refused)
+    assert found["targets"]["b"]["this model"]["value"] is None and found["targets"]["a"]["this model"]["value"] > 0
+
+
 def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
     fit = (*FIT[:5], "25", *FIT[6:], "--target", "hit", "--task", "classification")
     for name, more in (("plain", ()), ("balanced", ("--balance-classes",))):

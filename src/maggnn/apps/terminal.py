@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import json
 import math
 import os
 import sys
@@ -176,6 +177,20 @@ def alike(values: Sequence[float]) -> list[str]:
     decimals = min(max(3 - math.floor(math.log10(min(sizes))), 0), 6) if sizes else 0
     form = ".3e" if sizes and (max(sizes) < SMALL or max(sizes) >= LARGE) else f".{decimals}f"
     return [f"{value:{form}}" if math.isfinite(value) else "–" for value in values]
+
+
+def print_json(found: Any) -> None:
+    """Print a result as one JSON object; a number that is not finite is null, since JSON has no other word for it."""
+    print(json.dumps(_finite(found), allow_nan=False))
+
+
+def _finite(found: Any) -> Any:
+    """Return plain values with None for numbers that are not finite, such as the score of a target without values."""
+    if isinstance(found, Mapping):
+        return {key: _finite(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_finite(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:

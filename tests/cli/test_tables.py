@@ -194,6 +194,16 @@ def test_numbers_with_commas_are_refused_by_evaluate_in_its_own_words(folder, ca
     assert line.endswith("with commas ('0,5' in line 2): write a decimal point and no thousands separators")
 
 
+def test_predict_says_that_no_row_has_a_prediction(folder, called):
+    (folder / "t.csv").write_text(table([f"ethanol {n},CCO" for n in range(3)], "smiles,structure"))
+    code, _, err = called(*COMMANDS["predict"][:3], "-o", "nothing.csv", cwd=folder)
+    assert code == 0 and err == (
+        "t.csv: no row has a prediction (column 'reason' says why): is 'smiles' the column of SMILES?\n"
+    )
+    code, _, err = called(*COMMANDS["predict"][:3], "-o", "all.csv", "--smiles", "structure", cwd=folder)
+    assert (code, err) == (0, "")
+
+
 def test_evaluate_says_why_rows_were_left_out(folder, called):
     (folder / "t.csv").write_text(table([*rows()[:9], "CCO,high", "C1CC,1.5"]))
     said = called(*COMMANDS["evaluate"], cwd=folder).output()

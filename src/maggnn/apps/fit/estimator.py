@@ -119,9 +119,12 @@ class MagClassifier(ClassifierMixin, MagEstimator):
             classes = [np.array(labels) for labels in (facts.labels or (facts.classes,))]
         else:
             classes = [labels_from(labels, folder) for labels in found.get("classes", [])]
-        if [tuple(map(str, labels)) for labels in classes] != list(facts.labels or (facts.classes,)):
+        named, known = [tuple(map(str, labels)) for labels in classes], list(facts.labels or (facts.classes,))
+        if not facts.labels:  # the labels of a single target are sorted, numbers as numbers and words as words
+            named, known = ([sorted(labels) for labels in each] for each in (named, known))
+        if named != known:
             raise InputError(f"{folder}: the estimator and its model have different labels")
-        self.classes_ = classes if facts.labels else classes[0]
+        self.classes_ = classes if facts.labels else np.sort(classes[0])
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the most probable label of each graph.
@@ -154,6 +157,8 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         answers = self._answers(X)
         if isinstance(self.classes_, list):
             return answers
+        # scikit-learn takes columns in sorted order for granted: "10" before "2", which a table has in the other order
+        answers = answers[:, [self.fitted_.facts.classes.index(str(label)) for label in self.classes_]]
         return answers / answers.sum(axis=1, keepdims=True)  # in float32 the sum is 1 only up to rounding
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from rdkit import Chem
+from sklearn.metrics import get_scorer
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.fitted import FittedModel
@@ -50,6 +51,22 @@ def test_estimators_come_back_as_they_were(folder):
         MagClassifier.load(folder / "numbers")
 
 
+def test_columns_of_probabilities_have_the_order_that_scorers_take_for_granted(call_command, tmp_path):
+    labels = np.array(["10" if "O" in text else "2" for text in SMILES])
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["smiles", "y"], *zip(SMILES, labels, strict=True)])
+    fit = ("fit", "t.csv", "--target", "y", "--task", "classification", "--steps", "30", "--workers", "1", "-o", "m")
+    call_command("maggnn", *fit, "--ensemble", "2", cwd=tmp_path).output()
+    model = MagClassifier.load(tmp_path / "m")
+    assert model.fitted_.facts.classes == ("2", "10") and model.classes_.tolist() == ["10", "2"]
+    assert (model.predict(SMILES) == labels).mean() > 0.8
+    assert get_scorer("roc_auc")(model, SMILES, labels) > 0.8 and get_scorer("neg_log_loss")(model, SMILES, labels) > -1
+    model.save(tmp_path / "again")
+    again = MagClassifier.load(tmp_path / "again")
+    assert np.array_equal(again.classes_, model.classes_)
+    assert np.array_equal(again.predict_proba(SMILES), model.predict_proba(SMILES))
+
+
 def test_a_folder_describes_the_model_that_is_in_it(folder, call_command, tmp_path):
     """The card and the molecules of a model that was replaced were taken for those of the new one."""
     fit = ("fit", folder / "t.csv", "--target", "y", "--steps", "1", "--ensemble", "1", "--workers", "1", "-o", "m")
@@ -69,7 +86,7 @@ def test_a_folder_describes_the_model_that_is_in_it(folder, call_command, tmp_pa
 
 
 def test_labels_keep_their_types_and_damage_is_noticed(tmp_path):
-    y = np.array([3, 7, 3, 7] * 9)
+    y = np.array([7, 10, 7, 10] * 9)  # as words, 10 would be the first
     model = MagClassifier(steps=1).fit(SMILES, y)
     model.save(tmp_path)
     assert MagClassifier.load(tmp_path).predict(SMILES[:3]).dtype == y.dtype
@@ -77,7 +94,7 @@ def test_labels_keep_their_types_and_damage_is_noticed(tmp_path):
     for wrong in (
         text[:40],
         text.replace('"seed"', '"sead"'),
-        text.replace("7", "8"),
+        text.replace("10", "8"),
         text.replace('"steps"', '"stops"'),
     ):
         (tmp_path / "estimator.json").write_text(wrong)

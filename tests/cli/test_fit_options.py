@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan
+
 FIT = ("fit", "t.csv", "--smiles", "smiles", "--steps", "4", "--workers", "1", "--ensemble", "1")
 
 
@@ -44,6 +46,13 @@ def test_cross_validation_stands_on_the_card(maggnn, tmp_path):
     assert not list((tmp_path / "m").glob("training-*"))
 
 
+def test_intervals_of_cross_validation_end_at_the_best_and_the_worst_score():
+    scores = {"good": [99.0, 100.0, 95.0], "bad": [1.0, 12.0, 3.0]}
+    found = CrossValidated(Plan(3), scores, 0.5).summary("auroc")
+    assert found["good"]["high"] == 100.0 and found["bad"]["low"] == 0.0 and 80 < found["good"]["low"] < 98
+    assert CrossValidated(Plan(3), scores, 0.5).summary("mae")["good"]["high"] > 100.0
+
+
 def test_weights_salts_and_repeats_are_said_on_the_card(maggnn, tmp_path):
     options = ("--salts", "largest", "--duplicates", "mean", "--weight", "weight", "--split", "time:year")
     fitted = result(maggnn(*FIT, "--target", "y", *options, "-o", "m", "--json"))
@@ -59,6 +68,26 @@ def test_weights_salts_and_repeats_are_said_on_the_card(maggnn, tmp_path):
     assert answers == pytest.approx(
         [answers[0]] * 3, rel=1e-6
     )  # the last bit depends on a molecule's place in its batch
+
+
+def test_mirror_images_of_training_molecules_are_counted_on_the_card(maggnn, tmp_path):
+    lines = [f"C[C@H](O)C{'CNOF'[n % 4]}{'C' * (n // 4)},{n}.5,{'val' if n % 5 == 0 else 'train'}" for n in range(40)]
+    mirrored = [line.replace("@", "@@").rpartition(",")[0] + ",test" for line in lines[:3]]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,y,part", *lines, *mirrored, "c1ccccc1,3.5,test"]) + "\n")
+    maggnn(*FIT[:-1], "2", "--target", "y", "--split", "column:part", "-o", "m").output()
+    assert "3 test molecules have the fingerprint of a training molecule" in (tmp_path / "m" / "README.md").read_text()
+
+
+def test_json_has_null_where_a_target_has_no_score(maggnn, tmp_path):
+    def refused(word: str) -> None:
+        raise ValueError(f"{word} is no JSON")
+
+    part = ["train"] * 30 + ["val"] * 10 + ["test"] * 10
+    lines = [f"{'C' * (n // 2 + 1)}{'ON'[n % 2]},{n}.5,{f'{n}.25' if n < 40 else ''},{part[n]}" for n in range(50)]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,a,b,part", *lines]) + "\n")
+    fit = (*FIT, "--target", "a", "--target", "b", "--split", "column:part", "-o", "m", "--json")
+    found = json.loads(maggnn(*fit).output().splitlines()[-1], parse_constant=refused)
+    assert found["targets"]["b"]["this model"]["value"] is None and found["targets"]["a"]["this model"]["value"] > 0
 
 
 def test_rare_classes_weigh_more_where_that_is_asked_for(maggnn, tmp_path):
@@ -93,6 +122,8 @@ def test_a_column_of_numbers_is_read_with_the_descriptors(maggnn, tmp_path):
     (tmp_path / "bare.csv").write_text("smiles\nCCO\n")
     ended = maggnn("predict", "m", "bare.csv", "-o", "none.csv")
     assert ended.code == 2 and "no column 'dose'" in ended.err
+    ended = maggnn("serve", "m")
+    assert ended.code == 2 and "reads column 'dose' besides molecules: use `maggnn predict`, without" in ended.err
     card = (tmp_path / "m" / "README.md").read_text()
     assert "Columns read with the descriptors, by all parts that read these: dose" in card
     described = "its MAG-GNN networks with descriptors"

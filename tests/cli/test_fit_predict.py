@@ -355,8 +355,11 @@ def test_a_verdict_claims_no_lead_where_methods_tie():
 
     ahead_in_some = {"a": judged([100.0] * 100), "b": judged([98.0] * 41 + [100.0] * 59)}
     for scores in ({"a": judged([100.0] * 100), "b": judged([100.0] * 100)}, ahead_in_some):
-        assert "is not significant (" in verdict(scores, "auroc")
-    assert "better than b" in verdict({"a": judged([100.0] * 100), "b": judged([98.0] * 100)}, "auroc")
+        assert "is not significant (" in verdict(scores, "auroc", 50)
+    assert "better than b" in verdict({"a": judged([100.0] * 100), "b": judged([98.0] * 100)}, "auroc", 50)
+    ahead_in_all = {"a": judged([1.0] * 100), "b": judged([2.0] * 100)}
+    assert verdict(ahead_in_all, "mae", 5) == "Best here: a; 5 test rows are too few to compare it with b."
+    assert "better than b" in verdict(ahead_in_all, "mae", 6)
 
 
 def test_overwrite_replaces(mistaken, called):
@@ -378,12 +381,12 @@ def test_overwrite_never_replaces_the_input(mistaken, called):
 def test_a_score_that_is_no_number_is_never_the_best():
     draws = np.full(10, np.nan)
     good = {"forest": Judged(1.0, np.ones(10)), "boosting": Judged(2.0, np.full(10, 2.0))}
-    said = verdict({"mine": Judged(float("nan"), draws), **good}, "mae")
+    said = verdict({"mine": Judged(float("nan"), draws), **good}, "mae", 50)
     assert said.startswith("Best here: forest, better than boosting") and "Not ranked: mine" in said
-    assert verdict({"forest": good["forest"], "mine": Judged(float("inf"), draws)}, "mae").startswith(
+    assert verdict({"forest": good["forest"], "mine": Judged(float("inf"), draws)}, "mae", 50).startswith(
         "Best here: forest"
     )
-    assert verdict({"mine": Judged(float("nan"), draws)}, "mae").startswith("Not ranked: mine")
+    assert verdict({"mine": Judged(float("nan"), draws)}, "mae", 50).startswith("Not ranked: mine")
 
 
 @pytest.mark.parametrize("name", ["numbers", "words"])

@@ -194,6 +194,28 @@ def test_numbers_with_commas_are_refused_by_evaluate_in_its_own_words(folder, ca
     assert line.endswith("with commas ('0,5' in line 2): write a decimal point and no thousands separators")
 
 
+def test_predict_says_that_no_row_has_a_prediction(folder, called):
+    (folder / "t.csv").write_text(table([f"ethanol {n},CCO" for n in range(3)], "smiles,structure"))
+    code, _, err = called(*COMMANDS["predict"][:3], "-o", "nothing.csv", cwd=folder)
+    assert code == 0 and err == (
+        "t.csv: no row has a prediction (column 'reason' says why): is 'smiles' the column of SMILES?\n"
+    )
+    code, _, err = called(*COMMANDS["predict"][:3], "-o", "all.csv", "--smiles", "structure", cwd=folder)
+    assert (code, err) == (0, "")
+
+
+def test_evaluate_says_why_rows_were_left_out(folder, called):
+    (folder / "t.csv").write_text(table([*rows()[:9], "CCO,high", "C1CC,1.5"]))
+    said = called(*COMMANDS["evaluate"], cwd=folder).output()
+    assert said.rstrip().endswith("2 of 11 rows left out; the first in line 11: target 'y' is 'high', not a number")
+
+
+def test_evaluate_says_in_its_own_words_that_elements_are_new(folder, called):
+    (folder / "t.csv").write_text(table(["C[Se]C,1.5", "CCC1CC1,2.5"]))
+    code, _, err = called(*COMMANDS["evaluate"], cwd=folder)
+    assert code == 0 and err.startswith("t.csv: categories that are not in the training data") and err.count("\n") == 1
+
+
 def test_large_targets_with_small_differences_are_learned(called, tmp_path):
     """Rings differ by 2 from chains around 1e9, where float32 has steps of 64."""
     lines = [f"{'C' * (1 + n % 12)}{'c1ccccc1' if n % 2 else ''},{1_000_000_000 + 2 * (n % 2)}.5" for n in range(80)]

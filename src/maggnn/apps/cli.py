@@ -5,7 +5,6 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +21,7 @@ from maggnn.apps.terminal import (
     SmilesColumn,
     alike,
     better,
+    print_json,
     print_table,
     run_app,
     score_unit,
@@ -36,7 +36,10 @@ app = typer.Typer(
 app.add_typer(data_app, name="data")
 
 Settings = Annotated[list[str], typer.Option("--set", help="override a setting, as section.key=value", metavar="KEY=V")]
-Targets = Annotated[list[str], typer.Option(help="the column of a target (default: as in training)", metavar="COL")]
+Targets = Annotated[
+    list[str],
+    typer.Option(help="the column of a target, one for each, in their order (default: as in training)", metavar="COL"),
+]
 Workers = Annotated[int, typer.Option(help="processes that read molecules", min=1)]
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
@@ -198,7 +201,7 @@ def fit(
             feature, launch,
         )  # fmt: skip
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     metric, scores = result["metric"], result["test_scores"]
     columns = [[entry["value"], *entry["interval"]] for entry in scores.values()]
@@ -267,7 +270,7 @@ def predict(
         selection = Selection(by, top, lowest, above, below)
         result = screen(model, table, out, ray, smiles, workers, gpus, overwrite, coverage, selection)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     kept = "" if by is None else f", {result['kept']} kept"
     print(f"{result['rows']} rows, {result['without']} without a prediction{kept}; {result['seconds']:.0f} s; {out}")
@@ -289,7 +292,7 @@ def export(
 
     result = export_model(model, out, kind, overwrite)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     tensors = {**result["inputs"], "answers": result["output"]}
     print_table(["tensor", "shape", "type", "what"], [
@@ -335,7 +338,7 @@ def tune(
         problem = table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
     result = run_study(problem, out, trials, minutes, tell, ray)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     rows = [[key, f"{value:.4g}"] for key, value in result["params"].items()]
     print_table(["setting", f"best, trial {result['best_trial']}"], rows)
@@ -377,7 +380,7 @@ def demo(
 
     result = run_demo(out)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     sets = list(result["accuracy"])
     methods = list(result["accuracy"][sets[0]])
@@ -395,7 +398,7 @@ def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, s
 
     result = evaluate_model(path, tests, moves)
     if as_json:
-        print(json.dumps({"model": str(path), "train_s": seconds, **result}))
+        print_json({"model": str(path), "train_s": seconds, **result})
         return
     columns = [f"t = {step}" for step in range(result["moves"] + 1)]
     digits = 4 if result["metric"] == "mae" else 2
@@ -411,7 +414,7 @@ def _show_table_evaluation(
 
     result = evaluate_table(model, table, targets, smiles, workers)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     low, high = result["interval"]
     used = result["rows"] - result["left_out"]
@@ -419,7 +422,9 @@ def _show_table_evaluation(
     score = f"{metric} {result[metric]:.4g} {score_unit(metric, result['metrics'])}".rstrip()
     print(f"{score} (95 % interval {low:.4g} to {high:.4g}; {better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
-    print(f"{result['left_out']} of {result['rows']} rows left out")
+    first = result["first_left_out"]
+    why = "" if first is None else f"; the first in line {first['row']}: {first['reason']}"
+    print(f"{result['left_out']} of {result['rows']} rows left out{why}")
 
 
 def _print_metrics(targets: dict[str, Any]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from maggnn.apps.terminal import MOST_SEED, AsJson, Overwrite, print_table
+from maggnn.apps.terminal import MOST_SEED, AsJson, Overwrite, print_json, print_table
 from maggnn.errors import InputError
 
 data_app = typer.Typer(help="Data sets: list, verify and pack them.")
@@ -24,7 +23,7 @@ def data_list(as_json: AsJson = False) -> None:
         for name, entry in all_datasets().items()
     }
     if as_json:
-        print(json.dumps(entries))
+        print_json(entries)
         return
     print_table(
         ["name", "graphs", "from", "what"], [[name, *map(str, entry.values())] for name, entry in entries.items()]
@@ -40,7 +39,7 @@ def data_check(
 
     facts = check(name)
     if as_json:
-        print(json.dumps(dict(facts)))
+        print_json(dict(facts))
     else:
         for fact, holds in facts:
             print(f"{'ok  ' if holds else 'FAIL'}  {fact}")
@@ -71,7 +70,7 @@ def data_pack(
     task = "regression" if regression else task
     result = pack_table(table, smiles, target, out, features, split, seed, workers, task, overwrite)
     if as_json:
-        print(json.dumps(result))
+        print_json(result)
         return
     for name in ("rows", "kept", "train", "val", "test", "task", "errors", "shared"):
         print(f"{name:7}{result[name]}")
@@ -92,7 +91,7 @@ def data_map(
     from maggnn.data.mapped import write_mapped
 
     found = write_mapped(files, out)
-    print(json.dumps(found) if as_json else "\n".join(f"{name:7}{count}" for name, count in found.items()))
+    print_json(found) if as_json else "\n".join(f"{name:7}{count}" for name, count in found.items())
 
 
 @data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_table
+from maggnn.apps.terminal import MOST_SEED, AsJson, SmilesColumn, print_json, print_table
 
 
 def agents(as_json: AsJson = False) -> None:
@@ -26,7 +25,7 @@ def agents(as_json: AsJson = False) -> None:
         for agent in found
     }
     if as_json:
-        print(json.dumps(entries))
+        print_json(entries)
         return
     header = ["name", *next(iter(entries.values()))]
     print_table(header, [[name, *map(str, entry.values())] for name, entry in entries.items()])
@@ -66,7 +65,7 @@ def distinguish(
 
     result = compare(graphs, others, order, out, agent)
     if as_json:
-        print(json.dumps(result.facts))
+        print_json(result.facts)
         return
     if result.rows:
         print_table(result.header, result.rows)
@@ -123,7 +122,7 @@ def explain(
 
     found, facts = command.explain_all(model, graph, out, moves, seed, target, smiles)
     if as_json:
-        print(json.dumps(facts))
+        print_json(facts)
         return
     lines = [f"left out: {smiles} ({reason})" for smiles, reason in found.left_out]
     if len(found.searches) == 1:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import json
 import math
 import os
 import sys
@@ -24,6 +25,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 LONGEST = 120
 """The number of characters of a path that a message shows."""
+
+SMALL, LARGE = 1e-3, 1e9
+"""The sizes of scores below or from which on a column of a table is written with exponents."""
 
 STOPPED = 130
 """The exit code after Ctrl-C, which typer returns instead of raising the interrupt."""
@@ -163,13 +167,30 @@ def better(metric: str) -> str:
 def alike(values: Sequence[float]) -> list[str]:
     """Format a column of scores with the same number of decimals: four digits for the smallest of them.
 
+    Columns of very small or very large numbers, such as errors of concentrations in mol/L, have exponents.
+
     Example:
-        >>> alike([46.66, 104.0, 100.0])
-        ['46.66', '104.00', '100.00']
+        >>> alike([46.66, 104.0, 100.0]), alike([2.5e-9, 1e-8])
+        (['46.66', '104.00', '100.00'], ['2.500e-09', '1.000e-08'])
     """
     sizes = [abs(value) for value in values if value and math.isfinite(value)]
     decimals = min(max(3 - math.floor(math.log10(min(sizes))), 0), 6) if sizes else 0
-    return [f"{value:.{decimals}f}" if math.isfinite(value) else "–" for value in values]
+    form = ".3e" if sizes and (max(sizes) < SMALL or max(sizes) >= LARGE) else f".{decimals}f"
+    return [f"{value:{form}}" if math.isfinite(value) else "–" for value in values]
+
+
+def print_json(found: Any) -> None:
+    """Print a result as one JSON object; a number that is not finite is null, since JSON has no other word for it."""
+    print(json.dumps(_finite(found), allow_nan=False))
+
+
+def _finite(found: Any) -> Any:
+    """Return plain values with None for numbers that are not finite, such as the score of a target without values."""
+    if isinstance(found, Mapping):
+        return {key: _finite(value) for key, value in found.items()}
+    if isinstance(found, list | tuple):
+        return [_finite(value) for value in found]
+    return None if isinstance(found, float) and not math.isfinite(found) else found
 
 
 def print_table(header: list[str], rows: list[list[str]]) -> None:

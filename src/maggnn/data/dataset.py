@@ -62,6 +62,19 @@ class Dataset:
             raise InputError(f"data set {self.name} has no targets")
         return self.graphs.y
 
+    def learned(self, rows: np.ndarray) -> np.ndarray:
+        """Return those of the rows that training counts: the others have the weight 0 for every target.
+
+        Args:
+            rows: the ids of some graphs.
+
+        Returns:
+            Those of them with a weight.
+        """
+        if self.weights is None:
+            return rows
+        return rows[(self.weights.numpy()[rows].reshape(len(rows), -1) > 0).any(axis=1)]
+
     def splits(self, seed: int) -> list[Split]:
         """Return all splits of this set's protocol.
 

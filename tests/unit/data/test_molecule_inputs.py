@@ -105,6 +105,18 @@ def test_an_sdf_that_is_cut_short_is_refused_and_names_of_properties_are_rdkits(
     assert [record.cells[0] for record in open_table(path).records()] == ["CCO"]
 
 
+@pytest.mark.parametrize("short", ["", "no structure\n", "no structure\n\n\n", ">  <logP>\n7\n\n", "a\nb\nc\nd\ne\n"])
+def test_an_sdf_record_without_a_structure_is_one_row(tmp_path, short):
+    """RDKit reads a record of fewer than four lines together with the next one, which was lost without a word."""
+    path = tmp_path / "t.sdf"
+    write_sdf(path)
+    records = path.read_text().split("$$$$\n")
+    path.write_text("$$$$\n".join([*records[:2], short, *records[2:]]) + "\n\n")
+    found = list(open_table(path).records())
+    assert [record.cells[2] for record in found] == ["0.5", "1.5", "", "2.5", "3.5", "", "5.5"]
+    assert [bool(record.reason) for record in found] == [False, False, True, False, False, True, False]
+
+
 def test_compressed_tables_are_read_and_damaged_ones_refused(tmp_path):
     text = "smiles,y\n" + "".join(f"{smiles},{place}.5\n" for place, smiles in enumerate(SMILES))
     path = tmp_path / "t.CSV.gz"

@@ -74,6 +74,16 @@ def test_the_newest_molecules_test_and_repeats_go_with_the_oldest():
     assert time_parts(rows(names, year=years), "year")[0] == "train"
 
 
+def test_molecules_of_equal_times_are_drawn_and_not_taken_in_the_order_of_the_rows():
+    """A table that is sorted by its target would otherwise have the largest values of its last year in test."""
+    names, years = [f"m{number}" for number in range(200)], np.repeat([2000.0, 2001.0], 100)
+    parts = np.array(time_parts(rows(names, year=years), "year", 1))
+    assert (parts[:100] == "train").all() and (parts == "test").sum() == 20
+    assert 120 < np.flatnonzero(parts == "test").mean() < 180
+    assert time_parts(rows(names[::-1], year=years[::-1]), "year", 1)[::-1] == parts.tolist()
+    assert time_parts(rows(names, year=years), "year", 2) != parts.tolist()
+
+
 def test_times_are_numbers_or_dates():
     assert Times()("2001.5") == 2001.5
     times = Times()

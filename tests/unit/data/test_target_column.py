@@ -24,6 +24,7 @@ def column(tmp_path: Path, *values: str) -> Path:
         (["true", "no", "1", "0"], ("false", "true")),
         (["T", "F", "t"], ("f", "t")),
         (["ring", "chain", " ring"], ("chain", "ring")),
+        (["5-HT1A", "5-HT2A", "D2"], ("5-HT1A", "5-HT2A", "D2")),
         (["1.5", "2", "NA", "-3e-2"], ()),
         (["1", "2", "1"], ()),  # too few to tell codes from numbers
         ([str(number) for number in range(30)], ()),
@@ -45,9 +46,16 @@ def test_a_column_is_taken_for_what_it_holds(tmp_path, values, classes):
         (["1.5", "high", "2.5"], r"mixes numbers with text \(1 of 3 .* 'high' in line 3\): give --task regression"),
         (["1_000", "5"], r"mixes numbers with text"),
         (["1", "2", "1", "2"], r"few whole numbers \(1, 2\).*give --task classification or --task regression"),
+        (["007", "012", "012", "007"], r"few whole numbers \(007, 012\)"),
         (["-1", "1", "1.0", "-1"], r"few whole numbers \(-1, 1\)"),
         (["Ring", "ring", "chain"], r"differ only in case \('Ring', 'ring' in line 3\)"),
         (["yes", "yes"], r"only one class, 'yes'"),
+        (["12 nM", "3.5 nM"], r"numbers with units or signs \('12 nM' in line 2\): write the numbers alone, or give"),
+        (["45%", "3 %", "n.d."], r"units or signs \('45%' in line 2\)"),
+        ([">10", "<=2.5", "~3"], r"units or signs"),
+        (["1 000", "12 500"], r"units or signs"),
+        (["1.2 ± 0.3", "1.4±0.2"], r"units or signs"),
+        (["\u22121.5", "\u22122e-3"], r"units or signs"),  # a minus sign that is no hyphen
         (["long" * 50_000, "short"], r"a label of 200000 characters \('longlong.*' in line 2\): at most 200"),
     ],
 )
@@ -61,6 +69,9 @@ def test_the_user_has_the_last_word(tmp_path):
     assert target_kind(column(tmp_path, "1", "2", "1", "2"), ["y"], "classification").classes == ("1", "2")
     assert target_kind(column(tmp_path, "0", "1"), ["y"], "regression").classes == ()
     assert target_kind(column(tmp_path, "1,5", "2,5"), ["y"], "classification").classes == ("1,5", "2,5")
+    assert target_kind(column(tmp_path, "007", "012", "12"), ["y"], "classification").classes == ("007", "012", "12")
+    assert target_kind(column(tmp_path, "0.0", "1.", "+1", "-0"), ["y"]).classes == ("0", "1")
+    assert target_kind(column(tmp_path, "<10", "10-20"), ["y"], "classification").classes == ("10-20", "<10")
     assert not target_kind(column(tmp_path, "1.5", "high"), ["y"], "regression").guessed
     with pytest.raises(InputError, match="numbers with commas"):
         target_kind(column(tmp_path, "1,5", "2,5"), ["y"], "regression")

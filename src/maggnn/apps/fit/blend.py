@@ -27,24 +27,29 @@ READINGS = (NETWORK, WITH_DESCRIPTORS)
 """The answers of the networks without descriptors of the molecule, and with them (`network+descriptors`)."""
 
 
-def blend_weights(parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool) -> dict[str, float]:
+def blend_weights(
+    parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool, rows: np.ndarray | None = None
+) -> dict[str, float]:
     """Return the weights with the smallest out-of-fold loss. Ties favour the earlier parts.
 
     Args:
         parts: the out-of-fold answers of each part, probabilities or values, [R, O].
         y: classes [R] or numbers [R, O].
+        rows: how much each row counts, as in training, [R]; None for all alike.
     """
     left_out = (WITH_DESCRIPTORS, NETWORK) if all(name in parts for name in READINGS) else ("",)
     choices = [{name: part for name, part in parts.items() if name != other} for other in left_out]
-    weights, _ = min((_best_weights(chosen, y, classify) for chosen in choices), key=lambda found: found[1])
+    weights, _ = min((_best_weights(chosen, y, classify, rows) for chosen in choices), key=lambda found: found[1])
     return {name: weights.get(name, 0.0) for name in parts}
 
 
-def _best_weights(parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool) -> tuple[dict[str, float], float]:
+def _best_weights(
+    parts: Mapping[str, np.ndarray], y: np.ndarray, classify: bool, rows: np.ndarray | None
+) -> tuple[dict[str, float], float]:
     """Return the best of all weights in steps, and their loss."""
     stacked = np.stack(list(parts.values()))  # [parts, R, O]
     tried = _all_weights(len(parts))
-    losses = [loss(np.tensordot(weights, stacked, axes=1), y, classify) for weights in tried]
+    losses = [loss(np.tensordot(weights, stacked, axes=1), y, classify, rows) for weights in tried]
     best = int(np.argmin(losses))
     return dict(zip(parts, tried[best].tolist(), strict=True)), losses[best]
 
@@ -54,14 +59,19 @@ def blended(parts: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> np
     return sum(weight * parts[name] for name, weight in weights.items() if weight > 0)  # pyright: ignore[reportReturnType]
 
 
-def loss(answers: np.ndarray, y: np.ndarray, classify: bool) -> float:
-    """Return the log loss for classes, and for numbers MAE plus RMSE in standard deviations of the target."""
+def loss(answers: np.ndarray, y: np.ndarray, classify: bool, rows: np.ndarray | None = None) -> float:
+    """Return the log loss for classes, and for numbers MAE plus RMSE in standard deviations of the target.
+
+    Args:
+        rows: how much each row counts, [R]; None for all alike.
+    """
     if classify:
         likely = np.clip(answers[np.arange(len(y)), y.reshape(-1)], LEAST_PROBABILITY, 1.0)
-        return float(-np.log(likely).mean())
+        return float(np.average(-np.log(likely), weights=rows))
     spread = y.std(axis=0)
     errors = (answers - y) / np.where(spread > 0, spread, 1.0)
-    return float((np.abs(errors).mean(axis=0) + np.sqrt((errors**2).mean(axis=0))).mean())
+    squared = np.average(errors**2, axis=0, weights=rows)
+    return float((np.average(np.abs(errors), axis=0, weights=rows) + np.sqrt(squared)).mean())
 
 
 def _all_weights(parts: int) -> np.ndarray:

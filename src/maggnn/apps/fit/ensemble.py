@@ -100,7 +100,9 @@ def fit_blend(
     networks = train_members(sets, configs, folder, workers, quiet, starts, launch)
     seen = [seen_categories(dataset.graphs, torch.from_numpy(folds.train(n))) for n in range(folds.count)]
     trees = {} if molecules is None else _trees(molecules, dataset, folds, config.runtime.seed)
-    known = None if molecules is None else molecules.bits[_some(np.flatnonzero(folds.fold >= 0), config.runtime.seed)]
+    known = None
+    if molecules is not None:
+        known = molecules.bits[_some(dataset.learned(np.flatnonzero(folds.fold >= 0)), config.runtime.seed)]
     fitted = _unblended(networks, config, facts, seen, trees, known)
     # An element that occurs in one fold only is new to the network of that fold.
     with warnings.catch_warnings(action="ignore", category=UnseenWarning):
@@ -206,19 +208,22 @@ def _blended(
     fitted: FittedModel, dataset: Dataset, molecules: Descriptors | None, folds: Folds, found: OutOfFold
 ) -> tuple[FittedModel, OutOfFold, Descriptors | None]:
     """Return the model with weights, temperatures and error spreads."""
-    near = None if molecules is None else _near_out_of_fold(molecules, folds, found.rows)
+    near = None if molecules is None else _near_out_of_fold(molecules, dataset, folds, found.rows)
     y = dataset.y.numpy()[found.rows]
-    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, folds.counted[found.rows], near)
+    trained = None if dataset.weights is None else dataset.weights.numpy()[found.rows]
+    counted = folds.counted[found.rows]
+    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, counted, near, trained)
     calibrated = {name: blend.calibrated(part, name, dataset.task) for name, part in found.parts.items()}
     fitted = replace(fitted, facts=replace(fitted.facts, blend=blend))
     return fitted, replace(found, answers=blend.combined(calibrated, dataset.task)), molecules
 
 
-def _near_out_of_fold(molecules: Descriptors, folds: Folds, rows: np.ndarray) -> np.ndarray:
+def _near_out_of_fold(molecules: Descriptors, dataset: Dataset, folds: Folds, rows: np.ndarray) -> np.ndarray:
     """Return the similarity of each row to the most similar molecule that its model learned from, [R]."""
     near = np.zeros(len(folds.fold), dtype=np.float32)
     for number in range(folds.count):
         own = folds.held_out(number)
         if len(own):
-            near[own] = nearest_similarity(molecules.bits[own], molecules.bits[_some(folds.train(number), number)])
+            learned = _some(dataset.learned(folds.train(number)), number)
+            near[own] = nearest_similarity(molecules.bits[own], molecules.bits[learned])
     return near[rows]

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from maggnn.apps.fit.answers.estimator_file import labels_from, plain_labels
 from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, has_columns, several_labels
@@ -118,9 +119,12 @@ class MagClassifier(ClassifierMixin, MagEstimator):
             classes = [np.array(labels) for labels in (facts.labels or (facts.classes,))]
         else:
             classes = [labels_from(labels, folder) for labels in found.get("classes", [])]
-        if [tuple(map(str, labels)) for labels in classes] != list(facts.labels or (facts.classes,)):
+        named, known = [tuple(map(str, labels)) for labels in classes], list(facts.labels or (facts.classes,))
+        if not facts.labels:  # the labels of a single target are sorted, numbers as numbers and words as words
+            named, known = ([sorted(labels) for labels in each] for each in (named, known))
+        if named != known:
             raise InputError(f"{folder}: the estimator and its model have different labels")
-        self.classes_ = classes if facts.labels else classes[0]
+        self.classes_ = classes if facts.labels else np.sort(classes[0])
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the most probable label of each graph.
@@ -134,8 +138,11 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         likely = self.predict_proba(X)
         if not isinstance(self.classes_, list):
             return self.classes_[likely.argmax(axis=1)]
-        columns = zip(self.classes_, likely.T, strict=True)
-        return np.stack([labels[(share > 0.5).astype(int)] for labels, share in columns], axis=1)
+        pairs = zip(self.classes_, likely.T, strict=True)
+        columns = [labels[(share > 0.5).astype(int)] for labels, share in pairs]
+        alike = len({column.dtype.kind for column in columns}) == 1
+        # numpy would turn the numbers 0 and 1 next to a column of words into the words "0" and "1"
+        return np.stack(columns if alike else [column.astype(object) for column in columns], axis=1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict the probabilities of the labels.
@@ -150,6 +157,8 @@ class MagClassifier(ClassifierMixin, MagEstimator):
         answers = self._answers(X)
         if isinstance(self.classes_, list):
             return answers
+        # scikit-learn takes columns in sorted order for granted: "10" before "2", which a table has in the other order
+        answers = answers[:, [self.fitted_.facts.classes.index(str(label)) for label in self.classes_]]
         return answers / answers.sum(axis=1, keepdims=True)  # in float32 the sum is 1 only up to rounding
 
 
@@ -232,12 +241,14 @@ class MagRegressor(RegressorMixin, MagEstimator):
 
         Args:
             X: graphs or molecules, in one of the forms that `MagClassifier` describes.
-            coverage: the share of true values that the intervals contain, from 0.5 to 0.99.
+            coverage: the share of true values that the intervals contain, from 0.5 to 0.99; R held-out rows are enough
+                for R / (R + 1) at most.
 
         Returns:
             Lower and upper limits, each in the shape of y.
         """
-        check_coverage(coverage)
+        check_is_fitted(self)
+        check_coverage(coverage, self.fitted_.facts.blend.spreads)
         low, high = _known_errors(self._answer(X)).interval(coverage)
         return self._shaped(low), self._shaped(high)
 

@@ -5,7 +5,7 @@ Shapes: n graphs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -21,9 +21,10 @@ from torch import Tensor
 from maggnn.apps.fit.answers.estimator_file import read_estimator, write_estimator
 from maggnn.apps.fit.answers.given_graphs import read_inputs
 from maggnn.apps.fit.answers.given_y import target_names
+from maggnn.apps.fit.card.model_card import remove_card
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import Answer, Facts, FittedModel
+from maggnn.apps.fit.fitted import MODEL, Answer, Facts, FittedModel, is_fitted
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.config import Config
@@ -36,6 +37,7 @@ from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.model.pretrained import pretrained_agent, with_fitting_weights
+from maggnn.model.weights_file import checksum_of
 
 FEWEST_HELD_OUT = 20
 """The smallest number of graphs for a validation split: with fewer, the choice of weights would be noise."""
@@ -111,8 +113,8 @@ class MagEstimator(BaseEstimator):
         seed = _seed(self.random_state)
         outputs, metric = len(classes) or y.shape[1], METRICS[task]
         dataset = Dataset("X", replace(packed, y=y), task, outputs, official_split, metric=metric)
-        smiles = list(map(canonical_smiles, molecule_strings(X))) if source == "smiles" and count > 1 else None
-        folds = self._folds(y, task, count, seed, smiles)
+        names = list(map(canonical_smiles, molecule_strings(X))) if source == "smiles" else None
+        folds = self._folds(y, task, count, seed, names)
         facts = Facts(
             source,
             task,
@@ -126,16 +128,17 @@ class MagEstimator(BaseEstimator):
         config = _config(fold_set(dataset, folds, 0), facts, seed, changes).replaced(runtime={"device": self.device})
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with torch.random.fork_rng(devices):  # dropout seeds torch's global generator, which belongs to the caller
+            smiles = names if count > 1 else None  # a single network has no other parts
             fitted, *_ = fit_blend(dataset, facts, config, folds, smiles, quiet=not self.verbose)
         self.fitted_ = replace(trimmed(fitted), device=self.device)
         self.seed_ = seed
 
-    def _folds(self, y: Tensor, task: Task, count: int, seed: int, smiles: list[str] | None) -> Folds:
+    def _folds(self, y: Tensor, task: Task, count: int, seed: int, names: list[str] | None) -> Folds:
         """Return as many folds as requested, or as the graphs allow; a single one is the validation split."""
         dealt = None
         if count > 1:
-            dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, smiles)
-        return single_fold(_held_out(y, self.validation, seed), len(y)) if dealt is None else dealt
+            dealt = deal_folds(np.arange(len(y)), y.numpy(), task, count, seed, names)
+        return single_fold(_held_out(y, self.validation, seed, names), len(y)) if dealt is None else dealt
 
     def _changes(self) -> dict[str, dict[str, int]]:
         """Return the settings that replace those of `own_config`, by section."""
@@ -154,9 +157,15 @@ class MagEstimator(BaseEstimator):
         }
 
     def save(self, folder: Path | str) -> None:
-        """Write the model to a folder that `load` and `maggnn predict` read."""
+        """Write the model to a folder that `load` and `maggnn predict` read.
+
+        A model that was there is replaced; the card and the molecules of one of `maggnn fit` are removed with it.
+        """
         check_is_fitted(self)
+        fitted_there, before = is_fitted(Path(folder)), _checksum_in(Path(folder))
         self.fitted_.save(folder)
+        if fitted_there and before != _checksum_in(Path(folder)):  # a README of anything else stays
+            remove_card(Path(folder))
         params = self.get_params() | {"random_state": self.seed_}
         write_estimator(Path(folder), type(self).__name__, params, {"seed": self.seed_} | self._fitted_attributes())
 
@@ -225,6 +234,14 @@ def _config(dataset: Dataset, facts: Facts, seed: int, changes: Mapping[str, Map
     return with_fitting_weights(config.replaced(agent=changes["agent"]))
 
 
+def _checksum_in(folder: Path) -> str | None:
+    """Return the checksum of the model in a folder; None if there is none, or if it is damaged."""
+    try:
+        return checksum_of(folder / MODEL) if (folder / MODEL).exists() else None
+    except InputError:
+        return None
+
+
 def _order(agent: str) -> int:
     """Return k of the tuples that a pretrained agent moves."""
     if not isinstance(agent, str):
@@ -232,17 +249,25 @@ def _order(agent: str) -> int:
     return pretrained_agent(agent).tuple_order
 
 
-def _held_out(y: Tensor, share: float, seed: int) -> Split:
-    """Hold out a random share for validation, stratified by class; one graph of each class stays in training."""
+def _held_out(y: Tensor, share: float, seed: int, names: Sequence[str] | None = None) -> Split:
+    """Hold out a random share for validation, stratified by class; one graph of each class stays in training.
+
+    Args:
+        names: canonical SMILES of molecules; all rows of a molecule are in the same part.
+    """
     none = torch.empty(0, dtype=torch.long)
     if round(share * len(y)) < FEWEST_HELD_OUT:
         return Split(torch.arange(len(y)), none, none)
-    order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-    label = torch.from_numpy(strata(y.numpy()))[order]
+    places: dict[object, int] = {}
+    molecule = np.array([places.setdefault(name, len(places)) for name in (range(len(y)) if names is None else names)])
+    first = np.unique(molecule, return_index=True)[1]  # the first row of each molecule
+    order = torch.randperm(len(first), generator=torch.Generator().manual_seed(seed))
+    label = torch.from_numpy(strata(y.numpy())[first])[order]
     groups = [order[label == number] for number in label.unique()]
-    held_out = torch.cat([group[: min(round(share * len(group)), len(group) - 1)] for group in groups])
-    learned = torch.ones(len(y), dtype=torch.bool).index_fill(0, held_out, False)
-    return Split(learned.nonzero()[:, 0], held_out.sort().values, none)
+    chosen = torch.cat([group[: min(round(share * len(group)), len(group) - 1)] for group in groups])
+    held_out = np.isin(molecule, chosen.numpy())
+    learned, validated = (torch.from_numpy(np.flatnonzero(rows)) for rows in (~held_out, held_out))
+    return Split(learned, validated, none)
 
 
 def _seed(random_state: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from maggnn.apps.fit.card.intervals import judge, judge_targets
 from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.classical.descriptors import descriptors_of
-from maggnn.apps.fit.fitted import Answer, FittedModel
+from maggnn.apps.fit.fitted import Answer, FittedModel, unseen_told
 from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
 from maggnn.apps.fit.tables.number_columns import number_parsers, stacked
 from maggnn.apps.fit.uncertainty import COVERAGE
@@ -27,14 +27,16 @@ from maggnn.training.metrics import Metric
 def evaluate_table(
     model: Path, table: Path, targets: Sequence[str], smiles: str | None = None, workers: int = 2
 ) -> dict[str, Any]:
-    """Predict for every usable row and compare with its targets. Returns the metrics as plain values."""
+    """Predict for every usable row and compare with its targets. Returns the metrics as plain values.
+
+    Args:
+        targets: the columns with the values of the model's targets, if they have other names.
+    """
     fitted = FittedModel.load(model)
     facts = fitted.facts
     if facts.source != "smiles":
         raise InputError(f"{model}: was fitted to graphs, not to SMILES: use it from Python")
-    targets = tuple(targets) or facts.targets
-    if len(targets) != len(facts.targets):
-        raise InputError(f"{model}: predicts {len(facts.targets)} target(s), but {len(targets)} columns were given")
+    targets = _columns(model, facts.targets, targets)
     classes = bool(facts.classes or facts.labels)
     kind = TargetKind(facts.classes, labels=facts.labels) if classes else known_numbers(table, targets)
     packed = packed_table(
@@ -56,7 +58,8 @@ def evaluate_table(
         molecules = descriptors_of(packed.canonical, workers).with_columns(
             stacked(packed.numbers, facts.number_columns)
         )
-    answer = fitted.answer(graphs, molecules)
+    with unseen_told(str(table)):
+        answer = fitted.answer(graphs, molecules)
     answers = answer.values
     bad = int((~answers.isfinite().all(dim=1)).sum())
     if bad:
@@ -71,12 +74,31 @@ def evaluate_table(
         "metric": metric,
         "rows": packed.num_rows,
         "left_out": len(packed.errors),
+        "first_left_out": asdict(packed.errors[0]) if packed.errors else None,
         metric: judged.value,
         "interval": list(judged.interval),
         "metrics": to_json(found),
         **_each_target(answers, graphs.y, targets, metric),
         **({} if answer.errors is None else {"coverage": _covered(answer, graphs.y)}),
     }
+
+
+def _columns(model: Path, own: tuple[str, ...], given: Sequence[str]) -> tuple[str, ...]:
+    """Return the column of each of the model's targets: the given ones in their order, unless they are its own names.
+
+    The model's own names may be given in any order, and never for another target, which would compare the predictions
+    for one with the values of another.
+    """
+    if not given or sorted(given) == sorted(own):
+        return own
+    if len(given) != len(own):
+        raise InputError(f"{model}: predicts {len(own)} target(s), but {len(given)} columns were given")
+    wrong = [(name, target) for name, target in zip(given, own, strict=True) if name != target and name in own]
+    if wrong:
+        name, target = wrong[0]
+        raise InputError(f"{model}: predicts {name!r}, but its column is given for {target!r}: give the columns in the "
+                         f"order {', '.join(own)}")  # fmt: skip
+    return tuple(given)
 
 
 def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Metric) -> dict[str, Any]:

@@ -187,7 +187,7 @@ def _are_temperatures(temperatures: dict[str, float]) -> bool:
 
 def _is_spread(spread: Spread) -> bool:
     values = np.array([*spread.size, spread.factor, *spread.quantiles], dtype=float)
-    sound = len(spread.size) == 3 and len(spread.quantiles) == len(COVERAGES)
+    sound = len(spread.size) == 3 and len(spread.quantiles) == len(COVERAGES) and spread.rows >= 0
     return sound and bool(((values >= 0) & (values < 1e300)).all() and (np.diff(spread.quantiles) >= 0).all())
 
 

@@ -13,7 +13,8 @@ folder and call `FittedModel.predict` with packed graphs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +56,16 @@ class UnseenWarning(UserWarning):
     """Graphs contain an element, a bond or another category that does not occur in training."""
 
 
+@contextmanager
+def unseen_told(rows: str) -> Iterator[None]:
+    """Tell the terminal what each `UnseenWarning` about some rows says, instead of Python's warning with its code."""
+    with warnings.catch_warnings(record=True) as noticed:
+        warnings.simplefilter("always", UnseenWarning)
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in noticed):  # networks may answer in two ways
+        tell(f"{rows}: {message}")
+
+
 @dataclass(frozen=True)
 class Facts:
     """A description of the data that a model was fitted to.
@@ -72,6 +83,7 @@ class Facts:
         salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
         number_columns: columns of the table that are read besides descriptors.
         seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
+        started_from: the names of the earlier models whose weights initialised the networks, the oldest first.
     """
 
     source: Literal["smiles", "graphs"]
@@ -90,6 +102,7 @@ class Facts:
     labels: tuple[tuple[str, ...], ...] = ()
     salts: str = "keep"
     number_columns: tuple[str, ...] = ()
+    started_from: tuple[str, ...] = ()
 
     @property
     def column_of_smiles(self) -> str:

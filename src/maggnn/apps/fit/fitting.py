@@ -7,7 +7,6 @@ import json
 import math
 import shutil
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from maggnn import config as configs
+from maggnn.apps.fit.answers.estimator_file import FILE as ESTIMATOR
 from maggnn.apps.fit.card import model_card
 from maggnn.apps.fit.card.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.card.markdown import plain
@@ -27,7 +27,7 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, unseen_told
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
 from maggnn.apps.fit.own_settings import own_config
@@ -125,8 +125,9 @@ def fit_table(
         training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier, number_columns), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have finished here in the meantime
         facts = replace(
-            table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns)
-        )
+            table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns),
+            started_from=() if earlier is None else earlier.names,
+        )  # fmt: skip
         starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
         validated = None
         if plan.folds:
@@ -138,7 +139,8 @@ def fit_table(
             columns = ", ".join(map(plain, number_columns))
             choices += (f"Columns read with the descriptors, by all parts that read these: {columns}",)
         if earlier is not None:
-            choices += (earlier.words([own.table.canonical[row] for row in own.table.arrays["test"]]),)
+            parts = {part: [own.table.canonical[row] for row in own.table.arrays[part]] for part in PARTS}
+            choices += (earlier.words(parts["test"], parts["train"] + parts["val"]),)
         return _fitted_folder(
             own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, launch
         )
@@ -274,7 +276,11 @@ def _saved_from(out: Path, training: Path) -> bool:
 
 
 def _finish(out: Path, training: Path) -> None:
-    """Keep the curves of the first network, and remove all checkpoints, also those of abandoned fits."""
+    """Keep the curves of the first network, and remove all checkpoints, also those of abandoned fits.
+
+    An estimator that was saved here before had parameters of its own, with which `MagRegressor.load` would come back.
+    """
+    (out / ESTIMATOR).unlink(missing_ok=True)
     with whole_file(out / LOG) as waiting:
         shutil.copyfile(member_folder(training, 1) / LOG, waiting)
     for done in out.glob(f"{TRAINING}*"):
@@ -326,11 +332,8 @@ def tested(
     graphs, y, blend = dataset.graphs.select(ids), dataset.y[ids], fitted.facts.blend
     descriptors = None if molecules is None else molecules.select(ids.numpy())
     began = time.monotonic()
-    with warnings.catch_warnings(record=True) as noticed:
-        warnings.simplefilter("always", UnseenWarning)
+    with unseen_told(f"{dataset.name}, test rows"):
         folds = fitted.fold_answers(graphs, descriptors)
-    for message in dict.fromkeys(str(warning.message) for warning in noticed):  # the networks answer in two ways
-        tell(f"{dataset.name}, test rows: {message}")
     answer = fitted.blended(folds, descriptors)
     seconds = {"test": time.monotonic() - began}
     names = model_card.PARTS if blend.folds > 1 else NAMES
@@ -357,10 +360,11 @@ def _score(answers: np.ndarray, y: Tensor, metric: Metric) -> float:
 
 
 def _write_molecules(out: Path, own: OwnTable) -> None:
-    """Write the molecules of the training and validation splits, and some of the test split."""
+    """Write the molecules of the training and validation splits whose weight is not 0, and some of the test split."""
     split, dataset = own.dataset.split(0, 0), own.dataset
-    known = torch.cat([split.train, split.val]).sort().values.numpy()
-    table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), own.classes)
+    known = dataset.learned(torch.cat([split.train, split.val]).sort().values.numpy())
+    labels = (own.classes,) if own.classes else own.table.target.labels
+    table = (own.table.canonical, dataset.target_names or (), dataset.y.numpy(), labels)
     write_training_rows(out, training_rows(*table, known))
     write_training_rows(out, training_rows(*table, split.test.sort().values.numpy(), MOST_TEST_ROWS), TEST_FILE)
 
@@ -400,10 +404,10 @@ def _result(
         "test_scores": {
             name: {"value": judged.value, "interval": list(judged.interval)} for name, judged in test.judged.items()
         },
-        "cross_validation": None if origin.validated is None else origin.validated.summary(),
+        "cross_validation": None if origin.validated is None else origin.validated.summary(facts.metric),
         "parts": {name: asdict(part) for name, part in test.parts.items()},
         "metrics": to_json(test.metrics),
         "coverage": model_card.covered(test),
-        "verdict": model_card.verdict(test.judged, facts.metric),
+        "verdict": model_card.verdict(test.judged, facts.metric, len(test.y)),
         "seconds": {"all": origin.seconds, **seconds},
     }

@@ -113,6 +113,8 @@ def read_own_table(
     times = Times()
     numbers = {} if choice.time_column is None else {choice.time_column: NumberColumn(times, "least")}
     numbers |= {} if weighting.column is None else {weighting.column: NumberColumn(weight_value, "total")}
+    if weighting.column is not None and weighting.column in (*targets, choice.column):
+        raise InputError(f"{path}: --weight {weighting.column!r} is a target, or the column of --split: leave it out")
     _check_uses(path, targets, numbers, number_columns)
     numbers |= number_parsers(number_columns)
     table = packed_table(path, smiles, targets, kind, workers, choice, numbers, cleaning)

@@ -16,6 +16,7 @@ import numpy as np
 from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.terminal import tell
 from maggnn.data.files import check_not_input, check_output
+from maggnn.data.molecules.several_targets import chosen_targets
 from maggnn.data.molecules.smiles import RowError
 from maggnn.data.molecules.table import count_lines, read_table
 from maggnn.data.molecules.target_column import target_kind
@@ -46,6 +47,7 @@ def pack_table(
     errors = out.with_suffix(".errors.csv")
     check_not_input(errors, table)
     check_output(out, overwrite)
+    targets = chosen_targets(table, targets, [smiles, *filter(None, [split])])
     kind = target_kind(table, targets, task)
     if kind.labels:
         raise InputError(

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from maggnn.apps.fit.answers.columns import NOT_FINITE, answer_columns, answer_names, answer_types
+from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, answer_names, answer_types
 from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
 from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
@@ -42,6 +42,7 @@ from maggnn.apps.fit.row_files import (
 from maggnn.apps.fit.tables.number_columns import column_places, with_numbers
 from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
 from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
+from maggnn.apps.terminal import tell
 from maggnn.data.files import check_not_input
 from maggnn.data.packing import Arrays
 from maggnn.data.worker_processes import worker_pool
@@ -84,9 +85,9 @@ def predict_table(
     began = time.monotonic()
     check_writable_name(out)
     check_not_input(out, table)
-    check_coverage(coverage)
     pick_device(device)  # an error here should come before long work
     fitted = replace(FittedModel.load(model), device=device)
+    check_coverage(coverage, fitted.facts.blend.spreads)
     if fitted.facts.source != "smiles":
         return predict_graphs(fitted, table, out, overwrite, coverage)
     if not fitted.facts.targets:
@@ -106,17 +107,22 @@ def predict_table(
             parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
         else:
             rows, without = count_rows(out, out.suffix, _number_place(names), header=True)
+    if without == rows:
+        column = source.names[source.place]
+        tell(f"{table}: no row has a prediction (column {REASON!r} says why): is {column!r} the column of SMILES?")
     return {"out": str(out), "rows": rows, "without": without, "seconds": time.monotonic() - began}
 
 
 def load_for_smiles(model: Path) -> FittedModel:
-    """Load a fitted model that reads SMILES."""
+    """Load a fitted model that reads SMILES and nothing else, for `maggnn serve` and `maggnn predict --ray`."""
     fitted = FittedModel.load(model)
     if fitted.facts.source != "smiles":
-        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict` without --ray")
+        raise InputError(f"{model}: was fitted to graphs, not to SMILES: use `maggnn predict`, without --ray")
     if fitted.facts.number_columns:
         column = fitted.facts.number_columns[0]
-        raise InputError(f"{model}: reads column {column!r} besides molecules: use `maggnn predict` without --ray")
+        raise InputError(
+            f"{model}: reads column {column!r} besides molecules: use `maggnn predict`, without --ray, which reads it"
+        )
     return fitted
 
 

@@ -34,6 +34,9 @@ WRITABLE = (".csv", ".parquet")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """The characters with which a spreadsheet formula can begin."""
 
+HARMLESS = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|[-+]+", re.IGNORECASE)
+"""Numbers and bare signs: they begin as a formula does, and are none."""
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -133,15 +136,16 @@ def arrow_stream(table: Any) -> bytes:
 def cell_text(value: Any) -> Any:
     """Return text for a CSV cell; an apostrophe is put before text that a spreadsheet would read as a formula.
 
-    This is for text that maggnn or a model adds. Cells of the user's table are never changed, and neither are numbers.
+    This is for text that maggnn or a model adds. Cells of the user's table are never changed, and neither are numbers
+    nor the signs + and - alone, which are the classes of many tables.
 
     Example:
-        >>> cell_text("=1+1"), cell_text("-1.5"), cell_text("toxic")
-        ("'=1+1", '-1.5', 'toxic')
+        >>> cell_text("=1+1"), cell_text("-1.5"), cell_text("toxic"), cell_text("+")
+        ("'=1+1", '-1.5', 'toxic', '+')
     """
     if not isinstance(value, str) or not value.startswith(FORMULA):
         return value
-    return value if re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", value, re.IGNORECASE) else f"'{value}"
+    return value if HARMLESS.fullmatch(value) else f"'{value}"
 
 
 def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str]) -> None:

@@ -44,7 +44,7 @@ def training_rows(
     smiles: Sequence[str],
     targets: Sequence[str],
     y: np.ndarray,
-    classes: Sequence[str],
+    labels: Sequence[Sequence[str]],
     rows: np.ndarray,
     most: int = MOST_ROWS,
 ) -> TrainingRows:
@@ -52,18 +52,23 @@ def training_rows(
 
     Args:
         smiles: canonical SMILES of all molecules.
-        y: classes [G] or numbers [G, targets]; NaN for missing numbers.
-        classes: names of the classes; empty for numbers.
+        y: classes [G] or numbers [G, targets]; NaN for missing ones.
+        labels: names of the classes of each target; empty for numbers.
         rows: the ids of the molecules, ascending.
         most: the largest number of rows to keep.
     """
     kept = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).round().astype(int)] if len(rows) else rows
     values = y[kept].reshape(len(kept), -1)
-    if classes:
-        shown = [[classes[int(value)] for value in row] for row in values]
-    else:
-        shown = [["" if np.isnan(value) else f"{value:.6g}" for value in row] for row in values.astype(float)]
+    named = labels or [()] * values.shape[1]
+    shown = [[_cell(value, names) for value, names in zip(row, named, strict=True)] for row in values]
     return TrainingRows([smiles[int(row)] for row in kept], list(targets), shown)
+
+
+def _cell(value: np.number, names: Sequence[str]) -> str:
+    """Write a class by its name, and a number with the digits of its precision; a missing value is empty."""
+    if np.isnan(value):
+        return ""
+    return names[int(value)] if names else str(value).removesuffix(".0")
 
 
 def write_training_rows(folder: Path, known: TrainingRows, name: str = FILE) -> None:

@@ -15,7 +15,8 @@ Shapes: R out-of-fold rows, n rows to predict, T targets, K known molecules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -39,12 +40,6 @@ TEMPERATURES = np.geomspace(0.25, 4.0, 81)
 BLOCK = 1024
 
 
-def check_coverage(coverage: float) -> None:
-    """Check the coverage of prediction intervals."""
-    if not 0.5 <= coverage <= 0.99:
-        raise InputError(f"coverage is {coverage:g}, must be a share from 0.5 to 0.99")
-
-
 @dataclass(frozen=True)
 class Spread:
     """The distribution of errors of one target.
@@ -53,11 +48,13 @@ class Spread:
         size: a, b and c of u(x).
         factor: the standard deviation of an error in units of u.
         quantiles: the quantiles of |error| / u at coverages of 1 % to 99 %.
+        rows: the number of errors that they were estimated from; 0 in folders that do not say it.
     """
 
     size: tuple[float, ...]
     factor: float
     quantiles: tuple[float, ...]
+    rows: int = 0
 
     def errors(self, disagreement: np.ndarray, similarity: np.ndarray | None) -> np.ndarray:
         """Return u(x), [n]."""
@@ -67,6 +64,22 @@ class Spread:
     def reach(self, coverage: float) -> float:
         """Return how far an interval extends to either side, in units of u."""
         return float(np.interp(coverage, COVERAGES, self.quantiles))
+
+
+def check_coverage(coverage: float, spreads: Sequence[Spread]) -> None:
+    """Check the coverage of prediction intervals.
+
+    An interval that reaches as far as the largest of R errors contains a new value with a probability of R / (R + 1),
+    so no error of a small table says how far an interval of more coverage must reach.
+    """
+    if not 0.5 <= coverage <= 0.99:
+        raise InputError(f"coverage is {coverage:g}, must be a share from 0.5 to 0.99")
+    rows = min((spread.rows for spread in spreads if spread.rows), default=0)
+    if rows and coverage > rows / (rows + 1):
+        raise InputError(
+            f"coverage is {coverage:g}, but the intervals of this model are calibrated on {rows} rows, which is enough "
+            f"for {math.floor(100 * rows / (rows + 1)) / 100:g} at most"
+        )
 
 
 def fitted_spread(errors: np.ndarray, disagreement: np.ndarray, similarity: np.ndarray | None) -> Spread:
@@ -80,7 +93,9 @@ def fitted_spread(errors: np.ndarray, disagreement: np.ndarray, similarity: np.n
     scores = absolute / (columns @ size)
     ranks = np.ceil((len(scores) + 1) * COVERAGES).astype(int).clip(1, len(scores)) - 1
     quantiles = np.sort(scores)[ranks]
-    return Spread(tuple(map(float, size)), float(np.sqrt((scores**2).mean())), tuple(map(float, quantiles)))
+    return Spread(
+        tuple(map(float, size)), float(np.sqrt((scores**2).mean())), tuple(map(float, quantiles)), len(scores)
+    )
 
 
 def _least_squares(columns: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -103,11 +118,15 @@ def disagreement(folds: Mapping[str, np.ndarray], weights: Mapping[str, float]) 
     return np.sqrt(sum(weight * (folds[name] - mean) ** 2 for name, weight in used.items())).mean(axis=0)
 
 
-def best_temperature(probabilities: np.ndarray, y: np.ndarray) -> float:
-    """Return the temperature with the smallest log loss on rows [R, classes]; 1 if none is better."""
-    losses = [loss(tempered(probabilities, t), y, classify=True) for t in TEMPERATURES]
+def best_temperature(probabilities: np.ndarray, y: np.ndarray, rows: np.ndarray | None = None) -> float:
+    """Return the temperature with the smallest log loss on rows [R, classes]; 1 if none is better.
+
+    Args:
+        rows: how much each row counts, as in training, [R]; None for all alike.
+    """
+    losses = [loss(tempered(probabilities, t), y, classify=True, rows=rows) for t in TEMPERATURES]
     best = int(np.argmin(losses))
-    return float(TEMPERATURES[best]) if losses[best] < loss(probabilities, y, classify=True) else 1.0
+    return float(TEMPERATURES[best]) if losses[best] < loss(probabilities, y, classify=True, rows=rows) else 1.0
 
 
 def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:

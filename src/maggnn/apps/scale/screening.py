@@ -80,8 +80,8 @@ def screen(
     """
     began, selection = time.monotonic(), selection or Selection()
     require("ray", "pyarrow")
-    check_coverage(coverage)
     fitted = load_for_smiles(model)
+    check_coverage(coverage, fitted.facts.blend.spreads)
     numbers = [name for name, kind in zip(answer_names(fitted), answer_types(fitted), strict=True) if kind is not None]
     selection.check(numbers)
     tables, folder = tables_of(place_of(table), ENDINGS), place_of(out)

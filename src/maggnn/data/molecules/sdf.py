@@ -13,8 +13,9 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import IO
 
@@ -36,13 +37,30 @@ def sdf_rows(path: Path) -> Iterator[tuple[int, list[str], str]]:
     properties = _property_names(path)
     yield 1, [SMILES, NAME, *(_column(name) for name in properties)], ""
     with BlockLogs(), _opened(path) as file:
-        for number, mol in enumerate(Chem.ForwardSDMolSupplier(file), start=2):
+        for number, record in enumerate(_records(file), start=2):
+            mol = next(Chem.ForwardSDMolSupplier(BytesIO(record)), None)
             if mol is None:
                 yield number, [""] * (2 + len(properties)), NOT_READ
                 continue
             title = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
             values = [mol.GetProp(name).strip() if mol.HasProp(name) else "" for name in properties]
             yield number, [Chem.MolToSmiles(mol), title.strip(), *values], ""
+
+
+def _records(file: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of each record.
+
+    RDKit gets one record at a time: from a whole file, it would read a record of fewer than four lines (a compound
+    whose structure is missing) together with the next one, which would be lost.
+    """
+    lines: list[bytes] = []
+    for line in file:
+        lines.append(line)
+        if line.startswith(ENDS[0]):
+            yield b"".join(lines)
+            lines = []
+    if any(line.strip() for line in lines):  # a single molecule without properties
+        yield b"".join(lines)
 
 
 def _property_names(path: Path) -> list[str]:

@@ -6,6 +6,7 @@ splits are stratified by the rarest label of each row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -17,6 +18,8 @@ from maggnn.data.molecules.rows import open_table
 from maggnn.errors import InputError
 
 WILDCARDS = "*?["
+ROW_NUMBERS = re.compile(r"|__index_level_[0-9]+__")
+"""The names of columns in which pandas writes the numbers of rows: none in CSV, and these in Parquet."""
 
 
 class Known(NamedTuple):
@@ -31,7 +34,8 @@ def chosen_targets(path: Path, targets: Sequence[str], others: Sequence[str]) ->
 
     Args:
         targets: names or patterns (`*`, `?` and `[...]` as in file names); the exact name of a column is no pattern.
-        others: columns with another use, which no pattern matches.
+        others: columns with another use, which no pattern matches. Neither does it match the column in which pandas
+            writes the numbers of rows.
     """
     if not any(mark in name for name in targets for mark in WILDCARDS):
         return list(targets)
@@ -41,7 +45,11 @@ def chosen_targets(path: Path, targets: Sequence[str], others: Sequence[str]) ->
         if name in header or not any(mark in name for mark in WILDCARDS):
             found = [name]
         else:
-            found = [column for column in header if fnmatchcase(column, name) and column not in {*others, *chosen}]
+            found = [
+                column
+                for column in header
+                if fnmatchcase(column, name) and column not in {*others, *chosen} and not ROW_NUMBERS.fullmatch(column)
+            ]
             if not found:
                 raise InputError(f"{path}: no column without another use matches the pattern {name!r}")
         chosen += found

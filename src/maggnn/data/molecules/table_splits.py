@@ -91,8 +91,10 @@ def split_choice(split: str, seed: int) -> SplitChoice:
     if kind == "column" and column:
         return SplitChoice(f"by column {column!r}", None, column)
     if kind == "time" and column:
-        words = f"by column {column!r}: the oldest 80 % train, then val, the newest 10 % test"
-        return SplitChoice(words, partial(time_parts, column=column), column)
+        words = (
+            f"by column {column!r}: the oldest 80 % train, then val, the newest 10 % test; equal times by seed {seed}"
+        )
+        return SplitChoice(words, partial(time_parts, column=column, seed=seed), column)
     raise InputError(f"--split is {split!r}: give {SPLITS}")
 
 
@@ -129,12 +131,17 @@ class Times:
             )
 
 
-def time_parts(rows: SplitInput, column: str) -> list[str]:
-    """Assign the oldest molecules to train and the newest to test."""
+def time_parts(rows: SplitInput, column: str, seed: int = 0) -> list[str]:
+    """Assign the oldest molecules to train and the newest to test.
+
+    Molecules of equal times are drawn. In the order of the rows, those of a year that falls into two parts would be
+    divided by whatever else the table is sorted by, such as the target.
+    """
     names = np.unique(np.array(rows.canonical, dtype=object), return_inverse=True)[1].reshape(-1)
     oldest = np.full(names.max() + 1, np.inf)
     np.minimum.at(oldest, names, rows.numbers[column])
-    order = np.argsort(oldest[names], kind="stable")  # equal times stay in the order of the rows
+    drawn = np.random.default_rng(seed).permutation(len(oldest))
+    order = np.lexsort((drawn[names], oldest[names]))
     parts = np.empty(len(names), dtype=object)
     limits = np.cumsum([SHARES[part] for part in PARTS]) * len(names)
     reached = np.empty(len(names), dtype=int)

@@ -7,8 +7,8 @@
 
 `target_kind` reads the whole column. With "auto", booleans, the integers 0, 1, ... (at most 20 of them) and text are
 classes, and other numbers are numbers. It raises an error that names the choice if a column is ambiguous: few integers
-that do not start at 0, numbers mixed with text, labels that differ only in case, decimal commas, or dates. Several
-columns must either all have two classes or all have numbers.
+that do not start at 0, numbers mixed with text, numbers with units or signs such as "12 nM" or ">10", labels that
+differ only in case, decimal commas, or dates. Several columns must either all have two classes or all have numbers.
 """
 
 from __future__ import annotations
@@ -49,9 +49,13 @@ LARGEST, LEAST_SPREAD = 1e30, 1e-30
 """The largest value and the smallest spread of targets, because networks compute in float32."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}(\.0*)?")
+_PADDED = re.compile(r"[+-]?0[0-9]")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*(,[0-9]+)+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([ T].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{4}|[0-9]{2})")
+_QUANTITY = re.compile(r"[^\w(\[]*[0-9][-0-9.,'’_\s±/–−]*([eE][+-]?[0-9]+)?[^0-9]*[0-9]?")
+"""A number with signs before it (>10, −1.5, $3), another number (1.2 ± 0.3, 10-20) or a unit (12 nM, 45%, 3 mg/m3);
+no name that only begins with a number, such as 5-HT1A."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +163,9 @@ def as_number(text: str) -> float | None:
 
 
 def label_of(text: str) -> str:
-    """Normalise a class label: without surrounding blanks, and 1.0 becomes 1."""
+    """Normalise a class label: without surrounding blanks, and 1.0 becomes 1; a code such as 007 stays as it is."""
     label = text.strip()
-    return str(int(float(label))) if _WHOLE.fullmatch(label) else label
+    return str(int(float(label))) if _WHOLE.fullmatch(label) and not _PADDED.match(label) else label
 
 
 def target_kind(path: Path, targets: Sequence[str], task: str = "auto") -> TargetKind:
@@ -253,6 +257,7 @@ def _guessed(column: _Column) -> TargetKind:
         return TargetKind(classes, why, guessed=True)
     numbers = {label for label in found if as_number(label) is not None}
     if not numbers:
+        _check_not_quantities(column)
         _check_case(column)
         classes = _classes(column)
         why = f"{name} is interpreted as classes: it has {len(classes)} labels and no number"
@@ -318,6 +323,16 @@ def _check_not_codes(column: _Column) -> None:
         raise InputError(
             f"{column.where} has few whole numbers ({listed}), which may be classes or numbers: give --task "
             "classification or --task regression"
+        )
+
+
+def _check_not_quantities(column: _Column) -> None:
+    """Raise an error if most labels are measured values with a unit or a sign, each of which would become a class."""
+    quantities = [label for label in column.counts if _QUANTITY.fullmatch(label)]
+    if 2 * len(quantities) > len(column.counts):
+        raise InputError(
+            f"{column.where} has numbers with units or signs ({column.example(quantities)}): write the numbers alone, "
+            "or give --task classification if they are labels"
         )
 
 

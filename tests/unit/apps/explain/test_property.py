@@ -126,8 +126,18 @@ def test_training_rows_come_back_as_they_were(tmp_path):
     found = read_training_rows(tmp_path)
     assert found is not None and found.smiles == ["C", "CCC"] and found.values == [["1.5", ""], ["0", "1"]]
     assert found.targets == ["'=a", "b"]  # a spreadsheet would take the name for a formula
-    classes = training_rows(["C", "CC"], ["t"], np.array([1, 0]), ("no", "yes"), np.array([0, 1]))
+    classes = training_rows(["C", "CC"], ["t"], np.array([1, 0]), (("no", "yes"),), np.array([0, 1]))
     assert classes.values == [["yes"], ["no"]]
+    pairs, y = (("active", "inactive"), ("no", "yes")), np.array([[0, 1], [1, np.nan]], dtype=np.float32)
+    assert training_rows(["C", "CC"], ["t", "u"], y, pairs, np.array([0, 1])).values == [
+        ["active", "yes"],
+        ["inactive", ""],
+    ]
+    exact = np.array([1_000_000_000.5, 1_000_000_002.5])
+    assert training_rows(["C", "CC"], ["t"], exact, (), np.array([0, 1])).values == [
+        ["1000000000.5"],
+        ["1000000002.5"],
+    ]
     (tmp_path / "known_molecules.csv").write_text("smiles,y\nC\n")
     with pytest.raises(InputError, match=r"known_molecules\.csv: damaged"):
         read_training_rows(tmp_path)

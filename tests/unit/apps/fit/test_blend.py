@@ -22,6 +22,8 @@ from sklearn.ensemble import (
 
 from damage import edit_json, edit_tensors
 from maggnn import InputError, MagClassifier, MagRegressor
+from maggnn.apps.fit.answers.blended import Blend
+from maggnn.apps.fit.answers.target_weights import with_fitted_weights
 from maggnn.apps.fit.blend import blend_weights, blended, loss
 from maggnn.apps.fit.classical import cheap_baselines as baselines
 from maggnn.apps.fit.classical.descriptors import NUMBERS, descriptors_of
@@ -31,7 +33,7 @@ from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
 from maggnn.apps.fit.fitted import FACTS, Facts, FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds
 from maggnn.apps.fit.own_settings import own_config
-from maggnn.apps.fit.uncertainty import best_temperature, fitted_spread, nearest_similarity, tempered
+from maggnn.apps.fit.uncertainty import best_temperature, check_coverage, fitted_spread, nearest_similarity, tempered
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.scaffolds import scaffold
@@ -184,6 +186,45 @@ def test_intervals_cover_as_many_as_they_say_and_are_wider_where_errors_are():
         assert abs((np.abs(errors[4000:]) <= spread.reach(coverage) * expected).mean() - coverage) < 0.025
     assert np.mean(expected[far[4000:] > 0.9]) > 2 * np.mean(expected[far[4000:] < 0.1])
     assert spread.factor * expected.mean() == pytest.approx(np.abs(errors).std() + np.abs(errors).mean() * 0.5, rel=0.5)
+
+
+def test_probabilities_for_balanced_classes_are_calibrated_for_these():
+    """Otherwise the blend prefers the part that ignores the weights, and its temperature undoes them."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(6000) < 0.1).astype(int)
+    hint = rng.normal(size=6000) + 1.5 * y
+    odds = 1.5 * hint - 1.125  # of two normal distributions that are equally frequent
+    balanced, common = (1 / (1 + np.exp(-odds + shift)) for shift in (0.0, np.log(9.0)))
+    parts = {name: np.stack([1 - p, p], axis=1) for name, p in {"network": balanced, "forest": common}.items()}
+    weights = np.where(y == 1, 0.5 / y.mean(), 0.5 / (1 - y.mean()))
+    start, counted = Blend(dict.fromkeys(parts, 0.5), folds=2), np.ones(6000, dtype=bool)
+    plain = with_fitted_weights(start, parts, y, "classification", counted, None)
+    fair = with_fitted_weights(start, parts, y, "classification", counted, None, weights)
+    assert plain.weights["forest"] > 0.8 and fair.weights["network"] > 0.8
+    warm = {name: fair.calibrated(part, name, "classification") for name, part in parts.items()}
+    likely = fair.combined(warm, "classification")[:, 1]
+    assert np.average(likely, weights=weights) == pytest.approx(0.5, abs=0.03) and abs(fair.thresholds[0] - 0.5) < 0.1
+    pairs = {name: np.stack([part[:, 1]] * 2, axis=1) for name, part in parts.items()}
+    both = with_fitted_weights(
+        start, pairs, np.stack([y, y], axis=1).astype(float), "multilabel", counted, None,
+        np.stack([weights, np.ones(6000)], axis=1),
+    )  # fmt: skip
+    assert both.targets[0].weights["network"] > 0.8 and both.targets[1].weights["forest"] > 0.8
+    none = with_fitted_weights(start, parts, y, "classification", counted, None, np.zeros(6000))
+    assert none.weights == plain.weights
+
+
+def test_a_coverage_that_few_errors_cannot_calibrate_is_refused():
+    """Of 15 errors the largest is exceeded by a sixteenth of new ones, so an interval of 99 % is unknown."""
+    errors = np.random.default_rng(1).normal(size=(2000, 16))
+    spreads = [fitted_spread(row[:15], np.zeros(15), None) for row in errors[:50]]
+    check_coverage(0.93, spreads)
+    with pytest.raises(InputError, match=r"calibrated on 15 rows, which is enough for 0\.93 at most"):
+        check_coverage(0.99, spreads)
+    inside = [abs(row[15]) <= abs(row[:15]).max() for row in errors]
+    assert 0.91 < np.mean(inside) < 0.96
+    check_coverage(0.99, [])
+    check_coverage(0.99, [replace(spread, rows=0) for spread in spreads])  # of a folder that does not say it
 
 
 def test_a_temperature_lowers_the_loss_of_probabilities_that_are_too_sure():

@@ -83,6 +83,6 @@ def test_formulas_in_cells_of_ours(text):
     assert cell_text(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("value", ["-1", "+1.5", "-1e-05", "toxic", "", None, 1.5, "a=b", "C=O"])
+@pytest.mark.parametrize("value", ["-1", "+1.5", "-1e-05", "+", "-", "++", "toxic", "", None, 1.5, "a=b", "C=O"])
 def test_other_cells_stay(value):
     assert cell_text(value) == value

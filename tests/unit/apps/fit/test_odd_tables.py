@@ -14,11 +14,13 @@ import pytest
 import torch
 
 from maggnn import MagRegressor
+from maggnn.apps.fit import estimator_base
 from maggnn.apps.fit.answers import given_graphs
 from maggnn.apps.fit.classical import cheap_baselines
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, FOREST, fit_trees, tree_answers, tree_task
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.classical.trees import Trees
+from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.fitting import fit_table
 from maggnn.apps.fit.folds import deal_folds
 from maggnn.apps.fit.own_table import Weighting, read_own_table
@@ -26,7 +28,7 @@ from maggnn.apps.fit.predicting import UNSEEN, predict_table
 from maggnn.data.dataset import Dataset
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.molecules.scaffolds import group_parts, scaffold
-from maggnn.data.molecules.smiles import featurise
+from maggnn.data.molecules.smiles import canonical_smiles, featurise
 from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
 
@@ -97,6 +99,16 @@ def test_a_molecule_written_in_two_ways_stays_in_one_fold():
     assert fitted.facts.rows["val"] % 2 == 0
     same = MagRegressor(steps=2, ensemble=3).fit([f"O{chain}" for chain in chains for _ in range(2)], y).fitted_
     assert same.facts.blend.spreads[0].quantiles == pytest.approx(fitted.facts.blend.spreads[0].quantiles, rel=1e-4)
+
+
+def test_a_repeated_molecule_is_not_validated_by_a_network_that_learned_it():
+    smiles = [text for text in CHAINS for _ in range(5)] + [f"OC{text}" for text in CHAINS]
+    values = torch.linspace(0, 1, len(smiles))[:, None]
+    split = estimator_base._held_out(values, 0.1, 0, [canonical_smiles(text) for text in smiles])
+    learned, held_out = ({canonical_smiles(smiles[row]) for row in rows} for rows in (split.train, split.val))
+    assert held_out and not learned & held_out and len(split.train) + len(split.val) == len(smiles)
+    alone = estimator_base._held_out(values, 0.1, 0)
+    assert len(alone.val) == round(0.1 * len(smiles))
 
 
 def test_graphs_that_can_be_read_only_once():
@@ -212,6 +224,12 @@ ODD = {
         "the rows to train on whose weight is above 0 have only one value",
     ),
     "weights beyond all sums": (lambda row: "1e308", {"weighting": Weighting("more")}, "its weight is '1e308'"),
+    "a weight that is the target": (lambda row: row, {"weighting": Weighting("y")}, "--weight 'y' is a target, or"),
+    "a weight that is the time": (
+        lambda row: row, {"split": "time:more", "weighting": Weighting("more")},
+        "--weight 'more' is a target, or the column of --split",
+    ),
+    "a feature without a number": (lambda row: "NA", {"number_columns": ["more"]}, "column 'more' has no number"),
     "a feature beyond float32": (
         lambda row: 1.7e9 + row % 7, {"number_columns": ["more"]}, "column 'more' differ by less than float32",
     ),
@@ -225,6 +243,34 @@ def test_columns_that_say_nothing_or_two_things_are_refused(tmp_path, more, how,
     table = write(tmp_path / "t.csv", ["smiles", "y", "more"], rows)
     with pytest.raises(InputError, match=re.escape(message)):
         read_own_table(table, "smiles", ["y"], "auto", how.pop("split", "random"), 0, 1, **how)
+
+
+def test_boosting_learns_where_a_column_has_no_number_in_its_rows():
+    """A rare dose may be missing in all rows of a fold, and RDKit has no descriptors of some complexes."""
+    molecules = descriptors_of(CHAINS)
+    for numbers in (np.where(np.arange(molecules.numbers.shape[1]) % 2, molecules.numbers, np.nan).astype(np.float32),
+                    np.full_like(molecules.numbers, np.nan)):  # fmt: skip
+        for task, y in (
+            ("regression", torch.arange(len(CHAINS)) / 7),
+            ("classification", torch.arange(len(CHAINS)) % 2),
+        ):
+            y = y[:, None] if task == "regression" else y
+            graphs = replace(packed_inputs(CHAINS)[0], y=y)
+            data = Dataset("t", graphs, task, 1 if task == "regression" else 2, official_split)
+            odd = replace(molecules, numbers=numbers)
+            learned = fit_trees(tree_task(BOOSTING, odd, data, np.arange(len(CHAINS)), 0, 2))
+            assert np.isfinite(tree_answers(BOOSTING, learned, odd.numbers, 1, task)).all()
+
+
+def test_molecules_of_weight_0_are_not_those_that_a_model_knows(tmp_path):
+    rows = [[smiles, place / 7, int(place % 4 > 0)] for place, smiles in enumerate(CHAINS)]
+    table = write(tmp_path / "t.csv", ["smiles", "y", "w"], rows)
+    fit_table(table, "smiles", ["y"], tmp_path / "m", steps=2, workers=1, ensemble=2, weighting=Weighting("w"))
+    left = {smiles for smiles, _, weight in rows if not weight}
+    known = {row["smiles"] for row in rows_of(tmp_path / "m" / "known_molecules.csv")}
+    assert known and not known & left
+    model = FittedModel.load(tmp_path / "m")
+    assert model.known is not None and len(model.known) == len(known)
 
 
 def test_weights_of_one_class_alone_are_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 import torch
 from rdkit import Chem
+from sklearn.metrics import get_scorer
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.fitted import FittedModel
+from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.config import EncoderConfig
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.warm_start import initialise_from
@@ -48,8 +51,42 @@ def test_estimators_come_back_as_they_were(folder):
         MagClassifier.load(folder / "numbers")
 
 
+def test_columns_of_probabilities_have_the_order_that_scorers_take_for_granted(call_command, tmp_path):
+    labels = np.array(["10" if "O" in text else "2" for text in SMILES])
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["smiles", "y"], *zip(SMILES, labels, strict=True)])
+    fit = ("fit", "t.csv", "--target", "y", "--task", "classification", "--steps", "30", "--workers", "1", "-o", "m")
+    call_command("maggnn", *fit, "--ensemble", "2", cwd=tmp_path).output()
+    model = MagClassifier.load(tmp_path / "m")
+    assert model.fitted_.facts.classes == ("2", "10") and model.classes_.tolist() == ["10", "2"]
+    assert (model.predict(SMILES) == labels).mean() > 0.8
+    assert get_scorer("roc_auc")(model, SMILES, labels) > 0.8 and get_scorer("neg_log_loss")(model, SMILES, labels) > -1
+    model.save(tmp_path / "again")
+    again = MagClassifier.load(tmp_path / "again")
+    assert np.array_equal(again.classes_, model.classes_)
+    assert np.array_equal(again.predict_proba(SMILES), model.predict_proba(SMILES))
+
+
+def test_a_folder_describes_the_model_that_is_in_it(folder, call_command, tmp_path):
+    """The card and the molecules of a model that was replaced were taken for those of the new one."""
+    fit = ("fit", folder / "t.csv", "--target", "y", "--steps", "1", "--ensemble", "1", "--workers", "1", "-o", "m")
+    call_command("maggnn", *fit, cwd=tmp_path).output()
+    described = {"README.md", "known_molecules.csv", "test_molecules.csv", "metrics.json", "test.png"}
+    MagRegressor.load(tmp_path / "m").save(tmp_path / "m")
+    assert described <= {path.name for path in (tmp_path / "m").iterdir()}  # it is the same model
+    MagRegressor(steps=2, ensemble=2).fit(SMILES, VALUES).save(tmp_path / "m")
+    assert not described & {path.name for path in (tmp_path / "m").iterdir()}
+    (tmp_path / "m" / "model.safetensors").write_bytes(b"damaged")
+    MagRegressor(steps=2, ensemble=2).fit(SMILES, VALUES).save(tmp_path / "m")
+    (tmp_path / "README.md").write_text("of a project")
+    MagRegressor(steps=2).fit(SMILES, VALUES).save(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "of a project"
+    call_command("maggnn", *fit, "--overwrite", cwd=tmp_path).output()
+    assert MagRegressor.load(tmp_path / "m").steps is None and not (tmp_path / "m" / "estimator.json").exists()
+
+
 def test_labels_keep_their_types_and_damage_is_noticed(tmp_path):
-    y = np.array([3, 7, 3, 7] * 9)
+    y = np.array([7, 10, 7, 10] * 9)  # as words, 10 would be the first
     model = MagClassifier(steps=1).fit(SMILES, y)
     model.save(tmp_path)
     assert MagClassifier.load(tmp_path).predict(SMILES[:3]).dtype == y.dtype
@@ -57,7 +94,7 @@ def test_labels_keep_their_types_and_damage_is_noticed(tmp_path):
     for wrong in (
         text[:40],
         text.replace('"seed"', '"sead"'),
-        text.replace("7", "8"),
+        text.replace("10", "8"),
         text.replace('"steps"', '"stops"'),
     ):
         (tmp_path / "estimator.json").write_text(wrong)
@@ -113,6 +150,15 @@ def test_a_fit_goes_on_from_an_earlier_model(folder, call_command, tmp_path):
     assert 0 < moved < 0.02 and fresh.config.encoder == after.config.encoder
     card = (tmp_path / "more" / "README.md").read_text()
     assert "initialised with the weights of numbers; warning: it may have learned from" in card
+    assert "other molecules, whose out-of-fold errors are too small then" in card
+    assert after.facts.started_from == ("numbers",)
+    maggnn(*fit, "--from", tmp_path / "more", "-o", tmp_path / "most").output()
+    assert FittedModel.load(tmp_path / "most").facts.started_from == ("numbers", "more")
+    assert "it started itself from numbers, whose molecules" in (tmp_path / "most" / "README.md").read_text()
+    large = EarlierModel(folder / "numbers", replace(before, known=np.zeros((10_000, 256), dtype=np.uint8)))
+    assert "lists 10,000 of its molecules, so more may be known" in large.words(["CCO"], ["CCC"])
+    alone = EarlierModel(folder / "numbers", replace(before, known=None))
+    assert "does not list the molecules that it learned from" in alone.words(["CCO"], ["CCC"])
     ended = maggnn(*fit, "--from", "graphs", "-o", tmp_path / "none")
     assert ended.code == 2 and "was not fitted to a table of molecules" in ended.err
 

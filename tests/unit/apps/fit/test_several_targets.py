@@ -178,6 +178,9 @@ def test_estimators_take_columns_with_missing_values():
     words = np.where(TRUTH == 1, "yes", "no").astype(object)
     words[0, 0] = None
     assert set(MagClassifier(steps=1).fit(SMILES, words).predict(SMILES[:5]).ravel()) <= {"no", "yes"}
+    words[:, 0] = TRUTH[:, 0].astype(int)
+    mixed = MagClassifier(steps=1).fit(SMILES, words).predict(SMILES)
+    assert set(mixed[:, 0]) <= {0, 1} and set(mixed[:, 1]) <= {"no", "yes"}
     regressor = MagRegressor(steps=20, ensemble=2).fit(SMILES, holes(VALUES))
     said, std = regressor.predict(SMILES, return_std=True)
     assert said.shape == std.shape == VALUES.shape and (std > 0).all()
@@ -242,9 +245,13 @@ def test_several_numbers_with_missing_values_have_intervals_each(tmp_path, call_
     maggnn("predict", "m", "t.csv", "-o", "out.csv", "--workers", "1").output()
     row = read(tmp_path / "out.csv")[0]
     assert all(float(row[f"low_{name}"]) < float(row[f"predicted_{name}"]) for name in "ab")
-    assert maggnn(
-        "data", "pack", "t.csv", "--smiles", "smiles", "--target", "a", "--target", "b", "-o", "p.npz"
-    ).output()
+    evaluate = ("evaluate", "m", "t.csv", "--workers", "1", "--json")
+    found, turned = (maggnn(*evaluate, *more).output() for more in ((), ("--target", "b", "--target", "a")))
+    assert turned == found  # each target is compared with its own column
+    write(tmp_path / "other.csv", holes(VALUES), ["c", "a"])
+    ended = maggnn("evaluate", "m", "other.csv", "--target", "c", "--target", "a", "--workers", "1")
+    assert ended.code == 2 and "predicts 'a', but its column is given for 'b'" in ended.err
+    assert maggnn("data", "pack", "t.csv", "--smiles", "smiles", "--target", "*", "-o", "p.npz").output()
 
 
 def test_columns_by_pattern_and_kind(tmp_path):
@@ -252,6 +259,10 @@ def test_columns_by_pattern_and_kind(tmp_path):
     path = tmp_path / "t.csv"
     assert chosen_targets(path, ["x*"], ["smiles"]) == ["x1", "x2"]
     assert chosen_targets(path, ["w", "*"], ["smiles", "mono"]) == ["w", "x1", "x2"]
+    (tmp_path / "numbered.csv").write_text(",smiles,y\n0,C,1.5\n1,CC,2.5\n")  # as pandas writes a frame with its index
+    assert chosen_targets(tmp_path / "numbered.csv", ["*"], ["smiles"]) == ["y"]
+    (tmp_path / "numbered.csv").write_text("smiles,y,__index_level_0__\nC,1.5,0\nCC,2.5,1\n")  # as in its Parquet files
+    assert chosen_targets(tmp_path / "numbered.csv", ["*"], ["smiles"]) == ["y"]
     assert target_kind(path, ["x1", "x2"]).labels == (("0", "1"), ("0", "1"))
     assert target_kind(path, ["x1", "w"], "regression").task == "regression"
     with pytest.raises(InputError, match="'x1' looks like classes and column 'w' like numbers"):

@@ -38,6 +38,7 @@ def with_fitted_weights(
     task: Task,
     counted: np.ndarray,
     near: np.ndarray | None,
+    trained: np.ndarray | None = None,
 ) -> Blend:
     """Return the blend with fitted weights, temperatures and error spreads.
 
@@ -47,11 +48,14 @@ def with_fitted_weights(
         y: classes [R], or values [R, O]; NaN for missing ones.
         counted: whether a row is of the same kind as those of the test (see `Folds`), [R].
         near: similarity to the most similar training molecule, [R].
+        trained: the weights of rows in training, in the shape of y; None if all are equal. Probabilities for classes
+            of equal total weight are calibrated for these, not for the classes as they occur.
     """
     start = blend.weights
     choose = blend.folds > 1
     if task == "classification":
-        found = _fit_class_weights({name: part[counted] for name, part in parts.items()}, y[counted], start, choose)
+        own = {name: part[counted] for name, part in parts.items()}
+        found = _fit_class_weights(own, y[counted], start, choose, _counting(trained, counted))
         thresholds = () if found.threshold is None else (found.threshold,)
         return replace(blend, weights=found.weights, temperatures=found.temperatures, thresholds=thresholds)
     y = y.reshape(next(iter(parts.values())).shape).astype(np.float64)
@@ -59,10 +63,12 @@ def with_fitted_weights(
     for place in range(y.shape[1]):
         rows = counted & ~np.isnan(y[:, place])
         own = {name: part[rows, place] for name, part in parts.items()}
+        weights = None if trained is None else _counting(trained.reshape(y.shape)[:, place], rows)
         if task == "multilabel":
-            each.append(_fit_two_class_weights(own, y[rows, place], start, choose))
+            each.append(_fit_two_class_weights(own, y[rows, place], start, choose, weights))
         else:
-            each.append(_fit_number_weights(own, y[rows, place], None if near is None else near[rows], start, choose))
+            near_rows = None if near is None else near[rows]
+            each.append(_fit_number_weights(own, y[rows, place], near_rows, start, choose, weights))
     spreads = tuple(spread for found in each for spread in found.spreads)
     spreads = spreads if len(spreads) == len(each) else ()  # intervals of only some targets would be misleading
     if len(each) == 1 and task == "regression":
@@ -70,6 +76,12 @@ def with_fitted_weights(
     mean = {name: float(np.mean([found.weights[name] for found in each])) for name in start}
     targets = tuple(TargetBlend(found.weights, found.temperatures) for found in each)
     return replace(blend, weights=mean, targets=targets, spreads=spreads, thresholds=_thresholds(each))
+
+
+def _counting(trained: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
+    """Return how much each of some rows counts, [R]; None if all count alike, or if none of them counts."""
+    weights = None if trained is None else trained[rows].astype(np.float64)
+    return weights if weights is not None and weights.any() else None
 
 
 def _thresholds(each: Sequence[_FittedWeights]) -> tuple[float, ...]:
@@ -80,7 +92,7 @@ def _thresholds(each: Sequence[_FittedWeights]) -> tuple[float, ...]:
 
 
 def _fit_two_class_weights(
-    parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool
+    parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool, rows: np.ndarray | None
 ) -> _FittedWeights:
     """Choose weights for probabilities [R] of the second class; nothing is chosen if a class is too rare."""
     if min(int((y == 0).sum()), int((y == 1).sum())) < FEWEST_HELD_OUT:
@@ -88,21 +100,21 @@ def _fit_two_class_weights(
         equal = {name: 1.0 / len(used) if name in used else 0.0 for name in start}
         return _FittedWeights(equal if choose else start, {})
     pairs = {name: np.stack([1.0 - share, share], axis=-1) for name, share in parts.items()}
-    return _fit_class_weights(pairs, y.astype(np.int64), start, choose)
+    return _fit_class_weights(pairs, y.astype(np.int64), start, choose, rows)
 
 
 def _fit_class_weights(
-    parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool
+    parts: Mapping[str, np.ndarray], y: np.ndarray, start: dict[str, float], choose: bool, rows: np.ndarray | None
 ) -> _FittedWeights:
     """Choose weights for probabilities [R, classes] and classes [R]."""
     enough = len(y) >= FEWEST_HELD_OUT
-    heat = {name: best_temperature(part, y) for name, part in parts.items()} if enough else {}
+    heat = {name: best_temperature(part, y, rows) for name, part in parts.items()} if enough else {}
     warm = {name: tempered(part, heat.get(name, 1.0)) for name, part in parts.items()}
-    weights = blend_weights(warm, y, classify=True) if choose else start
+    weights = blend_weights(warm, y, classify=True, rows=rows) if choose else start
     if not enough:
         return _FittedWeights(weights, heat)
     answers = blended(warm, weights)
-    heat[BLEND] = best_temperature(answers, y)
+    heat[BLEND] = best_temperature(answers, y, rows)
     return _FittedWeights(weights, heat, threshold=_threshold(tempered(answers, heat[BLEND]), y))
 
 
@@ -115,13 +127,18 @@ def _threshold(probabilities: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def _fit_number_weights(
-    parts: Mapping[str, np.ndarray], y: np.ndarray, near: np.ndarray | None, start: dict[str, float], choose: bool
+    parts: Mapping[str, np.ndarray],
+    y: np.ndarray,
+    near: np.ndarray | None,
+    start: dict[str, float],
+    choose: bool,
+    rows: np.ndarray | None,
 ) -> _FittedWeights:
     """Choose weights for values [R]."""
     if not len(y):
         return _FittedWeights(start, {})
     columns = {name: part[:, None] for name, part in parts.items()}
-    weights = blend_weights(columns, y[:, None], classify=False) if choose else start
+    weights = blend_weights(columns, y[:, None], classify=False, rows=rows) if choose else start
     if len(y) < FEWEST_HELD_OUT:
         return _FittedWeights(weights, {})
     apart = disagreement({name: part[None] for name, part in parts.items()}, weights)

@@ -19,6 +19,7 @@ from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
 from maggnn.apps.fit.card.target_lines import known_lines, target_lines
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
+from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.fitted import Answer, Facts
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING
@@ -26,6 +27,7 @@ from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.files import whole_file
 from maggnn.data.molecules.several_targets import Known
+from maggnn.training.progress import LOG
 
 CARD, PICTURE, LEFT_OUT = "README.md", "test.png", "left_out.csv"
 OWN = "this model"
@@ -76,6 +78,11 @@ class Test:
         return self.y.reshape(len(self.y), -1).double().numpy()
 
 
+FEWEST_COMPARED = 6
+"""The smallest number of test rows by which two methods are compared. A method that is better on each of five rows is
+so by chance in one of 16 cases, but bootstrap resamples of them would all agree."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """The origin of the data, and how they were processed.
@@ -116,25 +123,27 @@ def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
     return {"wanted": coverage, "share": share, "low": (middle - reach) / scale, "high": (middle + reach) / scale}
 
 
-def verdict(judged: Mapping[str, Judged], metric: str) -> str:
-    """Say which method is best, and whether significantly so; methods without a finite score are not ranked."""
+def verdict(judged: Mapping[str, Judged], metric: str, rows: int) -> str:
+    """Say which method is best on some rows, and whether significantly so; only finite scores are ranked."""
     sign = 1 if metric == "mae" else -1
     ranked = sorted(
         (name for name in judged if math.isfinite(judged[name].value)), key=lambda name: sign * judged[name].value
     )
     unranked = [name for name in judged if name not in ranked]
-    said = [_compared(ranked, judged)] if ranked else []
+    said = [_compared(ranked, judged, rows)] if ranked else []
     said += [f"Not ranked: {name}, whose answers are not all finite numbers." for name in unranked]
     return " ".join(said)
 
 
-def _compared(ranked: Sequence[str], judged: Mapping[str, Judged]) -> str:
+def _compared(ranked: Sequence[str], judged: Mapping[str, Judged], rows: int) -> str:
     """Compare the best method with the second best."""
     if len(judged) == 1:
         return "There is no baseline to compare with: scikit-learn is not installed."
     if len(ranked) == 1:
         return f"Best here: {ranked[0]}, the only one with a score."
     first, second = ranked[:2]
+    if rows < FEWEST_COMPARED:
+        return f"Best here: {first}; {rows} test rows are too few to compare it with {second}."
     low, high = limits(judged[first].draws - judged[second].draws)
     if low <= 0 <= high:  # a limit of 0 is a sample in which they are equal
         count = f"{len(judged[first].draws):,} bootstrap resamples"
@@ -146,6 +155,12 @@ def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
     """Write the card atomically."""
     with whole_file(folder / CARD) as waiting:
         waiting.write_text(_text(facts, origin, test), encoding="utf-8")
+
+
+def remove_card(folder: Path) -> None:
+    """Remove the files by which `maggnn fit` describes a model, before another model is saved in its folder."""
+    for name in (CARD, METRICS, PICTURE, LEFT_OUT, TRAINING, TEST_FILE, LOG):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _code(text: str) -> str:
@@ -176,7 +191,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     if origin.num_shared:
         lines.append(f"- Warning: {origin.num_shared} molecules are in more than one part: test scores are optimistic.")
     lines += [*_balance(origin.balance), *known_lines(facts, origin.known)]
-    lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric), ""]
+    lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric, len(test.y)), ""]
     lines += target_lines(facts, test.judged_targets)
     if len(test.metrics) <= MOST_REPORTS:
         for report in test.metrics.values():
@@ -260,9 +275,15 @@ def _uncertainty(facts: Facts, test: Test) -> list[str]:
         lines.append(f"Probabilities were calibrated on {blend.held_out}, {reason}.")
     if test.answer.similarity is not None and len(test.answer.similarity):
         near = np.median(test.answer.similarity)
-        lines.append(
-            f"The median Tanimoto similarity of a test molecule to the most similar training molecule is {near:.2f}."
-        )
+        many = sum(facts.rows.get(part, 0) for part in ("train", "val")) > MOST_KNOWN
+        among = f"of {MOST_KNOWN:,} training molecules, a random sample," if many else "training molecule"
+        lines.append(f"The median Tanimoto similarity of a test molecule to the most similar {among} is {near:.2f}.")
+        same = int((test.answer.similarity > 1 - 1e-6).sum())
+        if same:
+            lines.append(
+                f"{same} test molecules have the fingerprint of a training molecule, as its stereoisomers do: for "
+                "these, the model has seen almost the same molecules."
+            )
     return [*lines, ""] if lines else []
 
 

@@ -241,7 +241,10 @@ def threshold_words(report: TargetReport, blend: Blend) -> str:
     """Describe the threshold, and how it was chosen."""
     if report.own.threshold is None:
         return ""
-    how = f"chosen on {blend.held_out} for the best balanced accuracy" if blend.thresholds else "the default"
+    chosen = (
+        f"chosen on {blend.held_out} for the best balanced accuracy; predicted classes of `maggnn predict` are the "
+    )
+    how = f"{chosen}more probable ones instead" if blend.thresholds else "the default"
     return (
         f"For MCC and balanced accuracy, rows with a probability of at least {report.own.threshold:.3f} count as "
         f"{report.positive} ({how}). {100 * report.share:.1f} % of the rows are {report.positive}, which is the PR-AUC "

@@ -256,7 +256,7 @@ def _class_boosting(task: TreeTask) -> Trees:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     fitted: Any = HistGradientBoostingClassifier(**_pace(task))
-    fitted.fit(task.x, task.y, task.weights)
+    fitted.fit(_with_numbers(task.x), task.y, task.weights)
     known = fitted.classes_.astype(int)
     base = np.full(task.outputs, ABSENT)
     base[known] = 0.0
@@ -272,6 +272,7 @@ def _target_boosting(task: TreeTask, place: int) -> tuple[list[Any], float]:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     x, y, weights = task.of_target(place)
+    x = _with_numbers(x)
     if task.task == "multilabel":
         if len(np.unique(y)) < 2:  # training has only one of its classes
             return [], -ABSENT if len(y) and y[0] else ABSENT
@@ -281,6 +282,14 @@ def _target_boosting(task: TreeTask, place: int) -> tuple[list[Any], float]:
     fitted = HistGradientBoostingRegressor(**_pace(task))
     fitted.fit(x, (y - mean) / scale, weights)
     return _boosting_nodes(fitted, 0, scale), mean + scale * float(fitted._baseline_prediction[0, 0])
+
+
+def _with_numbers(x: np.ndarray) -> np.ndarray:
+    """Return the inputs with zeros in columns that have no number, in which scikit-learn looks for thresholds in vain.
+
+    No tree reads such a column, so predictions are not concerned.
+    """
+    return np.where(np.isnan(x).all(axis=0), np.float32(0.0), x)
 
 
 def _pace(task: TreeTask) -> dict[str, Any]:

@@ -78,14 +78,15 @@ class CrossValidated:
     test_share: float
     """The number of test rows divided by the number of training rows."""
 
-    def summary(self) -> dict[str, dict[str, float]]:
+    def summary(self, metric: str) -> dict[str, dict[str, float]]:
         """Return the mean, standard deviation and 95 % interval of each method."""
-        return {name: _summary(np.array(values), self.test_share) for name, values in self.scores.items()}
+        best = math.inf if metric == "mae" else 100.0
+        return {name: _summary(np.array(values), self.test_share, best) for name, values in self.scores.items()}
 
     def lines(self, metric: str, unit: str) -> list[str]:
         """Return the lines of the card."""
         rows = []
-        for name, found in self.summary().items():
+        for name, found in self.summary(metric).items():
             low, high = number(found["low"], metric), number(found["high"], metric)
             mean, spread = number(found["mean"], metric), number(found["std"], metric)
             rows.append([plain(name), mean, f"{low} to {high}", spread])
@@ -101,7 +102,8 @@ class CrossValidated:
         ]
 
 
-def _summary(values: np.ndarray, test_share: float) -> dict[str, float]:
+def _summary(values: np.ndarray, test_share: float, most: float) -> dict[str, float]:
+    """Return mean, standard deviation and interval, which ends at 0 and at the largest possible score."""
     from scipy.stats import t
 
     values = values[np.isfinite(values)]
@@ -110,7 +112,7 @@ def _summary(values: np.ndarray, test_share: float) -> dict[str, float]:
                 "high": math.nan}  # fmt: skip
     mean, variance = float(values.mean()), float(values.var(ddof=1))
     reach = float(t.ppf(0.975, len(values) - 1)) * math.sqrt((1 / len(values) + test_share) * variance)
-    return {"mean": mean, "std": math.sqrt(variance), "low": mean - reach, "high": mean + reach}
+    return {"mean": mean, "std": math.sqrt(variance), "low": max(mean - reach, 0.0), "high": min(mean + reach, most)}
 
 
 def cross_validated(

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
+from maggnn.apps.fit.card.markdown import plain
 from maggnn.apps.fit.classical.descriptors import descriptors_of
+from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.fitted import Facts, FittedModel
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
@@ -59,14 +61,48 @@ class EarlierModel:
             training={"learning_rate": LEARNING_RATE, "initial_weights": ""}
         )
 
-    def words(self, test: Sequence[str]) -> str:
-        """Return the line of the card, with a warning about test molecules that are known by their fingerprints."""
-        warning, known = "", 0
-        if self.fitted.known is not None and len(test):
-            known = int((nearest_similarity(descriptors_of(test).bits, self.fitted.known) > 1 - 1e-6).sum())
-        if known:
-            warning = f"; warning: it may have learned from {known} of the {len(test)} test molecules"
-        return f"Networks were initialised with the weights of {self.folder.name}{warning}"
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of this model and of those that it was itself initialised with, the oldest first."""
+        return (*self.fitted.facts.started_from, self.folder.name)
+
+    def words(self, test: Sequence[str], others: Sequence[str]) -> str:
+        """Return the line of the card, with warnings about molecules that are known by their fingerprints.
+
+        Args:
+            test: the molecules of the test split.
+            others: the molecules of the other splits, whose out-of-fold predictions determine weights and intervals.
+        """
+        warnings = self._warnings(self._known(test), len(test), self._known(others), len(others))
+        return "; ".join([f"Networks were initialised with the weights of {plain(self.folder.name)}", *warnings])
+
+    def _known(self, smiles: Sequence[str]) -> int:
+        """Return how many molecules this model may have learned from."""
+        if self.fitted.known is None or not len(smiles):
+            return 0
+        return int((nearest_similarity(descriptors_of(smiles).bits, self.fitted.known) > 1 - 1e-6).sum())
+
+    def _warnings(self, test: int, tests: int, other: int, others: int) -> list[str]:
+        found: list[str] = []
+        if self.fitted.known is None:
+            found.append("its folder does not list the molecules that it learned from, so test scores may be of these")
+        elif len(self.fitted.known) >= MOST_KNOWN:
+            found.append(
+                f"its folder lists {MOST_KNOWN:,} of its molecules, so more may be known than are counted here"
+            )
+        if test:
+            found.append(
+                f"it may have learned from {test} of the {tests} test molecules, whose scores are too good then"
+            )
+        if other:
+            found.append(
+                f"it may have learned from {other} of the {others} other molecules, whose out-of-fold errors are too "
+                "small then, the weights of networks too large and intervals too narrow"
+            )
+        if self.fitted.facts.started_from:
+            before = ", ".join(map(plain, self.fitted.facts.started_from))
+            found.append(f"it started itself from {before}, whose molecules are not counted here")
+        return [f"warning: {line}" for line in found]
 
     def digest(self) -> np.ndarray:
         """Return numbers that identify the weights."""

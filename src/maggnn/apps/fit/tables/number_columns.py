@@ -31,10 +31,12 @@ def number_parsers(columns: Sequence[str]) -> dict[str, NumberColumn]:
 
 
 def check_numbers(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Refuse columns whose differences are lost in float32, in which they are read."""
+    """Refuse columns without a number, and those whose differences are lost in float32, in which they are read."""
     for name, values in columns.items():
         known = values[~np.isnan(values)]
-        if len(known) and known.min() < known.max() and short_floats(torch.from_numpy(known)).dtype != torch.float32:
+        if not len(known):
+            raise InputError(f"{path}: column {name!r} has no number in any row: leave --feature {name!r} out")
+        if known.min() < known.max() and short_floats(torch.from_numpy(known)).dtype != torch.float32:
             raise InputError(
                 f"{path}: values of column {name!r} differ by less than float32 can hold: subtract a constant"
             )

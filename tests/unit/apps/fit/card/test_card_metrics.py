@@ -118,7 +118,8 @@ def test_reports_of_classes_use_the_threshold_of_the_model():
     assert report.own.classes["yes"]["recall"] == pytest.approx((LIKELY[LABELS == 1] >= 0.8).mean())
     words = threshold_words(report, Blend(folds=5, thresholds=(0.5,)))
     assert "at least 0.800 count as yes" in words and "out-of-fold" in words
-    assert "the default" in threshold_words(report, Blend())
+    assert "predicted classes of `maggnn predict` are the more probable ones instead" in words
+    assert "the default" in threshold_words(report, Blend()) and "instead" not in threshold_words(report, Blend())
     assert "the validation rows" in threshold_words(report, Blend(thresholds=(0.5,)))
 
 

@@ -79,6 +79,23 @@ def test_the_user_has_the_last_word(tmp_path):
         target_kind(column(tmp_path, "NA", ""), ["y"], "classification")
 
 
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (("Active", "inactive"), ("inactive", "Active")),
+        (("toxic", "non-toxic"), ("non-toxic", "toxic")),
+        (("soluble", "not_soluble"), ("not_soluble", "soluble")),
+        (("+", "-"), ("-", "+")),
+        (("high", "low"), ("low", "high")),
+        (("negative", "positive"), ("negative", "positive")),
+        (("ring", "string"), ("ring", "string")),
+        (("active", "inactive", "unknown"), ("active", "inactive", "unknown")),
+    ],
+)
+def test_of_two_opposites_the_positive_one_is_last(tmp_path, labels, classes):
+    assert target_kind(column(tmp_path, *labels, *reversed(labels)), ["y"], "classification").classes == classes
+
+
 def test_truth_values_are_compared_by_what_they_mean():
     kind = TargetKind(("no", "yes"))
     assert [kind.value("y", text) for text in ("no", "Yes", "TRUE", "0", " 1 ")] == [0, 1, 1, 0, 1]

@@ -4,6 +4,8 @@
                 out if all of its targets are missing
     booleans    true/false, t/f, yes/no, y/n in any case and 1/0 are two classes, also if they are mixed
     numbers     with a decimal point, within the range of float32; 1.0 is the class 1
+    labels      in numeric and then alphabetical order; of two opposites, such as active and inactive, the positive one
+                is last, so that its probability is reported
 
 `target_kind` reads the whole column. With "auto", booleans, the integers 0, 1, ... (at most 20 of them) and text are
 classes, and other numbers are numbers. It raises an error that names the choice if a column is ambiguous: few integers
@@ -32,6 +34,12 @@ MISSING = frozenset({"", "na", "n/a", "n.a.", "nan", "-nan", "null", "none", "ni
 
 TRUTH = {"false": 0, "f": 0, "no": 0, "n": 0, "0": 0, "true": 1, "t": 1, "yes": 1, "y": 1, "1": 1}
 """Boolean values, in lower case."""
+
+NEGATIONS = ("in", "un", "im", "no", "non", "not")
+"""Prefixes that make a label the opposite of another, such as inactive, non-toxic and not_soluble."""
+
+OPPOSITES = (("-", "+"), ("low", "high"), ("decoy", "active"))
+"""Further pairs of labels, the positive one last, in lower case, whose alphabetical order is the other one."""
 
 MOST_CLASSES = 20
 """Columns with more different integers are interpreted as numbers."""
@@ -348,11 +356,11 @@ def _check_case(column: _Column) -> None:
 
 
 def _classes(column: _Column) -> tuple[str, ...]:
-    """Return the labels in order; all boolean values share one pair of names."""
+    """Return the labels in order, of two opposites the positive one last; boolean values share one pair of names."""
     found = column.counts
     if not found:
         raise InputError(f"{column.where} has no value: all cells are missing")
-    labels = _truth_names(found) if _all_truth(found) else tuple(sorted(found, key=_order))
+    labels = _truth_names(found) if _all_truth(found) else _positive_last(sorted(found, key=_order))
     if len(labels) == 1:
         raise InputError(f"{column.where} has only one class, {labels[0]!r}: there is nothing to learn")
     if len(labels) > MOST_LABELS:
@@ -364,6 +372,17 @@ def _classes(column: _Column) -> tuple[str, ...]:
             f"{LONGEST_LABEL} are allowed"
         )
     return labels
+
+
+def _positive_last(labels: Sequence[str]) -> tuple[str, ...]:
+    """Return two opposite labels with the positive one last, whose probability is reported; others stay in order."""
+    if len(labels) != 2:
+        return tuple(labels)
+    first, second = (label.casefold() for label in labels)
+    opposite = (second, first) in OPPOSITES or second in {
+        prefix + mark + first for prefix in NEGATIONS for mark in ("", "-", "_", " ")
+    }
+    return (labels[1], labels[0]) if opposite else tuple(labels)
 
 
 def _all_truth(labels: Iterable[str]) -> bool:

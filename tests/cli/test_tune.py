@@ -58,7 +58,7 @@ def test_mistakes_are_one_line(called, tmp_path):
         ((*TUNE, "-o", "damaged"), "damaged, or not a study"),
         ((*TUNE, "-o", "mine.csv"), "cannot be written"),
         ((*TUNE, "-o", "x", "--set", "agent.num_moves=1"), "--set is for a config"),
-        (("tune", "mine.csv", "-o", "x"), "needs --smiles COL and --target COL"),
+        (("tune", "mine.csv", "-o", "x"), "a table needs --target COL"),
         (("tune", "absent.csv", "-o", "x", "--smiles", "smiles", "--target", "y"), "absent.csv: no such file"),
         (("tune", "absent.csv", *TUNE[2:], "-o", "x", "--task", "regression"), "absent.csv: no such file"),
         (("tune", "absent.toml", "-o", "x"), "no such config file"),

@@ -307,7 +307,9 @@ def tune(
         Path, typer.Argument(help="a table with a header (.csv, .parquet), or a data set's config (TOML)")
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; a second call resumes the study")],
-    smiles: Annotated[str | None, typer.Option(help="for a table: the column of SMILES", metavar="COL")] = None,
+    smiles: Annotated[
+        str | None, typer.Option(help="for a table: the column of SMILES (default: smiles)", metavar="COL")
+    ] = None,
     target: Annotated[list[str], typer.Option(help="for a table: a column to predict", metavar="COL")] = [],  # noqa: B006
     trials: Annotated[int, typer.Option(help="total number of trials, including earlier runs", min=1)] = 20,
     minutes: Annotated[float | None, typer.Option(help="time limit, checked at each validation", min=0.01)] = None,
@@ -330,12 +332,12 @@ def tune(
         if smiles is not None or target:
             raise InputError(f"{source}: --smiles and --target are for a table, not for a config")
         problem = config_problem(source, settings, seed, steps)
-    elif smiles is None or not target:
-        raise InputError(f"{source}: a table needs --smiles COL and --target COL")
+    elif not target:
+        raise InputError(f"{source}: a table needs --target COL")
     elif settings:
         raise InputError(f"{source}: --set is for a config, not for a table")
     else:
-        problem = table_problem(source, smiles, target, task, split, seed or 0, steps, workers)
+        problem = table_problem(source, smiles or "smiles", target, task, split, seed or 0, steps, workers)
     result = run_study(problem, out, trials, minutes, tell, ray)
     if as_json:
         print_json(result)

@@ -50,9 +50,9 @@ def data_check(
 @data_app.command("pack")
 def data_pack(
     table: Annotated[Path, typer.Argument(help="a table with a header: a .csv or .parquet")],
-    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")],
     target: Annotated[list[str], typer.Option(help="a column of targets; may be repeated", metavar="COL")],
     out: Annotated[Path, typer.Option("-o", "--out", help="the packed file, a .npz")],
+    smiles: Annotated[str, typer.Option(help="the column of SMILES", metavar="COL")] = "smiles",
     features: Annotated[str, typer.Option(help="mol, ogb, zinc or qm9")] = "mol",
     split: Annotated[
         str | None, typer.Option(help="a column with train, val or test in each row", metavar="COL")

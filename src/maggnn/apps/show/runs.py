@@ -89,13 +89,18 @@ def find_runs(root: Path) -> dict[str, Run]:
     found: dict[str, Run] = {}
     for folder in _folders(root, DEEPEST):
         if any((folder / name).is_file() for name in (MODEL, FACTS, LOG)):
-            name = _own_name(root) if folder == root else folder.relative_to(root).as_posix()
+            name = as_utf8(_own_name(root) if folder == root else folder.relative_to(root).as_posix())
             found[name] = Run(name, folder)
         if len(found) == MOST_RUNS:
             break
     if not found:
         raise InputError(f"{root}: contains no run; `maggnn train` and `maggnn fit` make one")
     return found
+
+
+def as_utf8(text: str) -> str:
+    """Escape surrogates, which stand for bytes of a name that are not UTF-8, and which the JSON of a log may have."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _own_name(root: Path) -> str:
@@ -119,8 +124,9 @@ def _folders(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _written(path: Path) -> int:
+    """Return when a file was written; 0 if there is none, or a folder, pipe or device has its name."""
     try:
-        return path.stat().st_mtime_ns
+        return path.stat().st_mtime_ns if path.is_file() else 0
     except OSError:
         return 0
 

@@ -26,7 +26,7 @@ from maggnn.apps.show.gallery import Gallery
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
-from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
+from maggnn.apps.show.runs import LOG, MODEL, Run, as_utf8, find_runs
 from maggnn.apps.show.shelf import Shelf
 from maggnn.apps.show.web import address_of, as_one_line, listening
 from maggnn.errors import InputError
@@ -222,11 +222,13 @@ def _json(value: Any) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """Round numbers to their precision; None for values that JSON does not have."""
+    """Round numbers to their precision, and escape what is no character; None for values that JSON does not have."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, str):
+        return as_utf8(value)
     if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {as_utf8(name): _plain(entry) for name, entry in value.items()}
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 

@@ -15,10 +15,8 @@ from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 
 from maggnn.apps.explain.trace import MOST_MOVES, Policy
 from maggnn.apps.show.card import read_card, read_picture
@@ -28,7 +26,7 @@ from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
 from maggnn.apps.show.runs import LOG, MODEL, Run, as_utf8, find_runs
 from maggnn.apps.show.shelf import Shelf
-from maggnn.apps.show.web import address_of, as_one_line, listening
+from maggnn.apps.show.web import add_errors, address_of, listening
 from maggnn.errors import InputError
 from maggnn.model import weights_file
 
@@ -123,9 +121,7 @@ def make_app(root: Path, molecules: Path | None = None, host: str = "127.0.0.1")
     _check(site)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host)  # pyright: ignore[reportArgumentType]
-    app.add_exception_handler(InputError, as_one_line)
-    app.add_exception_handler(RequestValidationError, as_one_line)
-    app.add_exception_handler(HTTPException, as_one_line)
+    add_errors(app)
     _add_pages(app)
     _add_reading(app, site)
     _add_playing(app, site)

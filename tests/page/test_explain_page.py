@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("selenium", reason="the page is tested with selenium")
 
-from maggnn.apps.explain.command import explain_all  # noqa: E402
-from maggnn_paper.site.screenshots import PHONE, WIDE, resize  # noqa: E402
+from maggnn.apps.explain.command import explain_all
+from maggnn_paper.site.screenshots import PHONE, WIDE, resize
 
 CONTRASTS = """
 const light = (colour) => {

@@ -29,12 +29,15 @@ def lock_study(folder: Path) -> AbstractContextManager[None]:
 def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -> Study:
     """Open the study of the folder, or create it; raises an error for a study of other data or settings."""
     import optuna
+    from sqlalchemy import URL  # which Optuna needs, too
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = folder / STUDY
+    # Quoted: in a URL a question mark in the folder's name would end the path, and the study be written elsewhere.
+    address = URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
     try:
         study = optuna.create_study(
-            storage=f"sqlite:///{path}", study_name=NAME, load_if_exists=True, pruner=pruner,
+            storage=address, study_name=NAME, load_if_exists=True, pruner=pruner,
             direction="maximize" if maximises else "minimize",
         )  # fmt: skip
         known = study.user_attrs.get("digest")

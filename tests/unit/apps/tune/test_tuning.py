@@ -214,6 +214,15 @@ def test_a_config_is_tuned_in_its_own_paradigm(tmp_path, paradigm):
     assert (best.training.paradigm, best.runtime.seed, best.data.name) == (paradigm, 3, "links")
 
 
+@pytest.mark.parametrize("name", ["what?", "50%20", "a#b", "naïve @:"])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    """The address of the data base is a URL, in which some of these characters have a meaning."""
+    tune(problem(), tmp_path / name, trials=1, tell=quiet)
+    tune(problem(), tmp_path / name, trials=2, tell=quiet)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert len(rows(tmp_path / name)) == 2
+
+
 def test_one_study_at_a_time(tmp_path):
     from maggnn.apps.tune.folder import lock_study
 

@@ -87,7 +87,7 @@ def _held(path: Path, busy: str | None) -> IO[bytes]:
     while True:
         with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("a+b")
+            file = path.open("a+b", buffering=0)  # on a full disk, closing a buffer would fail instead of the work
         try:
             _lock(file, wait=busy is None)
         except BlockingIOError:
@@ -99,7 +99,6 @@ def _held(path: Path, busy: str | None) -> IO[bytes]:
             file.truncate(0)
             with contextlib.suppress(OSError):  # on a full disk the file stays empty
                 file.write(f"{os.getpid()}\n".encode())
-                file.flush()
             return file
         file.close()  # its owner has removed it in the meantime
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,13 +28,27 @@ def whole_file(path: Path, check: Callable[[Path], None] | None = None) -> Itera
     """
     with _waiting(path) as waiting:
         with _writing(path):
+            mode = _mode_of_new(waiting)
             yield waiting
             with waiting.open("r+b") as written:
                 os.fsync(written.fileno())
+        with contextlib.suppress(OSError):  # some file systems have no permissions
+            waiting.chmod(mode)
         if check is not None:
             check(waiting)
         with _writing(path):
             waiting.replace(path)
+
+
+def _mode_of_new(path: Path) -> int:
+    """Return the permissions that a new file at this path gets from the process and the folder.
+
+    safetensors ignores them: it makes files that only their owner can read, but models are shared with other users.
+    """
+    path.touch()
+    mode = stat.S_IMODE(path.stat().st_mode)
+    path.unlink()
+    return mode
 
 
 def check_writable(path: Path) -> None:

@@ -46,7 +46,7 @@ class Run:
 
     @property
     def fitted(self) -> bool:
-        return (self.folder / FACTS).is_file()
+        return _is_there(self.folder / FACTS)
 
     @property
     def model_version(self) -> int:
@@ -69,7 +69,7 @@ class Run:
             "kind": "fit" if self.fitted else "train",
             "stage": self.stage(),
             "model": self.model_version,
-            "logged": (self.folder / LOG).is_file(),
+            "logged": _is_there(self.folder / LOG),
             "card": self.fitted and has_card(self.folder),
             "data": config.get("data", {}).get("name", ""),
             "paradigm": training.get("paradigm", ""),
@@ -88,7 +88,7 @@ def find_runs(root: Path) -> dict[str, Run]:
         raise InputError(f"{root} is a file: give the run folder that contains it")
     found: dict[str, Run] = {}
     for folder in _folders(root, DEEPEST):
-        if any((folder / name).is_file() for name in (MODEL, FACTS, LOG)):
+        if any(_is_there(folder / name) for name in (MODEL, FACTS, LOG)):
             name = as_utf8(_own_name(root) if folder == root else folder.relative_to(root).as_posix())
             found[name] = Run(name, folder)
         if len(found) == MOST_RUNS:
@@ -123,10 +123,18 @@ def _folders(folder: Path, depth: int) -> Iterator[Path]:
             yield from _folders(path, depth - 1)
 
 
+def _is_there(path: Path) -> bool:
+    """Whether a path is a plain file; False if its folder may not be read, which must not hide all other runs."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def _written(path: Path) -> int:
     """Return when a file was written; 0 if there is none, or a folder, pipe or device has its name."""
     try:
-        return path.stat().st_mtime_ns if path.is_file() else 0
+        return path.stat().st_mtime_ns if _is_there(path) else 0
     except OSError:
         return 0
 

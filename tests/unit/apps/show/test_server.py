@@ -1,10 +1,12 @@
 """The answers that the page asks for, and who gets none."""
 
+import errno
 import json
 import math
 import os
 import shutil
 import threading
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -386,6 +388,31 @@ def test_a_log_that_is_a_pipe_a_device_or_a_folder_is_not_read(tmp_path, runs):
         assert run["stage"] == "finished"
         found = good(client.get("/api/metrics", params={"run": run["name"]}))
         assert not found["lines"] and not found["more"]
+
+
+def test_what_may_not_be_read_does_not_hide_other_runs(tmp_path, runs, monkeypatch):
+    """Permissions do not stop the superuser, so they are simulated."""
+    for name in ("closed", "mine"):
+        shutil.copytree(runs / "mine", tmp_path / name)
+    (tmp_path / "mine" / "README.md").write_text("# Card")
+    stat, read = Path.stat, Path.read_bytes
+
+    def checked_stat(path, **options):
+        if path.parent.name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    def checked_read(path):
+        if path.name == "README.md":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "stat", checked_stat)
+    monkeypatch.setattr(Path, "read_bytes", checked_read)
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    assert [run["name"] for run in good(client.get("/api/runs"))["runs"]] == ["mine"]
+    reply = client.get("/api/card", params={"run": "mine"})
+    assert reply.status_code == 400 and "README.md: cannot be read (Permission denied)" in reply.json()["error"]
 
 
 def test_a_damaged_run_among_others_is_one_line(tmp_path, runs):

@@ -21,6 +21,8 @@ DEEPEST = 3
 """The depth of nested folders that are searched."""
 
 MOST_RUNS = 500
+"""The largest number of runs on the page, the first by name; the command says so if there are as many."""
+
 QUIET_S = 120.0
 """After this many seconds without a change, a log is considered finished."""
 

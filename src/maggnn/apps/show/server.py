@@ -24,7 +24,7 @@ from maggnn.apps.show.gallery import Gallery
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
-from maggnn.apps.show.runs import LOG, MODEL, Run, as_utf8, find_runs
+from maggnn.apps.show.runs import LOG, MODEL, MOST_RUNS, Run, as_utf8, find_runs
 from maggnn.apps.show.shelf import Shelf
 from maggnn.apps.show.web import add_errors, address_of, listening
 from maggnn.errors import InputError
@@ -233,7 +233,8 @@ def serve(root: Path, host: str, port: int, molecules: Path | None, open_page: b
     with listening(host, port) as listener:
         app = make_app(root, molecules, host)
         address = address_of(host, listener)
-        print(f"{address} shows {root}; Ctrl-C ends it", flush=True)
+        most = f"the first {MOST_RUNS} runs in " if len(find_runs(root)) == MOST_RUNS else ""
+        print(f"{address} shows {most}{root}; Ctrl-C ends it", flush=True)
         if open_page:
             threading.Timer(0.5, webbrowser.open, (address,)).start()
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))

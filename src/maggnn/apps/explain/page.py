@@ -15,8 +15,8 @@ from maggnn.apps.explain.picture import legend, panel
 from maggnn.apps.explain.trace import Trace
 
 STYLE = """
-:root { color-scheme: light dark; --ground: #ffffff; --ink: #212529; --soft: #5f6871; --line: #ced4da; --button: #f8f9fa;
-  --rim: #8a949e; --accent: #c25200; --up: #1557a0; --down: #b03010; }
+:root { color-scheme: light dark; --ground: #ffffff; --ink: #212529; --soft: #5f6871; --line: #ced4da;
+  --button: #f8f9fa; --rim: #8a949e; --accent: #c25200; --up: #1557a0; --down: #b03010; }
 @media (prefers-color-scheme: dark) {
   :root { --ground: #15191d; --ink: #e8ecef; --soft: #a5b0ba; --line: #39424b; --button: #262e36;
     --rim: #76838f; --accent: #ff9d52; --up: #7fc0fa; --down: #ff9a80; }

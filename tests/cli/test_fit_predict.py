@@ -153,6 +153,16 @@ def test_evaluate_on_a_table(folder, called):
     line = called("evaluate", "words", "mine.csv", "--target", "kind", "--workers", "1", cwd=folder).output()
     assert line.startswith("accuracy ") and "95 % interval" in line and "on 100 rows" in line
     assert "kind: accuracy " in line and "MCC " in line
+    # One unit for both lines, which is that of the model card: shares, not percent.
+    first, second = re.findall(r"accuracy ([\d.]+)[ ,]", line)[:2]
+    assert first == second
+
+
+def test_a_warning_is_one_line(folder, run_command):
+    (folder / "unseen.csv").write_text("smiles,y\n" + "".join(f"{'C' * n}[Se]C,{n}\n" for n in range(1, 12)))
+    found = run_command("maggnn", "evaluate", "numbers", "unseen.csv", "--workers", "1", cwd=folder)
+    (line,) = found.err.splitlines()
+    assert line.startswith("maggnn: warning: categories that are not in the training data")
 
 
 def test_the_card_and_its_file_have_all_metrics_with_units(folder):

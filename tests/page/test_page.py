@@ -135,7 +135,7 @@ def test_a_log_that_is_being_written_pause_and_resume(page, runs):
         assert page.driver.find_elements(By.CSS_SELECTOR, ".not-number") and page.text("stage") == "training"
         write(line(2, 1.5)[-8:] + "what is this?\n" + line(3, 1.25))
         page.until(lambda: page.points("predictor/loss") == 4)
-        assert "1.25 at step 4" in page.text("curves") and "1 lines cannot be read" in page.text("log-note")
+        assert "1.25 at step 4" in page.text("curves") and "1 line cannot be read" in page.text("log-note")
         page.click("pause")
         assert page.text("pause") == "Resume updates"
         write(line(4, 1.0))

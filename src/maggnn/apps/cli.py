@@ -20,6 +20,7 @@ from maggnn.apps.terminal import (
     Overwrite,
     SmilesColumn,
     alike,
+    as_on_the_card,
     better,
     print_json,
     print_table,
@@ -204,14 +205,17 @@ def fit(
         print_json(result)
         return
     metric, scores = result["metric"], result["test_scores"]
-    columns = [[entry["value"], *entry["interval"]] for entry in scores.values()]
+    columns = [
+        [as_on_the_card(metric, value) for value in (entry["value"], *entry["interval"])] for entry in scores.values()
+    ]
     value, low, high = (alike(column) for column in zip(*columns, strict=True))
     between = [f"{least} to {most}" for least, most in zip(low, high, strict=True)]
     rows = [list(row) for row in zip(scores, value, between, strict=True)]
     heading = ", ".join(filter(None, (score_unit(metric, result["metrics"]), better(metric))))
     print_table([f"{metric} on {result['test']} test rows", heading, "95 % interval"], rows)
     for name, found in (result["cross_validation"] or {}).items():
-        print("cross-validation, {}: {:.4g} ({:.4g} to {:.4g})".format(name, *(found[key] for key in CV_KEYS)))
+        shown = [as_on_the_card(metric, found[key]) for key in CV_KEYS]
+        print("cross-validation, {}: {:.4g} ({:.4g} to {:.4g})".format(name, *shown))
     print(result["verdict"])
     _print_metrics(result["metrics"])
     took = f"{result['seconds']['all']:.0f} s"
@@ -418,10 +422,10 @@ def _show_table_evaluation(
     if as_json:
         print_json(result)
         return
-    low, high = result["interval"]
     used = result["rows"] - result["left_out"]
     metric = result["metric"]
-    score = f"{metric} {result[metric]:.4g} {score_unit(metric, result['metrics'])}".rstrip()
+    own, low, high = (as_on_the_card(metric, value) for value in (result[metric], *result["interval"]))
+    score = f"{metric} {own:.4g} {score_unit(metric, result['metrics'])}".rstrip()
     print(f"{score} (95 % interval {low:.4g} to {high:.4g}; {better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
     first = result["first_left_out"]

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -50,6 +51,8 @@ def run_app(app: typer.Typer, name: str) -> None:
     # of graphs hardly ever repeat a shape. Only both limits together keep memory use constant.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
     os.environ.setdefault("LRU_CACHE_CAPACITY", "16")
+    # A warning is one line, too: the source line that Python adds says nothing to the user of a command.
+    warnings.formatwarning = lambda message, *_, **__: printable(f"{name}: warning: {message}") + "\n"
     sys.unraisablehook = _stop_even_where_interrupts_are_ignored(name)
     try:
         _check_arguments(sys.argv[1:])
@@ -143,20 +146,25 @@ def printable(text: str) -> str:
 
 
 def score_unit(metric: str, targets: Mapping[str, Any]) -> str:
-    """Return the unit of a metric of `fit` and `evaluate`: of errors that of the targets, if they all have the same.
+    """Return the unit of a score of `fit` and `evaluate`: of errors that of the targets, if they all have the same.
 
     Args:
-        metric: mae, auroc or accuracy; the last two are in percent.
+        metric: mae, auroc or accuracy; the last two are shares (`as_on_the_card`), which have no unit.
         targets: the reports on the targets, as in `metrics.json`.
 
     Example:
         >>> score_unit("mae", {"logS": {"unit": "log mol/L"}}), score_unit("auroc", {})
-        ('log mol/L', '%')
+        ('log mol/L', '')
     """
     if metric != "mae":
-        return "%"
+        return ""
     units = {report["unit"] or "" for report in targets.values()}
     return units.pop() if len(units) == 1 else ""
+
+
+def as_on_the_card(metric: str, value: float) -> float:
+    """Return a score as the model card shows it: percent become a share, as the metrics of each target are."""
+    return value if metric == "mae" else value / 100
 
 
 def better(metric: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,13 +28,27 @@ def whole_file(path: Path, check: Callable[[Path], None] | None = None) -> Itera
     """
     with _waiting(path) as waiting:
         with _writing(path):
+            mode = _mode_of_new(waiting)
             yield waiting
             with waiting.open("r+b") as written:
                 os.fsync(written.fileno())
+        with contextlib.suppress(OSError):  # some file systems have no permissions
+            waiting.chmod(mode)
         if check is not None:
             check(waiting)
         with _writing(path):
             waiting.replace(path)
+
+
+def _mode_of_new(path: Path) -> int:
+    """Return the permissions that a new file at this path gets from the process and the folder.
+
+    safetensors ignores them: it makes files that only their owner can read, but models are shared with other users.
+    """
+    path.touch()
+    mode = stat.S_IMODE(path.stat().st_mode)
+    path.unlink()
+    return mode
 
 
 def check_writable(path: Path) -> None:
@@ -87,7 +102,7 @@ def _held(path: Path, busy: str | None) -> IO[bytes]:
     while True:
         with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = path.open("a+b")
+            file = path.open("a+b", buffering=0)  # on a full disk, closing a buffer would fail instead of the work
         try:
             _lock(file, wait=busy is None)
         except BlockingIOError:
@@ -99,7 +114,6 @@ def _held(path: Path, busy: str | None) -> IO[bytes]:
             file.truncate(0)
             with contextlib.suppress(OSError):  # on a full disk the file stays empty
                 file.write(f"{os.getpid()}\n".encode())
-                file.flush()
             return file
         file.close()  # its owner has removed it in the meantime
 

@@ -3,14 +3,17 @@
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from maggnn.data.files import check_writable, whole_file
 from maggnn.errors import InputError
+from maggnn.model.weights_file import save
 
 
 @pytest.fixture
@@ -37,6 +40,19 @@ def test_folders_are_made(tmp_path):
     with whole_file(tmp_path / "a" / "b" / "out") as waiting:
         waiting.write_text("new")
     assert (tmp_path / "a" / "b" / "out").read_text() == "new"
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o027, 0o640), (0o077, 0o600)])
+def test_permissions_are_those_of_any_new_file(tmp_path, mask, mode):
+    """Whatever the library that writes it does: others must be able to read a model that they are given."""
+    before = os.umask(mask)
+    try:
+        save(tmp_path / "model.safetensors", {"weight": torch.ones(2)}, {})
+        with whole_file(tmp_path / "text") as waiting:
+            waiting.write_text("new")
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(path.stat().st_mode) for path in sorted(tmp_path.iterdir())] == [mode, mode]
 
 
 def test_a_full_disk_leaves_the_previous_file(old):

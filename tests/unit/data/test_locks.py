@@ -1,5 +1,6 @@
 """A lock file keeps other processes out, or makes them wait, and is free again when its holder ends."""
 
+import resource
 import subprocess
 import sys
 import time
@@ -37,3 +38,15 @@ def test_a_killed_holder_holds_nothing(tmp_path):
     process.wait()
     with locked(path, "somebody is at work"):
         pass
+
+
+def test_a_full_disk_does_not_hide_what_went_wrong(tmp_path):
+    """The id of the process cannot be written into the lock file then, which is not what the user must know."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(InputError, match="the reason"), locked(tmp_path / "run.lock"):
+            raise InputError("the reason")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.iterdir())

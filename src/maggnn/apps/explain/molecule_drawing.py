@@ -50,16 +50,28 @@ def contributions_svg(smiles: str, values: Sequence[float]) -> str:
         atom.SetProp("atomNote", str(number))
     drawer, text = _drawn(mol, -1, -1)
     top = max(map(abs, values), default=0.0) or 1.0
-    discs = []
+    discs, places = [], []
     for place, value in enumerate(values):
         radius = LARGEST * math.sqrt(abs(value) / top)
         if radius >= SMALLEST:
             point, colour = drawer.GetDrawCoords(place), POSITIVE if value > 0 else NEGATIVE
+            places.append((point.x, point.y, radius))
             discs.append(
                 f'<circle cx="{point.x:.1f}" cy="{point.y:.1f}" r="{radius:.1f}" fill="{colour}" opacity="0.55"/>'
             )
     start = text.index("<path")  # behind the bonds and letters
-    return text[:start] + "\n".join(discs) + "\n" + text[start:]
+    whole = _opened(drawer.Width(), drawer.Height(), places)
+    return whole + text[text.index("<!--") : start] + "\n".join(discs) + "\n" + text[start:]
+
+
+def _opened(width: float, height: float, discs: Sequence[tuple[float, float, float]]) -> str:
+    """Return the opening tag of a drawing that is large enough for its discs, which may exceed RDKit's canvas."""
+    left = min([0.0, *(x - radius for x, _, radius in discs)])
+    top = min([0.0, *(y - radius for _, y, radius in discs)])
+    width = max([width, *(x + radius for x, _, radius in discs)]) - left
+    height = max([height, *(y + radius for _, y, radius in discs)]) - top
+    box = f"{left:.1f} {top:.1f} {width:.1f} {height:.1f}"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.1f}" height="{height:.1f}" viewBox="{box}">\n'
 
 
 def plain_svg(smiles: str) -> str:

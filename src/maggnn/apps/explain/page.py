@@ -15,26 +15,34 @@ from maggnn.apps.explain.picture import legend, panel
 from maggnn.apps.explain.trace import Trace
 
 STYLE = """
-body { font: 15px/1.45 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: #212529; background: #fff; margin: 0 auto;
-  max-width: 1000px; padding: 20px; }
+:root { color-scheme: light dark; --ground: #ffffff; --ink: #212529; --soft: #5f6871; --line: #ced4da;
+  --button: #f8f9fa; --rim: #8a949e; --accent: #c25200; --up: #1557a0; --down: #b03010; }
+@media (prefers-color-scheme: dark) {
+  :root { --ground: #15191d; --ink: #e8ecef; --soft: #a5b0ba; --line: #39424b; --button: #262e36;
+    --rim: #76838f; --accent: #ff9d52; --up: #7fc0fa; --down: #ff9a80; }
+  /* Dark becomes light and hues stay; a little less than inverted, so that faint lines are seen on the ground. */
+  svg { filter: invert(0.9) hue-rotate(180deg); }
+}
+body { font: 15px/1.45 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: var(--ink); background: var(--ground);
+  margin: 0 auto; max-width: 1000px; padding: 20px; }
 h1 { font-size: 22px; margin: 0 0 2px; overflow-wrap: anywhere; } h2 { font-size: 16px; margin: 26px 0 6px; }
-p { margin: 4px 0; } .soft { color: #6c757d; }
+p { margin: 4px 0; } .soft { color: var(--soft); }
 .controls { display: flex; gap: 10px; align-items: center; margin: 18px 0 4px; }
-.controls input { flex: 1; accent-color: #c25200; } .controls output { min-width: 9em; }
-button { font: inherit; padding: 4px 12px; border: 1px solid #adb5bd; border-radius: 6px; background: #f8f9fa;
-  cursor: pointer; }
+.controls input { flex: 1; accent-color: var(--accent); } .controls output { min-width: 9em; }
+button { font: inherit; color: inherit; padding: 4px 12px; border: 1px solid var(--rim); border-radius: 6px;
+  background: var(--button); cursor: pointer; }
 .walks, .charts { display: flex; flex-wrap: wrap; gap: 20px; } .walks > section { flex: 1 1 340px; }
 svg { max-width: 100%; height: auto; } .walks svg { width: 100%; }
 table { border-collapse: collapse; } th, td { padding: 3px 18px 3px 0; text-align: left; }
-th { border-bottom: 1px solid #ced4da; font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
+th { border-bottom: 1px solid var(--line); font-weight: 600; } td.number { font-variant-numeric: tabular-nums; }
 tr.made td { font-weight: 600; } .stepping .step { display: none; } .stepping .step.now { display: block; }
 .stepping table.step.now { display: table; }
-h2.part { border-top: 1px solid #ced4da; padding-top: 14px; }
-article { border-bottom: 1px solid #ced4da; padding: 12px 0; } .answer { font-weight: 600; }
+h2.part { border-top: 1px solid var(--line); padding-top: 14px; }
+article { border-bottom: 1px solid var(--line); padding: 12px 0; } .answer { font-weight: 600; }
 .property { display: flex; flex-wrap: wrap; gap: 26px; align-items: center; margin: 10px 0; }
 .similar { display: flex; flex-wrap: wrap; gap: 12px; } .similar figure { margin: 0; width: 180px; font-size: 13px; }
 figcaption { overflow-wrap: anywhere; } summary { cursor: pointer; margin: 8px 0; }
-.up { color: #1557a0; } .down { color: #b03010; }
+.up { color: var(--up); } .down { color: var(--down); }
 .controls input { min-width: 0; } .controls button { white-space: nowrap; }
 @media (max-width: 600px) {
   body { padding: 14px; font-size: 14px; } th, td { padding-right: 9px; } .controls output { min-width: 6.5em; }

@@ -210,6 +210,7 @@ def _object(path: Path) -> dict[str, Any]:
     values = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(values, dict):
         raise ValueError(f"a {type(values).__name__}, must be an object")
+    json.dumps(values, ensure_ascii=False).encode()  # JSON can hold surrogates, a table or page of predictions cannot
     return values
 
 

@@ -14,12 +14,13 @@ import sys
 import warnings
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from maggnn.apps.fit.featurised_chunks import featurised_chunk
+from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.predicting import answered, read_by
 from maggnn.apps.fit.row_files import Chunk
@@ -180,8 +181,18 @@ class Batcher:
         loop = asyncio.get_running_loop()
         if len(smiles) <= FEW:
             return await loop.run_in_executor(self._thread, self._answered, smiles)
-        molecules = await loop.run_in_executor(self._parsers, featurised_chunk, smiles, *self._asked())
+        molecules = await self._parsed(smiles)
         return await loop.run_in_executor(self._thread, self._answered, smiles, molecules)
+
+    async def _parsed(self, smiles: list[str]) -> Featurised:
+        """Parse a batch in another process. If that process has died, new ones are started, which try once more."""
+        loop, parsers = asyncio.get_running_loop(), self._parsers
+        try:
+            return await loop.run_in_executor(parsers, featurised_chunk, smiles, *self._asked())
+        except BrokenProcessPool:
+            if self._parsers is parsers:  # the other batch in progress may have replaced them
+                self._parsers = worker_pool(self.workers)
+            return await loop.run_in_executor(self._parsers, featurised_chunk, smiles, *self._asked())
 
     def _asked(self) -> tuple[str, bool, bool, str, int]:
         return *read_by(self.fitted), self.most_atoms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -15,6 +16,9 @@ from maggnn.data.molecules.smiles import MOST_CHARACTERS
 from maggnn.errors import InputError, did_you_mean
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
+
+HEADER, DICTIONARY_DATA, COMPRESSION = 2, 1, 3
+"""The numbers of fields in Arrow's tables Message, DictionaryBatch and RecordBatch (format/Message.fbs)."""
 
 
 class Request(BaseModel):
@@ -61,10 +65,13 @@ def _from_arrow(body: bytes, column: str, most_rows: int) -> list[str]:
 
     smiles: list[str] = []
     try:
+        _refuse_compressed(body)
         with pyarrow.ipc.open_stream(body) as reader:
             name = next((name for name in (column, "smiles") if name in reader.schema.names), None)
             if name is None:
                 raise InputError(f"no column {column!r}{did_you_mean(column, reader.schema.names)}")
+            if reader.schema.names.count(name) > 1:
+                raise InputError(f"column {name!r} occurs more than once")
             for batch in reader:
                 # Arrow's lengths are not trusted: their sum is checked before any column becomes a list.
                 if len(smiles) + batch.num_rows > most_rows:
@@ -77,6 +84,37 @@ def _from_arrow(body: bytes, column: str, most_rows: int) -> list[str]:
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"the request is not an Arrow stream: {str(error).splitlines()[0]}") from error
     return smiles
+
+
+def _refuse_compressed(body: bytes) -> None:
+    """Raise an `InputError` for compressed batches: some kilobytes can expand to gigabytes, and Arrow has no limit."""
+    import pyarrow
+
+    for message in pyarrow.ipc.MessageReader.open_stream(body):  # which verifies the offsets that are followed here
+        if message.type == "schema":
+            continue
+        metadata = message.metadata.to_pybytes()
+        root = _target(metadata, 0)
+        batch = _target(metadata, _place(metadata, root, HEADER))
+        if message.type == "dictionary":
+            batch = _target(metadata, _place(metadata, batch, DICTIONARY_DATA))
+        if _place(metadata, batch, COMPRESSION):
+            raise InputError("the batches of the Arrow stream are compressed: send them without compression")
+
+
+def _place(metadata: bytes, table: int, number: int) -> int:
+    """Return the position of a field of a FlatBuffers table; 0 if the table does not have it."""
+    (back,) = struct.unpack_from("<i", metadata, table)
+    (size,) = struct.unpack_from("<H", metadata, table - back)
+    if size <= 4 + 2 * number:
+        return 0
+    (offset,) = struct.unpack_from("<H", metadata, table - back + 4 + 2 * number)
+    return table + offset if offset else 0
+
+
+def _target(metadata: bytes, place: int) -> int:
+    """Return the position of the table that an offset at `place` leads to."""
+    return place + struct.unpack_from("<I", metadata, place)[0]
 
 
 def _plain(value: Any) -> Any:

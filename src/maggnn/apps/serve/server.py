@@ -19,7 +19,6 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from maggnn.apps.fit.answers.columns import answer_names, answer_types
@@ -29,7 +28,7 @@ from maggnn.apps.serve.batching import Batcher, FullError
 from maggnn.apps.serve.messages import ARROW, JSON, read_request, write_answer
 from maggnn.apps.serve.metrics import Metrics
 from maggnn.apps.show.guard import Guard
-from maggnn.apps.show.web import address_of, as_one_line, listening
+from maggnn.apps.show.web import add_errors, address_of, listening
 from maggnn.errors import InputError
 
 BYTES_A_ROW = 512
@@ -70,8 +69,7 @@ def make_app(
     app.state.ready = False
     most_body = max(1 << 20, BYTES_A_ROW * most_rows)
     app.add_middleware(Guard, host=host, most_body=most_body, kinds=(JSON, ARROW), names=names)  # pyright: ignore[reportArgumentType]
-    app.add_exception_handler(InputError, as_one_line)
-    app.add_exception_handler(HTTPException, as_one_line)
+    add_errors(app)
     _add_answers(app, fitted, batcher, metrics, most_rows)
     _add_facts(app, fitted, metrics, {"rows": most_rows, "atoms": most_atoms, "bytes": most_body})
     return app
@@ -91,9 +89,9 @@ def _add_answers(app: FastAPI, fitted: FittedModel, batcher: Batcher, metrics: M
         except InputError:
             status = 400
             raise
-        except ClientDisconnect:  # nobody is left to be told
+        except ClientDisconnect:
             status = 400
-            return Response(status_code=400)
+            return JSONResponse({"error": "the body of the request did not arrive in time"}, 400)
         except FullError:
             status = 503
             return JSONResponse({"error": "too many molecules are waiting: try again later"}, 503, {"retry-after": "1"})

@@ -30,7 +30,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """
     if not has_card(folder):
         raise InputError("this model has no card")
-    text = (folder / CARD).read_text(encoding="utf-8", errors="replace")
+    text = _content(folder / CARD).decode("utf-8", errors="replace").replace("\r\n", "\n")
     return {"text": text, "picture": _is_plain(folder / PICTURE, MOST_PICTURE)}
 
 
@@ -43,7 +43,7 @@ def read_picture(folder: Path) -> bytes:
     Returns:
         The bytes of the file.
     """
-    content = (folder / PICTURE).read_bytes() if _is_plain(folder / PICTURE, MOST_PICTURE) else b""
+    content = _content(folder / PICTURE) if _is_plain(folder / PICTURE, MOST_PICTURE) else b""
     if not content.startswith(PNG):
         raise InputError("this model has no picture of its test")
     return content
@@ -51,4 +51,14 @@ def read_picture(folder: Path) -> bytes:
 
 def _is_plain(path: Path, most: int) -> bool:
     """Whether a path is a file of limited size and no link: a link in an untrusted folder could show any file."""
-    return path.is_file() and not path.is_symlink() and path.stat().st_size <= most
+    try:
+        return path.is_file() and not path.is_symlink() and path.stat().st_size <= most
+    except OSError:  # a folder without read permission, or a file that was removed in this moment
+        return False
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error

@@ -7,6 +7,7 @@ a length, since the length of a chunked body is known only at its end.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import json
@@ -17,6 +18,9 @@ from typing import Any
 from h11 import LocalProtocolError
 
 MOST_BODY = 64 * 1024
+
+BODY_WITHIN_S = 20.0
+"""The seconds within which the body of a request must arrive."""
 
 HOST = re.compile(r"(\[[0-9a-f:.]+\]|[0-9a-z_.-]+)(:[0-9]{1,5})?", re.ASCII)
 """A name or an address and a port, in lower case; no user, no path, nothing else that a URL may contain."""
@@ -123,12 +127,22 @@ def _twice(names: list[str]) -> tuple[int, str] | None:
 
 
 def _bounded(receive: Receive, most: int) -> Receive:
-    """Limit the bytes that are read to the largest request, whatever the headers say."""
+    """Limit the bytes that are read to the largest request, whatever the headers say, and the time until all arrived.
+
+    A client that stops in the middle of a body would otherwise hold its connection, and delay the end of the server.
+    """
     read = 0
+    until: float | None = asyncio.get_running_loop().time() + BODY_WITHIN_S
 
     async def receive_bounded() -> MutableMapping[str, Any]:
-        nonlocal read
-        message = await receive()
+        nonlocal read, until
+        try:
+            async with asyncio.timeout_at(until):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        if not message.get("more_body", False):
+            until = None  # whoever waits for the client to leave may wait for ever
         read += len(message.get("body", b""))
         return message if read <= most else {"type": "http.disconnect"}
 

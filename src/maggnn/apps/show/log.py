@@ -41,6 +41,8 @@ class NewLines:
 
 def new_lines(path: Path, place: str = "") -> NewLines:
     """Return the complete lines of the log after `place`; a line without an end is still being written."""
+    if not path.is_file():  # reading a pipe would wait for ever, and a device may have no end
+        return NewLines([], "", True, False, 0)
     try:
         with path.open("rb") as file:
             start = _start(file, place)

@@ -21,6 +21,8 @@ DEEPEST = 3
 """The depth of nested folders that are searched."""
 
 MOST_RUNS = 500
+"""The largest number of runs on the page, the first by name; the command says so if there are as many."""
+
 QUIET_S = 120.0
 """After this many seconds without a change, a log is considered finished."""
 
@@ -46,7 +48,7 @@ class Run:
 
     @property
     def fitted(self) -> bool:
-        return (self.folder / FACTS).is_file()
+        return _is_there(self.folder / FACTS)
 
     @property
     def model_version(self) -> int:
@@ -69,7 +71,7 @@ class Run:
             "kind": "fit" if self.fitted else "train",
             "stage": self.stage(),
             "model": self.model_version,
-            "logged": (self.folder / LOG).is_file(),
+            "logged": _is_there(self.folder / LOG),
             "card": self.fitted and has_card(self.folder),
             "data": config.get("data", {}).get("name", ""),
             "paradigm": training.get("paradigm", ""),
@@ -88,14 +90,19 @@ def find_runs(root: Path) -> dict[str, Run]:
         raise InputError(f"{root} is a file: give the run folder that contains it")
     found: dict[str, Run] = {}
     for folder in _folders(root, DEEPEST):
-        if any((folder / name).is_file() for name in (MODEL, FACTS, LOG)):
-            name = _own_name(root) if folder == root else folder.relative_to(root).as_posix()
+        if any(_is_there(folder / name) for name in (MODEL, FACTS, LOG)):
+            name = as_utf8(_own_name(root) if folder == root else folder.relative_to(root).as_posix())
             found[name] = Run(name, folder)
         if len(found) == MOST_RUNS:
             break
     if not found:
         raise InputError(f"{root}: contains no run; `maggnn train` and `maggnn fit` make one")
     return found
+
+
+def as_utf8(text: str) -> str:
+    """Escape surrogates, which stand for bytes of a name that are not UTF-8, and which the JSON of a log may have."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _own_name(root: Path) -> str:
@@ -118,9 +125,18 @@ def _folders(folder: Path, depth: int) -> Iterator[Path]:
             yield from _folders(path, depth - 1)
 
 
-def _written(path: Path) -> int:
+def _is_there(path: Path) -> bool:
+    """Whether a path is a plain file; False if its folder may not be read, which must not hide all other runs."""
     try:
-        return path.stat().st_mtime_ns
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _written(path: Path) -> int:
+    """Return when a file was written; 0 if there is none, or a folder, pipe or device has its name."""
+    try:
+        return path.stat().st_mtime_ns if _is_there(path) else 0
     except OSError:
         return 0
 

@@ -15,10 +15,8 @@ from typing import Annotated, Any
 
 import uvicorn
 from fastapi import FastAPI, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
-from starlette.exceptions import HTTPException
 
 from maggnn.apps.explain.trace import MOST_MOVES, Policy
 from maggnn.apps.show.card import read_card, read_picture
@@ -26,9 +24,9 @@ from maggnn.apps.show.gallery import Gallery
 from maggnn.apps.show.guard import Guard
 from maggnn.apps.show.log import new_lines
 from maggnn.apps.show.moves import metric_after_moves
-from maggnn.apps.show.runs import LOG, MODEL, Run, find_runs
+from maggnn.apps.show.runs import LOG, MODEL, MOST_RUNS, Run, as_utf8, find_runs
 from maggnn.apps.show.shelf import Shelf
-from maggnn.apps.show.web import address_of, as_one_line, listening
+from maggnn.apps.show.web import add_errors, address_of, listening
 from maggnn.errors import InputError
 from maggnn.model import weights_file
 
@@ -123,9 +121,7 @@ def make_app(root: Path, molecules: Path | None = None, host: str = "127.0.0.1")
     _check(site)
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(Guard, host=host)  # pyright: ignore[reportArgumentType]
-    app.add_exception_handler(InputError, as_one_line)
-    app.add_exception_handler(RequestValidationError, as_one_line)
-    app.add_exception_handler(HTTPException, as_one_line)
+    add_errors(app)
     _add_pages(app)
     _add_reading(app, site)
     _add_playing(app, site)
@@ -222,11 +218,13 @@ def _json(value: Any) -> Response:
 
 
 def _plain(value: Any) -> Any:
-    """Round numbers to their precision; None for values that JSON does not have."""
+    """Round numbers to their precision, and escape what is no character; None for values that JSON does not have."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, str):
+        return as_utf8(value)
     if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
+        return {as_utf8(name): _plain(entry) for name, entry in value.items()}
     return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
@@ -235,7 +233,8 @@ def serve(root: Path, host: str, port: int, molecules: Path | None, open_page: b
     with listening(host, port) as listener:
         app = make_app(root, molecules, host)
         address = address_of(host, listener)
-        print(f"{address} shows {root}; Ctrl-C ends it", flush=True)
+        most = f"the first {MOST_RUNS} runs in " if len(find_runs(root)) == MOST_RUNS else ""
+        print(f"{address} shows {most}{root}; Ctrl-C ends it", flush=True)
         if open_page:
             threading.Timer(0.5, webbrowser.open, (address,)).start()
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2))

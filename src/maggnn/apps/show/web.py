@@ -5,12 +5,24 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from maggnn.errors import InputError
+
+
+def add_errors(app: FastAPI) -> None:
+    """Make all errors of an application one line of JSON."""
+    for kind in (InputError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, as_one_line)
+    app.add_exception_handler(Exception, _as_own_error)
+
+
+def _as_own_error(request: Request, error: Exception) -> Response:
+    """Return the response to a request that met a bug or a failure of this machine; the server prints its trace."""
+    return JSONResponse({"error": f"the server failed ({type(error).__name__}): its log says more"}, 500)
 
 
 def as_one_line(request: Request, error: Exception) -> Response:

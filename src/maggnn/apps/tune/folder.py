@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import sqlite3
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +23,9 @@ STUDY, BEST, TRIALS, PICTURE, LOCK = "study.db", "best.toml", "trials.csv", "tun
 NAME = "maggnn tune"
 FEWEST_FOR_IMPORTANCE = 5
 
+OF_THE_DISK = ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_BUSY")
+"""How the names of SQLite's errors begin whose reason is the file system, and not the content of the file."""
+
 
 def lock_study(folder: Path) -> AbstractContextManager[None]:
     """Lock the folder against a second `maggnn tune`, which would consider our running trial a dead one."""
@@ -29,12 +35,15 @@ def lock_study(folder: Path) -> AbstractContextManager[None]:
 def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -> Study:
     """Open the study of the folder, or create it; raises an error for a study of other data or settings."""
     import optuna
+    from sqlalchemy import URL  # which Optuna needs, too
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     path = folder / STUDY
+    # Quoted: in a URL a question mark in the folder's name would end the path, and the study be written elsewhere.
+    address = URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
     try:
         study = optuna.create_study(
-            storage=f"sqlite:///{path}", study_name=NAME, load_if_exists=True, pruner=pruner,
+            storage=address, study_name=NAME, load_if_exists=True, pruner=pruner,
             direction="maximize" if maximises else "minimize",
         )  # fmt: skip
         known = study.user_attrs.get("digest")
@@ -42,11 +51,36 @@ def open_study(folder: Path, digest: str, maximises: bool, pruner: BasePruner) -
             study.set_user_attr("digest", digest)
             known = digest
     except Exception as error:  # SQLAlchemy, Alembic and Optuna raise different errors
+        if _disk_error(error):
+            raise  # `storing` reports it: the study is not damaged, and must not be removed
         reason = " ".join(str(error).split())[:120]
         raise InputError(f"{path}: damaged, or not a study of `maggnn tune` ({reason}): remove it") from error
     if known != digest:
         raise InputError(f"{folder}: contains a study of other data or settings; choose another folder")
     return study
+
+
+@contextlib.contextmanager
+def storing(folder: Path) -> Iterator[None]:
+    """Make a failure to write the study, such as on a full disk, an `InputError`; everything before it is kept."""
+    try:
+        yield
+    except Exception as error:
+        reason = _disk_error(error)
+        if not reason:
+            raise
+        raise InputError(
+            f"{folder / STUDY}: cannot be written ({reason}); finished trials are kept, and the same command resumes"
+        ) from error
+
+
+def _disk_error(error: BaseException | None) -> str:
+    """Return what SQLite says of the disk if that is the origin of an error; empty if it is not."""
+    while error is not None:
+        if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorname.startswith(OF_THE_DISK):
+            return str(error)
+        error = error.__cause__
+    return ""
 
 
 def write_trials(folder: Path, study: Study) -> None:

@@ -62,7 +62,7 @@ def tune(
         raise InputError(f"--trials is {trials}: give at least 1")
     if minutes is not None and not minutes > 0:
         raise InputError(f"--minutes is {minutes:g}: give more than 0")
-    with tuning_folder.lock_study(folder), any_agent():
+    with tuning_folder.lock_study(folder), tuning_folder.storing(folder), any_agent():
         study = _study(problem, folder, tell)
         if problem.note:
             tell(problem.note)

@@ -153,6 +153,17 @@ def test_a_drawing_has_discs_whose_areas_are_the_contributions():
     assert plain_svg("CCO").startswith("<svg") and plain_svg("C1CC(") == ""
 
 
+@pytest.mark.parametrize("smiles", ["C", "CC", "CCO", "CC(C)(C)C"])
+def test_no_disc_is_cut_off(smiles):
+    """The area of a disc is the contribution, and the outer atoms of a formula are at the edge of RDKit's canvas."""
+    svg = contributions_svg(smiles, [1.0] * sum(map(str.isalpha, smiles)))
+    left, top, width, height = (float(part) for part in re.findall(r'viewBox="([^"]+)"', svg)[0].split())
+    for found in re.findall(r'<circle cx="([^"]+)" cy="([^"]+)" r="([^"]+)"', svg):
+        x, y, radius = map(float, found)
+        assert left - 0.2 <= x - radius and x + radius <= left + width + 0.2
+        assert top - 0.2 <= y - radius and y + radius <= top + height + 0.2
+
+
 def test_letters_are_those_that_chemists_write(models):
     graph = explain_subject(read_subject(models / "numbers", "OCC(N)C[NH3+]")).graph
     by_number = dict(zip(graph.numbers, graph.signs, strict=True))

@@ -235,6 +235,12 @@ DISAGREEMENTS = {
 }
 
 
+def test_names_that_no_file_can_hold(folders, tmp_path):
+    shutil.copytree(folders["classes"], tmp_path / "model")
+    edit_json(tmp_path / "model" / FACTS, lambda values: values.update(classes=["a", "\ud800"]))
+    assert "damaged" in refused(tmp_path / "model")
+
+
 @pytest.mark.parametrize(("change", "expected"), DISAGREEMENTS.values(), ids=DISAGREEMENTS)
 def test_facts_and_model_agree(folders, tmp_path, change, expected):
     shutil.copytree(folders["classes"], tmp_path / "model")

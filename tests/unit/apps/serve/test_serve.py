@@ -68,10 +68,24 @@ def expected(fitted: FittedModel, smiles: list[str]) -> np.ndarray:
 
 
 def stream(**columns: list[Any]) -> bytes:
-    table, sink = pyarrow.table(columns), io.BytesIO()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+    return streamed(pyarrow.table(columns))
+
+
+def streamed(table: pyarrow.Table, compression: str | None = None) -> bytes:
+    sink = io.BytesIO()
+    with pyarrow.ipc.new_stream(
+        sink, table.schema, options=pyarrow.ipc.IpcWriteOptions(compression=compression)
+    ) as writer:
         writer.write_table(table)
     return sink.getvalue()
+
+
+def bombs() -> list[bytes]:
+    """Streams of few bytes that expand to many: in the column of SMILES, in another one, and in its dictionary."""
+    many = pyarrow.array(["C" * 10_000_000])
+    columns = [{"smiles": many}, {"smiles": ["C"], "other": many}]
+    columns.append({"smiles": ["C"], "other": many.dictionary_encode()})
+    return [streamed(pyarrow.table(one), "zstd") for one in columns]
 
 
 def ask(client: Any, body: bytes, kind: str = ARROW) -> Any:
@@ -105,6 +119,8 @@ def test_answers_are_those_of_the_model(client, fitted, count):
         (stream(smiles=[1]), ARROW, 400, "has type int64, not text"),
         (stream(smiles=["C"] * 301), ARROW, 400, "1 to 300"),
         (stream(smiles=["C"] * 20)[:-90], ARROW, 400, "not an Arrow stream"),
+        (streamed(pyarrow.table([["C"], ["N"]], names=["smiles"] * 2)), ARROW, 400, "'smiles' occurs more than once"),
+        *((body, ARROW, 400, "without compression") for body in bombs()),
         (b"C", "text/plain", 415, "content type of requests"),
         (b" " * (1 << 20) + b"{}", JSON, 413, "at most"),
     ],
@@ -119,6 +135,39 @@ def test_large_molecules_get_a_reason(client):
     said = client.post("/predict", json={"smiles": ["C" * 20, "C" * 21]}).json()
     assert said["predicted_y"][0] is not None and said["predicted_y"][1] is None
     assert said["reason"] == ["", "21 atoms: more than 20"]
+
+
+def test_columns_that_are_not_asked_for_may_have_any_type(client):
+    """Also those with dictionaries, which are messages of their own in a stream."""
+    table = pyarrow.table({"smiles": ["CCO"], "kind": pyarrow.array(["x"]).dictionary_encode(), "n": [1]})
+    assert ask(client, streamed(table)).status_code == 200
+
+
+def test_a_failure_is_one_line_of_json(fitted, monkeypatch):
+    def fails(*_: Any) -> None:
+        raise RuntimeError("secret")
+
+    with TestClient(make_app(fitted), base_url=HOST, raise_server_exceptions=False) as client:
+        monkeypatch.setattr("maggnn.apps.serve.batching.answered", fails)
+        answer = client.post("/predict", json={"smiles": ["CCO"]})
+    assert answer.status_code == 500
+    assert answer.json() == {"error": "the server failed (RuntimeError): its log says more"}
+
+
+def test_a_parser_that_dies_is_replaced(fitted):
+    """The system may kill a process when memory is short; the server would otherwise refuse all large requests."""
+
+    async def ask_twice() -> list[Any]:
+        async with Batcher(fitted) as batcher:
+            answers = []
+            for _ in range(2):
+                for process in list(batcher._parsers._processes.values()):
+                    process.kill()
+                answers.append(await batcher.answer(molecules(100)))
+            return answers
+
+    for columns in asyncio.run(ask_twice()):
+        assert np.allclose(columns[0], expected(fitted, molecules(100)), rtol=1e-5, atol=1e-5)
 
 
 def test_who_may_ask(client, fitted):

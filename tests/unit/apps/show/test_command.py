@@ -6,6 +6,8 @@ import socket
 import httpx
 import pytest
 
+from maggnn.apps.show.runs import MOST_RUNS
+
 
 def test_it_serves_until_it_is_interrupted(runs, start_command):
     process = start_command("maggnn", "show", runs, "--port", "0", cwd=runs)
@@ -17,6 +19,16 @@ def test_it_serves_until_it_is_interrupted(runs, start_command):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_it_says_that_it_shows_only_some_of_very_many_runs(tmp_path, start_command):
+    for number in range(MOST_RUNS + 1):
+        (tmp_path / f"{number:04d}").mkdir()
+        (tmp_path / f"{number:04d}" / "metrics.jsonl").touch()
+    with start_command("maggnn", "show", tmp_path, "--port", "0", cwd=tmp_path) as process:
+        assert f"shows the first {MOST_RUNS} runs in" in process.stdout.readline()
+        process.terminate()
+        process.communicate(timeout=20)
 
 
 @pytest.fixture

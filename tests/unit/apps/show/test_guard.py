@@ -93,6 +93,34 @@ def test_a_body_is_never_read_beyond_the_limit():
     assert asked([*JSON, ("content-length", "4")], [b"ab", b"cd"], "POST") == (200, 4)
 
 
+def test_a_body_that_stops_half_way_is_given_up(monkeypatch):
+    monkeypatch.setattr("maggnn.apps.show.guard.BODY_WITHIN_S", 0.05)
+    seen = []
+
+    async def stops() -> dict[str, object]:
+        if not seen:
+            return {"type": "http.request", "body": b"{", "more_body": True}
+        await asyncio.sleep(5)
+        raise AssertionError
+
+    async def reads(scope, receive, send) -> None:
+        while not seen or seen[-1] == "http.request":
+            seen.append((await receive())["type"])
+
+    async def ignores(message) -> None:
+        pass
+
+    headers = [(name.encode(), value.encode()) for name, value in [*JSON, ("content-length", "2")]]
+    scope = {"type": "http", "method": "POST", "headers": headers}
+
+    async def ask() -> None:
+        async with asyncio.timeout(3):
+            await Guard(reads, "127.0.0.1")(scope, stops, ignores)
+
+    asyncio.run(ask())
+    assert seen == ["http.request", "http.disconnect"]
+
+
 def test_a_real_server_ends_such_a_connection(runs):
     """At most what fits in its buffers is read of a body in chunks."""
     listener = listening("127.0.0.1", 0)

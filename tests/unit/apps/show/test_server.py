@@ -1,10 +1,12 @@
 """The answers that the page asks for, and who gets none."""
 
+import errno
 import json
 import math
 import os
 import shutil
 import threading
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -360,6 +362,57 @@ def test_links_do_not_lead_outside(tmp_path, runs):
     (tmp_path / "inside" / "metrics.jsonl").write_text("")
     (tmp_path / "outside").symlink_to(runs / "marks")
     assert list(find_runs(tmp_path)) == ["inside"]
+
+
+def test_names_that_are_not_utf_8_are_shown_with_escapes(tmp_path):
+    folder = tmp_path / "lat\udcff1"
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_text('{"phase": 0, "step": 0, "\\ud800": 1.0}\n')
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    (run,) = good(client.get("/api/runs"))["runs"]
+    assert run["name"] == "lat\\udcff1"
+    assert good(client.get("/api/run", params={"run": run["name"]}))["logged"]
+    found = good(client.get("/api/metrics", params={"run": run["name"]}))
+    assert found["lines"] == [{"phase": 0, "step": 0, "\\ud800": 1.0}]
+
+
+def test_a_log_that_is_a_pipe_a_device_or_a_folder_is_not_read(tmp_path, runs):
+    for name in ("pipe", "device", "folder"):
+        shutil.copytree(runs / "marks", tmp_path / name)
+        (tmp_path / name / "metrics.jsonl").unlink()
+    os.mkfifo(tmp_path / "pipe" / "metrics.jsonl")
+    (tmp_path / "device" / "metrics.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "folder" / "metrics.jsonl").mkdir()
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    for run in good(client.get("/api/runs"))["runs"]:
+        assert run["stage"] == "finished"
+        found = good(client.get("/api/metrics", params={"run": run["name"]}))
+        assert not found["lines"] and not found["more"]
+
+
+def test_what_may_not_be_read_does_not_hide_other_runs(tmp_path, runs, monkeypatch):
+    """Permissions do not stop the superuser, so they are simulated."""
+    for name in ("closed", "mine"):
+        shutil.copytree(runs / "mine", tmp_path / name)
+    (tmp_path / "mine" / "README.md").write_text("# Card")
+    stat, read = Path.stat, Path.read_bytes
+
+    def checked_stat(path, **options):
+        if path.parent.name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    def checked_read(path):
+        if path.name == "README.md":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "stat", checked_stat)
+    monkeypatch.setattr(Path, "read_bytes", checked_read)
+    client = TestClient(make_app(tmp_path), base_url="http://127.0.0.1")
+    assert [run["name"] for run in good(client.get("/api/runs"))["runs"]] == ["mine"]
+    reply = client.get("/api/card", params={"run": "mine"})
+    assert reply.status_code == 400 and "README.md: cannot be read (Permission denied)" in reply.json()["error"]
 
 
 def test_a_damaged_run_among_others_is_one_line(tmp_path, runs):

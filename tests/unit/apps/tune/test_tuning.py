@@ -1,6 +1,9 @@
 """A study goes on after an interruption, prunes, keeps to the validation split and refuses what is not its own."""
 
+import contextlib
 import csv
+import resource
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,6 +215,39 @@ def test_a_config_is_tuned_in_its_own_paradigm(tmp_path, paradigm):
     tune(found, tmp_path / "study", trials=2, tell=quiet)
     best = configs.load(tmp_path / "study" / "best.toml")
     assert (best.training.paradigm, best.runtime.seed, best.data.name) == (paradigm, 3, "links")
+
+
+@pytest.mark.parametrize("name", ["what?", "50%20", "a#b", "naïve @:"])
+def test_a_folder_may_have_any_name(tmp_path, name):
+    """The address of the data base is a URL, in which some of these characters have a meaning."""
+    tune(problem(), tmp_path / name, trials=1, tell=quiet)
+    tune(problem(), tmp_path / name, trials=2, tell=quiet)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert len(rows(tmp_path / name)) == 2
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Let no file grow beyond `size`, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_one_line_and_the_study_goes_on_afterwards(tmp_path):
+    """Nobody may be told that the study is damaged and should be removed."""
+    words = r"study\.db: cannot be written \(.+\); finished trials are kept, and the same command resumes$"
+    with pytest.raises(InputError, match=words), largest_file(20_000):
+        tune(problem(), tmp_path / "study", trials=1, tell=quiet)
+    tune(problem(), tmp_path / "study", trials=1, tell=quiet)
+    first = rows(tmp_path / "study")
+    with pytest.raises(InputError, match=words), largest_file(60_000):
+        tune(problem(), tmp_path / "study", trials=3, tell=quiet)
+    assert tune(problem(), tmp_path / "study", trials=2, tell=quiet)["trials"]["complete"] >= 1
+    assert rows(tmp_path / "study")[0] == first[0]
 
 
 def test_one_study_at_a_time(tmp_path):

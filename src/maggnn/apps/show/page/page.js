@@ -136,7 +136,7 @@ class Page {
       this.last = { phase, step };
     }
     if (found.lines.length || found.fresh) this.drawCurves();
-    const lost = this.unreadable ? ` ${this.unreadable} lines cannot be read.` : "";
+    const lost = this.unreadable ? ` ${this.unreadable} ${this.unreadable > 1 ? "lines" : "line"} cannot be read.` : "";
     byId("log-note").textContent = this.progress() + lost;
     const none = !this.curves.size;
     byId("no-curves").hidden = !none;

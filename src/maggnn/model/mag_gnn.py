@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor, nn
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
-from maggnn.errors import InputError, UntrainedAgentWarning
+from maggnn.errors import InputError, UntrainedAgentWarning, did_you_mean
 from maggnn.graphs.batch import GraphBatch, Level, Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
@@ -86,6 +86,11 @@ class MagGNN(nn.Module):
         super().__init__()
         for section in (encoder, predictor, agent):
             check_section(section)
+        for name, value, known in (("task", task, get_args(Task)), ("level", level, get_args(Level))):
+            if value not in known:
+                raise InputError(f"unknown {name} {value!r}{did_you_mean(value, known)}")
+        if num_outputs < 1:
+            raise InputError(f"num_outputs is {num_outputs}, must be at least 1")
         if agent.keep == "confident" and task != "classification":
             raise InputError("agent.keep = confident needs a classifier; use last for other tasks")
         if agent.start == "finest" and agent.tuple_order and level == "node":
@@ -332,6 +337,7 @@ class MagGNN(nn.Module):
         if tuples is None:
             tuples = self.starts(graphs, generator)
         check_tuples(tuples, graphs, self.agent.num_tuples, self.agent.tuple_order)
+        tuples = tuples.long()
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         scores = self.scores if answers is None else partial(self.scores, answers=answers)

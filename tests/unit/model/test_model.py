@@ -170,6 +170,15 @@ def test_tuples_of_another_shape_are_refused(shape):
         make_model()(graphs, tuples=torch.zeros(shape, dtype=torch.long))
 
 
+def test_tuples_of_other_integers():
+    graphs, tuples = batch_from_pyg(Batch.from_data_list(pyg_graphs())), torch.zeros(4, 2, 2, dtype=torch.long)
+    model = make_model().eval()
+    expected, found = (model(graphs, tuples=given, ties="first") for given in (tuples, tuples.int()))
+    assert torch.equal(found, expected)
+    with pytest.raises(InputError, match=r"of torch\.bool, expected integers"):
+        model(graphs, tuples=tuples.bool())
+
+
 def test_a_graph_without_nodes_is_refused():
     empty = torch.empty(0, 1).long()
     nothing = Data(x=torch.empty(0, 3), edge_index=torch.empty(2, 0).long(), edge_attr=empty, num_nodes=0)

@@ -68,7 +68,7 @@ class AddMarks(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Add the marks to a graph or a batch."""
-        graphs = batch_from_pyg(data)
+        graphs = batch_from_pyg(data, targets=False)
         if self.reads_features:
             self.model.check_features(graphs)
         else:

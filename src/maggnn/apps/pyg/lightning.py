@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class LitMagGNN(LightningModule):
     """Trains on batches of a PyG loader and logs `train/predictor`, `train/agent` and, for validation, `val/score`.
 
-    The score is the accuracy of a classifier and the mean absolute error of a regression.
+    The score is the accuracy of a classifier and the mean absolute error of a regression, over the known targets.
 
     Args:
         model: the model to train; it stays usable by itself, as `module.model`.
@@ -53,11 +53,11 @@ class LitMagGNN(LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Log how good the answers after t moves are."""
-        self.log("val/score", self._score(batch), batch_size=_size(batch))
+        self._log_score("val/score", batch)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         """Log how good the answers after t moves are."""
-        self.log("test/score", self._score(batch), batch_size=_size(batch))
+        self._log_score("test/score", batch)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW over the predictor and the agent."""
@@ -69,11 +69,22 @@ class LitMagGNN(LightningModule):
         progress = min(1.0, 2 * self.global_step / total) if 0 < total < float("inf") else 1.0
         return 1.0 + (self.epsilon_end - 1.0) * progress
 
-    def _score(self, batch: Any) -> Tensor:
+    def _log_score(self, name: str, batch: Any) -> None:
+        """Log the mean score of a batch with the weight that it has in the mean over all batches."""
+        scores = self._scores(batch)
+        if len(scores):
+            self.log(name, scores.mean(), batch_size=len(scores))
+
+    def _scores(self, batch: Any) -> Tensor:
+        """Return the score of each known target, [targets]."""
         answers = self.model(batch)
         if self.model.task == "classification":
-            return (answers.argmax(dim=-1) == batch.y.reshape(-1)).float().mean()
-        return (answers - batch.y.reshape(answers.shape)).abs().mean()
+            return (answers.argmax(dim=-1) == batch.y.reshape(-1)).float()
+        y = batch.y.reshape(answers.shape)
+        known = ~y.isnan()
+        if self.model.task == "multilabel":
+            return ((answers > 0) == (y > 0.5))[known].float()
+        return (answers - y).abs()[known]
 
 
 def _size(batch: Any) -> int:

@@ -72,3 +72,10 @@ def test_models_without_an_agent_and_other_features_are_refused():
         AddMarks(make_model(tuple_order=0, num_moves=0))
     with pytest.raises(InputError, match="does not read"):
         AddMarks(make_model())(ring(6, torch.randn(6, 3)))
+
+
+def test_targets_are_left_alone():
+    data = ring(6)
+    data.y = torch.tensor([[float("nan"), 1.0]])
+    marked = AddMarks(make_model())(data)
+    assert marked.marks.shape == (6, 4) and bool(marked.y[0, 0].isnan()) and marked.y[0, 1] == 1

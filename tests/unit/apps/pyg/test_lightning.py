@@ -5,11 +5,13 @@ import logging
 import networkx as nx
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import from_networkx
 
 from maggnn import AgentConfig, EncoderConfig, LitMagGNN, MagGNN
 
+PLAIN = AgentConfig(num_tuples=1, tuple_order=0, num_moves=0)
 lightning = pytest.importorskip("lightning")
 
 
@@ -35,3 +37,14 @@ def test_a_trainer_trains_both_networks(tmp_path):
     assert {"train/predictor", "train/agent"} <= set(trainer.callback_metrics)
     changed = {name.split(".")[0] for name, value in model.named_parameters() if not torch.equal(value, before[name])}
     assert changed == {"predictor", "q_network"}
+
+
+@pytest.mark.parametrize(("task", "scores"), [("regression", [0.0, 2.0, 1.0]), ("multilabel", [1.0, 0.0, 1.0])])
+def test_missing_targets_have_no_score(task, scores):
+    model = MagGNN(2, encoder=EncoderConfig(num_layers=1, hidden=4), agent=PLAIN, task=task)
+    module = LitMagGNN(model.eval())
+    module.model.forward = lambda batch: torch.tensor([[1.0, -1.0], [0.0, 1.0]])
+    batch = Data(y=torch.tensor([[1.0, 1.0], [float("nan"), 1.0]]))
+    if task == "regression":
+        batch.y[1, 1] = 2.0
+    assert module._scores(batch).tolist() == scores

@@ -26,6 +26,7 @@ from maggnn.model.agent import Ties, kept_answers, search
 from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.marking import Marking, marks
+from maggnn.model.normalise import in_evaluation
 from maggnn.model.predictor import Predictor
 from maggnn.model.q_network import AgentShape, QNetwork, predictor_embeddings
 from maggnn.model.state import State
@@ -419,18 +420,14 @@ class MagGNN(nn.Module):
         """Return the Q-table and history of a state, without gradients and without updates of BatchNorm statistics."""
         if self.q_network is None:
             raise InputError("a plain GNN (k = 0) has nothing to move")
-        learning = self.training
-        if learning:
-            self.eval()
-        embeddings, h = predictor_embeddings(state, self.predictor, self.agent)
-        if answers is not None and h is not None:
-            pooled = self.predictor.pool(h, state.graphs, state.tuples)
-            answers.append(self.predictor.read(pooled, state.graphs))
-        q_table, history = self.q_network(state, embeddings, h)
+        with in_evaluation(self):
+            embeddings, h = predictor_embeddings(state, self.predictor, self.agent)
+            if answers is not None and h is not None:
+                pooled = self.predictor.pool(h, state.graphs, state.tuples)
+                answers.append(self.predictor.read(pooled, state.graphs))
+            q_table, history = self.q_network(state, embeddings, h)
         if self.agent.caution:  # a bonus for not moving
             q_table = q_table + marks(state.graphs, state.tuples, self.agent.caution, 0.0, q_table.dtype)
-        if learning:
-            self.train()
         return q_table, history
 
     @property

@@ -27,7 +27,7 @@ from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.call_forms import as_batch
 from maggnn.graphs.conversions import targets_of
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.normalise import Whitening
+from maggnn.model.normalise import Whitening, in_evaluation
 from maggnn.model.state import State
 from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.q_learning import lookahead_loss, q_table_of, random_mover, sampled_lookahead_loss
@@ -152,7 +152,7 @@ def agent_loss(
     graphs = _learnable(model, batch, y, mask)
     before_last = model.walk(graphs, num_moves=model.agent.num_moves - 1, epsilon=epsilon, generator=generator)
     return _agent_loss(
-        model, _random_state_of(before_last, generator), mask, outcomes, reward, generator, _in_evaluation
+        model, _random_state_of(before_last, generator), mask, outcomes, reward, generator, in_evaluation
     )
 
 
@@ -256,24 +256,12 @@ def _random_state_of(states: list[State], generator: torch.Generator | None) -> 
 
 
 @contextmanager
-def _in_evaluation(predictor: nn.Module) -> Iterator[None]:
-    """Put the predictor into evaluation mode within the block."""
-    before = predictor.training
-    predictor.eval()
-    try:
-        yield
-    finally:
-        predictor.train(before)
-
-
-@contextmanager
 def _with_batch_statistics(predictor: nn.Module) -> Iterator[None]:
     """Make the predictor normalise with batch statistics, as in training, without changing its running statistics.
 
     While weights change quickly, running statistics lag behind them: in evaluation mode the predictor is then hardly
     better than chance, and the rewards are noise.
     """
-    before = predictor.training
     norms = [module for module in predictor.modules() if isinstance(module, nn.BatchNorm1d)]
     whitenings = [module for module in predictor.modules() if isinstance(module, Whitening)]
     momenta, memories = [norm.momentum for norm in norms], [whitening.memory for whitening in whitenings]
@@ -288,4 +276,3 @@ def _with_batch_statistics(predictor: nn.Module) -> Iterator[None]:
             norm.momentum = momentum
         for whitening, memory in zip(whitenings, memories, strict=True):
             whitening.memory = memory
-        predictor.train(before)

@@ -272,3 +272,33 @@ def test_missing_targets_add_nothing(task):
     assert all(bool(weight.grad.isfinite().all()) for weight in model.predictor.parameters())
     with pytest.raises(InputError, match=r"in row 0, column 1, must be (a finite number|0 or 1), or NaN"):
         training_loss(model, batch, torch.tensor([[0.0, float("inf")]] * 3))
+
+
+def modes(model):
+    return {name: module.training for name, module in model.named_modules()}
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+@pytest.mark.parametrize("frozen", ["predictor", "q_network", "norms"])
+def test_parts_that_were_frozen_stay_frozen(frozen, encoder):
+    model = make_model(gnn=replace(ENCODER, norm="batch"), encoder=encoder, num_moves=2).train()
+    parts = {"predictor": [model.predictor], "q_network": [model.q_network]}
+    for part in parts.get(frozen, [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm1d)]):
+        part.eval()
+    before, state = modes(model), copy.deepcopy(model.state_dict())
+    batch = Batch.from_data_list(graphs())
+    for call in (model, lambda given: training_loss(model, given), lambda given: agent_loss(model, given)):
+        call(batch)
+        assert modes(model) == before
+    kept = [name for name in state if not before[name.rpartition(".")[0]]]
+    assert kept and all(torch.equal(model.state_dict()[name], state[name]) for name in kept)
+
+
+def test_a_failed_call_leaves_the_mode():
+    model, batch = make_model().train(), Batch.from_data_list(graphs())
+    model.predictor.eval()
+    before = modes(model)
+    model.q_network.forward = lambda *given: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        model(batch)
+    assert modes(model) == before

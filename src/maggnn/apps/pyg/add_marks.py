@@ -43,7 +43,7 @@ class AddMarks(BaseTransform):
     """
 
     def __init__(self, model: MagGNN | Path | str, attr_name: str | None = "marks", seed: int = 0) -> None:
-        self.model = (load_model(Path(model))[0] if isinstance(model, str | Path) else model).eval()
+        self.model = load_model(Path(model))[0] if isinstance(model, str | Path) else model
         if self.model.q_network is None:
             raise InputError("this model has no agent (k = 0): AddMarks needs one that moves marks")
         self.attr_name, self.seed = attr_name, seed

@@ -21,6 +21,9 @@ Fact = tuple[str, bool]
 Metric = Literal["accuracy", "auroc", "mae"]
 """The metrics by which predictions are evaluated."""
 
+USUAL_METRIC: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
+"""The metric of a task whose data set names no other."""
+
 Origin = Literal["generated", "data root"]
 
 
@@ -86,7 +89,19 @@ class Dataset:
         splits = self.splits(seed)
         if fold >= len(splits):
             raise InputError(f"data.fold is {fold}, but {self.name} has {len(splits)} split(s)")
+        self._check_split(splits[fold])
         return splits[fold]
+
+    def _check_split(self, split: Split) -> None:
+        """Check that the parts are graph ids, and that there is something to learn from."""
+        most = len(self.graphs) - 1
+        for part, ids in vars(split).items():
+            if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1:
+                raise InputError(f"{self.name}: {part} of the split must be a tensor of graph ids")
+            if len(ids) and (int(ids.min()) < 0 or int(ids.max()) > most):
+                raise InputError(f"{self.name}: {part} of the split must contain graph ids from 0 to {most}")
+        if not len(split.train):
+            raise InputError(f"{self.name}: train of the split is empty: there is nothing to learn from")
 
     def __repr__(self) -> str:
         outputs = f"{self.num_outputs} {'classes' if self.task == 'classification' else 'targets'}"

@@ -205,7 +205,7 @@ class MagGNN(nn.Module):
         Args:
             data: a `Data`, a `Batch`, a PyG dataset or a list of `Data`.
             num_outputs: the number of classes or regression targets; by default the classes or columns of `y`.
-            task: classification or regression; by default regression if `y` has floats.
+            task: classification, multilabel or regression; by default regression if `y` has floats.
             level: one answer for each graph or for each node; by default inferred from the number of rows of `y`.
             encoder: settings of the GNN; by default `gine` if there are edge features and `gin` otherwise.
             predictor: settings of the readout.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -23,6 +24,9 @@ Metric = Literal["accuracy", "auroc", "mae"]
 
 USUAL_METRIC: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
 """The metric of a task whose data set names no other."""
+
+MOST_COMPARED = 1 << 14
+"""The largest number of graphs, spread evenly over a set, by which it is recognised: reading them takes a moment."""
 
 Origin = Literal["generated", "data root"]
 
@@ -91,6 +95,22 @@ class Dataset:
             raise InputError(f"data.fold is {fold}, but {self.name} has {len(splits)} split(s)")
         self._check_split(splits[fold])
         return splits[fold]
+
+    def digest(self, split: Split) -> str:
+        """Return a hash by which a resumed run recognises its graphs, targets and split; of many graphs, some count."""
+        count = len(self.graphs)
+        ids = torch.arange(count)
+        if count > MOST_COMPARED:
+            ids = torch.linspace(0, count - 1, MOST_COMPARED, dtype=torch.float64).long()
+        batch = self.graphs[ids]
+        names = ("num_nodes", "edge_index", "x", "edge_attr", "y", "roots", "graph_attr")
+        values = {name: getattr(batch, name) for name in names} | vars(split) | {"weights": self.weights}
+        digest = hashlib.sha256(repr((self.task, self.num_outputs, count)).encode())
+        for name, value in values.items():
+            if value is not None:
+                digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+                digest.update(value.cpu().contiguous().numpy().data)
+        return digest.hexdigest()
 
     def _check_split(self, split: Split) -> None:
         """Check that the parts are graph ids, and that there is something to learn from."""

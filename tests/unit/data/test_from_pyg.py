@@ -126,3 +126,21 @@ def test_splits_are_checked(part, message):
     dataset = dataset_from_pyg(graphs(), Split(part, torch.arange(20, 25), torch.arange(25, 30)))
     with pytest.raises(InputError, match=message):
         maggnn.train(QUICK, dataset=dataset, quiet=True)
+
+
+@pytest.mark.parametrize("change", ["targets", "graphs", "split", "features"])
+def test_a_folder_with_a_run_on_other_data_is_refused(change, tmp_path):
+    own = [Split(torch.arange(20), torch.arange(20, 20 + n), torch.arange(25, 30)) for n in (5, 4)]
+    maggnn.train(QUICK, tmp_path, dataset=dataset_from_pyg(graphs(), own[0]), quiet=True)
+    again = maggnn.train(QUICK, tmp_path, dataset=dataset_from_pyg(graphs(), own[0]), quiet=True)
+    assert len(again.split.val) == 5
+    other = graphs()
+    if change == "targets":
+        other[3].y = 1 - other[3].y
+    if change == "graphs":
+        other[3].edge_index = other[3].edge_index[:, 1:]
+    if change == "features":
+        for graph in other:
+            graph.x = torch.ones(graph.num_nodes, 1)
+    with pytest.raises(InputError, match="a run on other graphs, targets or splits; choose another folder"):
+        maggnn.train(QUICK, tmp_path, dataset=dataset_from_pyg(other, own[change == "split"]), quiet=True)

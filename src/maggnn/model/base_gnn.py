@@ -134,6 +134,11 @@ def _check_arguments(conv: nn.Module) -> None:
             f"{type(conv).__name__} is called with ({', '.join(first)}, ...): "
             "a base GNN takes (x, edge_index) of one kind of node"
         )
+    if any(getattr(part, "cached", False) for part in conv.modules()):
+        raise InputError(
+            f"{type(conv).__name__} with cached=True reads the edges of the first graphs again for all others: "
+            "leave cached out"
+        )
 
 
 def _try_out(conv: nn.Module, hidden: int, has_edges: bool, takes_batch: bool) -> bool:

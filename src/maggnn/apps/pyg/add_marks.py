@@ -15,7 +15,7 @@ from torch_geometric.transforms import BaseTransform
 
 from maggnn.config import AgentConfig
 from maggnn.errors import InputError
-from maggnn.graphs.conversions import batch_from_pyg
+from maggnn.graphs.call_forms import as_batch
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.marking import marks
 from maggnn.model.pretrained import pretrained_agent
@@ -68,7 +68,7 @@ class AddMarks(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Add the marks to a graph or a batch."""
-        graphs = batch_from_pyg(data, targets=False)
+        graphs = as_batch(data)
         if self.reads_features:
             self.model.check_features(graphs)
         else:

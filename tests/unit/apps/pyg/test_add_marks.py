@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose, Constant
 
 from maggnn import AddMarks, AgentConfig, EncoderConfig, MagGNN
@@ -79,3 +79,9 @@ def test_targets_are_left_alone():
     data.y = torch.tensor([[float("nan"), 1.0]])
     marked = AddMarks(make_model())(data)
     assert marked.marks.shape == (6, 4) and bool(marked.y[0, 0].isnan()) and marked.y[0, 1] == 1
+
+
+@pytest.mark.parametrize("wrong", [[ring(6)], HeteroData(), "graph"])
+def test_what_is_no_graph_is_refused(wrong):
+    with pytest.raises(InputError, match=f"of type {type(wrong).__name__}: give a PyG Batch or Data"):
+        AddMarks(make_model())(wrong)

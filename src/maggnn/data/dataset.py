@@ -97,7 +97,14 @@ class Dataset:
         return splits[fold]
 
     def digest(self, split: Split) -> str:
-        """Return a hash by which a resumed run recognises its graphs, targets and split; of many graphs, some count."""
+        """Return a hash by which a resumed run recognises its data.
+
+        Args:
+            split: the split of the run.
+
+        Returns:
+            A hash of the graphs, the targets and the split; of many graphs, only some are read.
+        """
         count = len(self.graphs)
         ids = torch.arange(count)
         if count > MOST_COMPARED:

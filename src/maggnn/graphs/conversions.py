@@ -261,25 +261,26 @@ def to_networkx(packed: PackedGraphs) -> list[nx.Graph]:
         packed: the graphs.
 
     Returns:
-        Undirected graphs (`nx.Graph`) if both directions exist and agree, else `nx.DiGraph`.
+        Undirected graphs (`nx.Graph`) if both directions exist and agree, else `nx.DiGraph`; with parallel edges
+        `nx.MultiDiGraph`.
     """
     import networkx as nx
 
-    kind = nx.Graph if _is_undirected(packed) else nx.DiGraph
+    parallel = packed.has_parallel_edges
+    kind = nx.MultiDiGraph if parallel else nx.Graph if _is_undirected(packed) else nx.DiGraph
     graphs = []
     for index, (nodes, edges) in enumerate(_slices(packed)):
         graph = kind()
         graph.add_nodes_from(range(nodes.stop - nodes.start))
-        graph.add_edges_from(packed.edge_index[:, edges].T.tolist())
+        ends = packed.edge_index[:, edges].T.tolist()
+        features = [] if packed.edge_attr is None else packed.edge_attr[edges].tolist()
+        attributes = [{"edge_attr": value} for value in features] or [{} for _ in ends]
+        graph.add_edges_from((*pair, values) for pair, values in zip(ends, attributes, strict=True))
         _set_node_attribute(graph, "x", packed.x, nodes)
         if packed.y is not None and packed.level == "graph":
             graph.graph["y"] = packed.y[index].tolist()
         elif packed.y is not None:
             _set_node_attribute(graph, "y", packed.y, nodes)
-        if packed.edge_attr is not None:
-            pairs = map(tuple, packed.edge_index[:, edges].T.tolist())
-            values = dict(zip(pairs, packed.edge_attr[edges].tolist(), strict=True))
-            nx.set_edge_attributes(graph, values, "edge_attr")
         graphs.append(graph)
     return graphs
 
@@ -371,6 +372,8 @@ def to_graph6(packed: PackedGraphs) -> list[str]:
     source, target = packed.edge_index
     if bool((source == target).any()):
         raise InputError("graph6 has simple graphs only, but some node has an edge to itself")
+    if packed.has_parallel_edges:
+        raise InputError("graph6 has simple graphs only, but some nodes have two edges between them")
     return [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in to_networkx(packed)]
 
 

@@ -286,3 +286,22 @@ def test_node_ids_of_any_type_of_whole_numbers(kind):
 def test_what_a_pyg_batch_cannot_hold_is_named(fields, message):
     with pytest.raises(InputError, match=message):
         batch_from_pyg(one(**fields))
+
+
+@pytest.mark.parametrize("kind", [nx.MultiGraph, nx.MultiDiGraph])
+def test_parallel_edges_stay(kind):
+    graph = kind()
+    graph.add_edge("a", "b", edge_attr=1)
+    graph.add_edge("a", "b", edge_attr=2)
+    graph.add_edge("b", "b", edge_attr=3)
+    packed = pack_networkx([graph, kind([(0, 1, {"edge_attr": 1})])])
+    back = to_networkx(packed)
+    assert isinstance(back[0], nx.MultiDiGraph) and back[0].number_of_edges() == packed.num_edges[0]
+    assert_same_packed(pack_networkx(back), packed)
+
+
+def test_graph6_refuses_parallel_edges():
+    with pytest.raises(InputError, match="two edges between them"):
+        to_graph6(pack_networkx([nx.MultiGraph([(0, 1), (0, 1)])]))
+    pair = nx.Graph([(0, 1)])
+    assert to_graph6(pack_networkx([pair, pair])) == ["A_", "A_"], "equal edges of two graphs are no parallel ones"

@@ -248,3 +248,10 @@ def test_what_a_proof_needs(maggnn):
         ("shrikhande_rook", "--agent", "sr25", "--order", "1"): "moves tuples of order 2",
     }.items():
         assert words in maggnn(*arguments).mistake(), arguments
+
+
+def test_a_picture_is_a_png_file(maggnn):
+    (maggnn.folder / "file").touch()
+    for out, words in {"pair.svg": "pair.svg: the picture is a .png file", "file/pair.png": "file/pair.png"}.items():
+        assert words in maggnn("shrikhande_rook", "-o", out).mistake()
+        assert not (maggnn.folder / out).exists()

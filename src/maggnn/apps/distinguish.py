@@ -19,6 +19,7 @@ from maggnn.apps.draw.layouts import layout_of
 from maggnn.apps.draw.pair import MarkedGraph, draw_pair
 from maggnn.apps.terminal import tell
 from maggnn.data.dataset import Dataset
+from maggnn.data.files import check_writable, whole_file
 from maggnn.data.graph_files import read_graphs
 from maggnn.data.registry import load
 from maggnn.errors import InputError
@@ -34,6 +35,9 @@ SHOWN = 20
 
 ALL = "all"
 """The name of the table's row for all categories together."""
+
+PICTURE = ".png"
+"""The suffix of a picture's file."""
 
 VERDICTS = ("differ", "isomorphic", "undecided")
 """The possible verdicts of a proof, in the order of the table."""
@@ -61,6 +65,10 @@ def distinguish(source: str, other: str | None, order: int, picture: Path | None
     """
     if agent is not None and picture is not None:
         raise InputError("a picture shows a comparison of all tuples: leave out --out or --agent")
+    if picture is not None:
+        if picture.suffix != PICTURE:
+            raise InputError(f"{picture}: the picture is a {PICTURE} file")
+        check_writable(picture)
     propose = None if agent is None else proposer(agent)
     dataset = None if Path(source).suffix else load(source)
     graphs = read_graphs(source) if dataset is None else dataset.graphs
@@ -158,7 +166,8 @@ def _draw(pair: Pair, found: Comparison, path: Path, source: str) -> None:
         notes[own] = "a copy that the other graph never has"
         notes[other] = f"the most similar copy: distinguished in round {rounds + 1}"
     first, second = (MarkedGraph(*side) for side in zip(pair, marks, titles, notes, strict=True))
-    draw_pair(first, second, path, layout_of(source))
+    with whole_file(path) as waiting:
+        draw_pair(first, second, waiting, layout_of(source))
 
 
 def _in_short(found: Comparison) -> str:

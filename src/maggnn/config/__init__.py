@@ -265,6 +265,10 @@ _FORMER_SECTIONS = {"rival": "baseline"}
 
 def check_section(section: Any, where: str = "config") -> None:
     """Check types, choices and ranges of one section's fields, and the relations between them."""
+    if not is_dataclass(section):
+        raise InputError(
+            f"{where}: {section!r} is no section: give EncoderConfig(...), PredictorConfig(...) or the like"
+        )
     hints = get_type_hints(type(section))
     metadata = {entry.name: entry.metadata for entry in fields(section)}
     for name, hint in hints.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,6 +21,12 @@ Fact = tuple[str, bool]
 
 Metric = Literal["accuracy", "auroc", "mae"]
 """The metrics by which predictions are evaluated."""
+
+USUAL_METRIC: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
+"""The metric of a task whose data set names no other."""
+
+MOST_COMPARED = 1 << 14
+"""The largest number of graphs, spread evenly over a set, by which it is recognised: reading them takes a moment."""
 
 Origin = Literal["generated", "data root"]
 
@@ -99,7 +106,42 @@ class Dataset:
         splits = self.splits(seed)
         if fold >= len(splits):
             raise InputError(f"data.fold is {fold}, but {self.name} has {len(splits)} split(s)")
+        self._check_split(splits[fold])
         return splits[fold]
+
+    def digest(self, split: Split) -> str:
+        """Return a hash by which a resumed run recognises its data.
+
+        Args:
+            split: the split of the run.
+
+        Returns:
+            A hash of the graphs, the targets and the split; of many graphs, only some are read.
+        """
+        count = len(self.graphs)
+        ids = torch.arange(count)
+        if count > MOST_COMPARED:
+            ids = torch.linspace(0, count - 1, MOST_COMPARED, dtype=torch.float64).long()
+        batch = self.graphs[ids]
+        names = ("num_nodes", "edge_index", "x", "edge_attr", "y", "roots", "graph_attr")
+        values = {name: getattr(batch, name) for name in names} | vars(split) | {"weights": self.weights}
+        digest = hashlib.sha256(repr((self.task, self.num_outputs, count)).encode())
+        for name, value in values.items():
+            if value is not None:
+                digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+                digest.update(value.cpu().contiguous().numpy().data)
+        return digest.hexdigest()
+
+    def _check_split(self, split: Split) -> None:
+        """Check that the parts are graph ids, and that there is something to learn from."""
+        most = len(self.graphs) - 1
+        for part, ids in vars(split).items():
+            if not isinstance(ids, Tensor) or ids.dtype not in (torch.int32, torch.int64) or ids.ndim != 1:
+                raise InputError(f"{self.name}: {part} of the split must be a tensor of graph ids")
+            if len(ids) and (int(ids.min()) < 0 or int(ids.max()) > most):
+                raise InputError(f"{self.name}: {part} of the split must contain graph ids from 0 to {most}")
+        if not len(split.train):
+            raise InputError(f"{self.name}: train of the split is empty: there is nothing to learn from")
 
     def __repr__(self) -> str:
         outputs = f"{self.num_outputs} {'classes' if self.task == 'classification' else 'targets'}"

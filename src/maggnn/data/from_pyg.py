@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from maggnn.data.dataset import Dataset
+from maggnn.data.dataset import USUAL_METRIC, Dataset
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Task
+from maggnn.graphs.checks import short_floats
 from maggnn.graphs.conversions import batch_from_pyg, pack_pyg
 from maggnn.graphs.packed import PackedGraphs
 
@@ -41,7 +42,7 @@ def dataset_from_pyg(
         graphs: a PyG dataset or a list of `Data`, each with `y`.
         split: the ids of training, validation and test graphs; by default random shares of 80, 10 and 10 %, drawn with
             the seed `data.split_seed` of a config.
-        task: classification or regression; by default regression if `y` has floats.
+        task: classification, multilabel or regression; by default regression if `y` has floats.
         num_outputs: by default the number of classes or columns of `y`.
         name: the name in messages; by default that of the dataset's class.
 
@@ -55,15 +56,30 @@ def dataset_from_pyg(
     count = num_outputs or num_outputs_of(packed.y, task)
     if packed.y is None:
         raise InputError("the graphs have no y: a data set to train on needs targets")
-    y = packed.y.reshape(len(packed.y), -1).float() if task == "regression" else packed.y.reshape(-1).long()
+    name = name or type(graphs).__name__
     return Dataset(
-        name=name or type(graphs).__name__,
-        graphs=replace(packed, y=y),
+        name=name,
+        graphs=replace(packed, y=_targets(packed.y, task, count, name)),
         task=task,
         num_outputs=count,
         protocol=lambda dataset, generator: [split or _random_split(len(dataset.graphs), generator)],
-        metric="accuracy" if task == "classification" else "mae",
+        metric=USUAL_METRIC[task],
     )
+
+
+def _targets(y: Tensor, task: Task, num_outputs: int, name: str) -> Tensor:
+    """Return checked classes [rows], or numbers [rows, num_outputs]."""
+    if task == "classification":
+        classes = y.reshape(-1).long()
+        if len(classes) != len(y) or int(classes.min()) < 0 or int(classes.max()) >= num_outputs:
+            raise InputError(f"{name}: y must be one class for each row, from 0 to {num_outputs - 1}")
+        return classes
+    columns = y.reshape(len(y), -1)
+    if columns.shape[1] != num_outputs:
+        raise InputError(f"{name}: y has {columns.shape[1]} columns, but num_outputs is {num_outputs}")
+    if task == "multilabel" and not bool(((columns == 0) | (columns == 1)).all()):
+        raise InputError(f"{name}: y of a multilabel set must be 0 or 1")
+    return short_floats(columns)
 
 
 def _random_split(count: int, generator: torch.Generator) -> Split:
@@ -105,11 +121,16 @@ def task_of(y: Tensor | None) -> Task:
 
 
 def num_outputs_of(y: Tensor | None, task: Task) -> int:
-    """Return the number of classes (the largest class must occur) or of columns of numbers."""
+    """Return the number of classes (the largest class must occur) or of columns of several targets."""
     if y is None:
         raise InputError("the data have no y from which the number of outputs could be inferred: give num_outputs")
-    if task == "regression":
-        return 1 if y.ndim == 1 else y.shape[-1]
+    columns = y.reshape(len(y), -1).shape[1]
+    if task != "classification":
+        return columns
+    if columns > 1:
+        raise InputError(
+            f"y has {columns} columns of integers: give task='multilabel' if each is 0 or 1, or floats for regression"
+        )
     if y.is_floating_point() or int(y.min()) < 0:
         raise InputError("classes in y must be integers from 0 up: give num_outputs, or task='regression'")
     return int(y.max()) + 1

@@ -21,7 +21,10 @@ def as_batch(
     batch: Tensor | None = None,
     edge_attr: Tensor | None = None,
 ) -> GraphBatch:
-    """Return the graphs of a call in either form as a batch; the arguments are those of `MagGNN.forward`."""
+    """Return the graphs of a call in either form as a batch, without the targets of PyG graphs.
+
+    The arguments are those of `MagGNN.forward`.
+    """
     if graphs is None or isinstance(graphs, Tensor):
         return _batch_of_columns(graphs, edge_index, batch, edge_attr)
     if any(value is not None for value in (edge_index, batch, edge_attr)):
@@ -30,7 +33,7 @@ def as_batch(
         raise InputError(
             f"the graphs are of type {type(graphs).__name__}: give a PyG Batch or Data, or x, edge_index and batch"
         )
-    return graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs)
+    return graphs if isinstance(graphs, GraphBatch) else batch_from_pyg(graphs, targets=False)
 
 
 def _batch_of_columns(
@@ -55,7 +58,7 @@ def _batch_of_columns(
         raise InputError(
             "x and batch are both None, so the number of nodes is unknown: give batch, zeros for one graph"
         )
-    for name, values in (("x", x), ("edge_attr", edge_attr)):
+    for name, values in (("x", x), ("batch", batch), ("edge_attr", edge_attr)):
         if values is not None:
             check_tensor(name, values)
     num_nodes = len(x) if batch is None and x is not None else len(batch)  # pyright: ignore[reportArgumentType]

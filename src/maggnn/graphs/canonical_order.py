@@ -56,7 +56,7 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     edge_first = torch.repeat_interleave(on_cpu.node_offsets[:-1], on_cpu.num_edges)
     ends = (on_cpu.edge_index + edge_first).flatten()
     edge_index, edge_attr = place.index_select(0, ends).reshape(2, -1), on_cpu.edge_attr
-    if edge_attr is not None and _has_parallel_edges(on_cpu):  # which `build` does not reorder
+    if edge_attr is not None and on_cpu.has_parallel_edges:  # which `build` does not reorder
         graph = torch.repeat_interleave(torch.arange(len(on_cpu)), on_cpu.num_edges)
         order = torch.from_numpy(np.lexsort([row_hashes(edge_attr).numpy(), graph.numpy()]))
         edge_index, edge_attr = edge_index[:, order], edge_attr[order]
@@ -68,12 +68,6 @@ def reordered(packed: PackedGraphs, rows: Tensor) -> PackedGraphs:
     if on_cpu.roots is not None:
         made = replace(made, roots=place[on_cpu.roots + on_cpu.node_offsets[:-1, None]])
     return made.to(packed.device)
-
-
-def _has_parallel_edges(packed: PackedGraphs) -> bool:
-    """Whether two edges of a graph have the same ends; edges are sorted by their ends, so these are neighbours."""
-    same = (packed.edge_index[:, 1:] == packed.edge_index[:, :-1]).all(dim=0)
-    return bool(same.any())  # also true if consecutive graphs end and begin with the same edge, which is harmless
 
 
 def canonical_rows(packed: PackedGraphs) -> Tensor:

@@ -80,6 +80,14 @@ def check_integers(name: str, value: object) -> None:
         raise InputError(f"{name} contains {what}: give whole numbers")
 
 
+def check_edge_index(name: str, value: object) -> None:
+    """Check that a value has the ends of edges, as whole numbers of any type, [2, E]."""
+    check_integers(name, value)
+    assert isinstance(value, Tensor)
+    if value.dim() != 2 or len(value) != 2:
+        raise InputError(f"{name} has shape {tuple(value.shape)}, expected (2, number of edges)")
+
+
 def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> None:
     """Check that the ends of edges [2, E] are nodes of their own graph `edge_graph` [E]."""
     if edge_index.numel() == 0:
@@ -117,6 +125,8 @@ def check_batch(
 def check_sorted(node_graph: Tensor) -> None:
     """Check that the graphs of nodes [N] are in order."""
     check_integers("batch", node_graph)
+    if node_graph.ndim != 1:
+        raise InputError(f"batch has shape {tuple(node_graph.shape)}, expected one number for each node")
     if node_graph.numel() and int(node_graph[0]) < 0:
         raise InputError(f"batch begins with {int(node_graph[0])}: graphs are numbered from 0")
     if bool((node_graph.diff() < 0).any()):

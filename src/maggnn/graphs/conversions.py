@@ -21,7 +21,7 @@ from maggnn.graphs.checks import (
     NEEDS_A_NODE,
     check_batch,
     check_columns,
-    check_integers,
+    check_edge_index,
     check_sorted,
     check_tensor,
     level_of,
@@ -55,13 +55,14 @@ def from_pyg(data: Data | Batch | Sequence[Data]) -> GraphBatch:
     return pack_pyg(graphs)[torch.arange(len(graphs))]
 
 
-def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
+def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = True) -> GraphBatch:
     """Convert a PyG batch (or one graph) to a `GraphBatch` on the same device, without a loop over graphs.
 
     Args:
         batch: nodes grouped by graph, as from PyG's collate. `y` has one row for each graph or for each node.
         validate: whether to check sizes, edge ids and features, which synchronises a GPU; `False` skips it for
             batches that are known to be valid.
+        targets: whether `y` is read; an answer needs none, so a model reads graphs whatever their `y` is.
 
     Returns:
         The same graphs as a `GraphBatch`.
@@ -72,11 +73,12 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True) -> GraphBatch:
     batch = cast("Data", batch)  # a Batch is a Data, which type checkers cannot see
     num_nodes = _pyg_num_nodes(batch)  # [B]
     edge_index = _pyg_edge_index(batch)
-    y = None if batch.y is None else torch.atleast_1d(torch.as_tensor(batch.y, device=num_nodes.device))
     if validate:
-        check_integers("edge_index", edge_index)
-        check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
+        check_edge_index("edge_index", edge_index)
     edge_index = edge_index.long()
+    y = targets_of("y", batch.y, num_nodes.device) if targets and batch.y is not None else None
+    if validate:
+        check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
     order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
     edge_attr = None if batch.edge_attr is None else _columns(batch.edge_attr[order])
     return batch_of_edges(num_nodes, edge_index[:, order], _columns(batch.x), edge_attr, y)
@@ -141,7 +143,7 @@ def _pyg_num_nodes(batch: Data) -> Tensor:
         return ptr.diff()
     if isinstance(node_graph, Tensor):
         check_sorted(node_graph)
-        return torch.bincount(node_graph)
+        return torch.bincount(node_graph.long())
     return torch.tensor([_pyg_node_count(batch)], device=_pyg_edge_index(batch).device)
 
 
@@ -162,10 +164,7 @@ def _check_pyg(graph: Data, index: int) -> None:
         if value is not None:
             check_tensor(f"{name} of graph {index}", value)
     if graph.edge_index is not None:
-        check_integers(f"edge_index of graph {index}", graph.edge_index)
-        if graph.edge_index.dim() != 2 or len(graph.edge_index) != 2:
-            shape = tuple(graph.edge_index.shape)
-            raise InputError(f"edge_index of graph {index} has shape {shape}, expected (2, number of edges)")
+        check_edge_index(f"edge_index of graph {index}", graph.edge_index)
 
 
 def _pyg_edge_index(graph: Data) -> Tensor:
@@ -178,15 +177,20 @@ def _pyg_edge_index(graph: Data) -> Tensor:
     return torch.empty(2, 0, dtype=torch.long, device=device)
 
 
+def targets_of(name: str, values: Any, device: torch.device | None = None) -> Tensor:
+    """Return targets that are given as numbers, a list, an array or a tensor as a tensor with rows."""
+    try:
+        return torch.atleast_1d(torch.as_tensor(values, device=device))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} cannot become a tensor ({str(error).splitlines()[0]}): give numbers") from error
+
+
 def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tensor | None, Level]:
     """Return all targets in one tensor, and whether they belong to graphs or to nodes."""
     targets = [graph.y for graph in graphs]
     if not targets or any(y is None for y in targets):
         return None, "graph"
-    try:
-        rows = [torch.atleast_1d(torch.as_tensor(y)) for y in targets]
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"y cannot become a tensor ({str(error).splitlines()[0]}): give numbers") from error
+    rows = [targets_of("y", y) for y in targets]
     level = level_of(rows, num_nodes)
     return _concatenated("y", rows, [len(row) for row in rows]), level
 
@@ -257,25 +261,26 @@ def to_networkx(packed: PackedGraphs) -> list[nx.Graph]:
         packed: the graphs.
 
     Returns:
-        Undirected graphs (`nx.Graph`) if both directions exist and agree, else `nx.DiGraph`.
+        Undirected graphs (`nx.Graph`) if both directions exist and agree, else `nx.DiGraph`; with parallel edges
+        `nx.MultiDiGraph`.
     """
     import networkx as nx
 
-    kind = nx.Graph if _is_undirected(packed) else nx.DiGraph
+    parallel = packed.has_parallel_edges
+    kind = nx.MultiDiGraph if parallel else nx.Graph if _is_undirected(packed) else nx.DiGraph
     graphs = []
     for index, (nodes, edges) in enumerate(_slices(packed)):
         graph = kind()
         graph.add_nodes_from(range(nodes.stop - nodes.start))
-        graph.add_edges_from(packed.edge_index[:, edges].T.tolist())
+        ends = packed.edge_index[:, edges].T.tolist()
+        features = [] if packed.edge_attr is None else packed.edge_attr[edges].tolist()
+        attributes = [{"edge_attr": value} for value in features] or [{} for _ in ends]
+        graph.add_edges_from((*pair, values) for pair, values in zip(ends, attributes, strict=True))
         _set_node_attribute(graph, "x", packed.x, nodes)
         if packed.y is not None and packed.level == "graph":
             graph.graph["y"] = packed.y[index].tolist()
         elif packed.y is not None:
             _set_node_attribute(graph, "y", packed.y, nodes)
-        if packed.edge_attr is not None:
-            pairs = map(tuple, packed.edge_index[:, edges].T.tolist())
-            values = dict(zip(pairs, packed.edge_attr[edges].tolist(), strict=True))
-            nx.set_edge_attributes(graph, values, "edge_attr")
         graphs.append(graph)
     return graphs
 
@@ -367,6 +372,8 @@ def to_graph6(packed: PackedGraphs) -> list[str]:
     source, target = packed.edge_index
     if bool((source == target).any()):
         raise InputError("graph6 has simple graphs only, but some node has an edge to itself")
+    if packed.has_parallel_edges:
+        raise InputError("graph6 has simple graphs only, but some nodes have two edges between them")
     return [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in to_networkx(packed)]
 
 

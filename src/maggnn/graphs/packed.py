@@ -192,6 +192,13 @@ class PackedGraphs:
         return True
 
     @cached_property
+    def has_parallel_edges(self) -> bool:
+        """Whether two edges of a graph have the same source and target; such edges are neighbours in the order."""
+        graph = torch.repeat_interleave(torch.arange(len(self)), self.num_edges).to(self.device)
+        same = (self.edge_index[:, 1:] == self.edge_index[:, :-1]).all(dim=0) & (graph[1:] == graph[:-1])
+        return bool(same.any())
+
+    @cached_property
     def device_offsets(self) -> tuple[Tensor, Tensor]:
         """Node and edge offsets on the device of the graphs."""
         return self.node_offsets.to(self.device), self.edge_offsets.to(self.device)

@@ -24,11 +24,13 @@ from torch import Tensor
 from maggnn.config import Precision
 from maggnn.errors import InputError
 from maggnn.graphs.batch import BatchSize, GraphBatch, batch_from_tensors, batch_tensors
+from maggnn.graphs.checks import check_integers
 from maggnn.graphs.packed import PackedGraphs, rounded_down, rounded_up
 from maggnn.inference.frozen import Present, frozen, present_kinds
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import make_generator, matrix_products, pick_device
+from maggnn.model.tuples import check_tuples
 
 LIVE_COPIES = 6
 """An upper bound of the number of [N, m, d] tensors in memory during a search: features, messages, hidden layers."""
@@ -117,7 +119,11 @@ class Engine:
             self.generator.manual_seed(seed)
         if not isinstance(graphs, PackedGraphs):
             return self._predict_batches(graphs, done)
-        ids = torch.arange(len(graphs)) if ids is None else ids
+        ids = torch.arange(len(graphs)) if ids is None else _checked(ids, len(graphs))
+        if tuples is not None and len(tuples) != len(graphs):
+            raise InputError(
+                f"{len(tuples)} sets of tuples for {len(graphs)} graphs: give one for each graph of the set"
+            )
         if not len(ids):
             return torch.empty(0, self.model.num_outputs, device=self.device)
         # What the last call precomputed is ready: walking through the model's modules again takes as long as a launch.
@@ -150,6 +156,11 @@ class Engine:
         parts, count = [torch.empty(0, self.model.num_outputs, device=self.device)], 0
         with self._own_draws():
             for batch in batches:
+                if not isinstance(batch, GraphBatch):
+                    raise InputError(
+                        f"the engine takes PackedGraphs or GraphBatches, and got a {type(batch).__name__}: "
+                        "maggnn.graphs.conversions.pack_pyg packs a list of PyG graphs"
+                    )
                 on_device = batch if _same_device(batch.device, self.device) else batch.to(self.device)
                 self._cover(on_device)
                 with matrix_products(self.precision):
@@ -253,6 +264,7 @@ class Engine:
 
     @torch.no_grad()
     def _answer_at(self, graphs: GraphBatch, tuples: Tensor) -> Tensor:
+        check_tuples(tuples, graphs, self.model.agent.num_tuples, self.model.agent.tuple_order)
         with matrix_products(self.precision):
             return self.model.in_target_units(self.model.predictor(graphs, tuples), graphs)
 
@@ -265,6 +277,14 @@ class Engine:
     @torch.no_grad()
     def _answer(self, graphs: GraphBatch, generator: torch.Generator) -> Tensor:
         return self.model(graphs, generator=generator)
+
+
+def _checked(ids: Tensor, count: int) -> Tensor:
+    """Return the ids of graphs [B] if they are whole numbers from 0 to `count` - 1."""
+    check_integers("ids", ids)
+    if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= count):
+        raise InputError(f"ids must contain numbers of graphs, from 0 to {count - 1}")
+    return ids
 
 
 def _same_device(one: torch.device, other: torch.device) -> bool:

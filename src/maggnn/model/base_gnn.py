@@ -24,7 +24,7 @@ from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.edge_embedding import EdgeEmbedding
 from maggnn.model.features import FeatureSpec
-from maggnn.model.normalise import Norm
+from maggnn.model.normalise import Norm, in_evaluation
 
 BaseGNN = nn.Module | Callable[[int], nn.Module]
 """A convolution from d to d channels, of which each layer takes a new copy, or a function that makes one of width d."""
@@ -134,6 +134,11 @@ def _check_arguments(conv: nn.Module) -> None:
             f"{type(conv).__name__} is called with ({', '.join(first)}, ...): "
             "a base GNN takes (x, edge_index) of one kind of node"
         )
+    if any(getattr(part, "cached", False) for part in conv.modules()):
+        raise InputError(
+            f"{type(conv).__name__} with cached=True reads the edges of the first graphs again for all others: "
+            "leave cached out"
+        )
 
 
 def _try_out(conv: nn.Module, hidden: int, has_edges: bool, takes_batch: bool) -> bool:
@@ -160,16 +165,13 @@ def _failure(conv: nn.Module, hidden: int, given: dict[str, Any]) -> InputError 
     """Return the error of a call, if any; random states and statistics are left unchanged."""
     where = next((weight.device for weight in conv.parameters()), None)
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]], device=where)
-    before = conv.training
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            out = conv.eval()(torch.ones(3, hidden, device=where), edges, **given)
+        with torch.no_grad(), torch.random.fork_rng(devices=[]), in_evaluation(conv):
+            out = conv(torch.ones(3, hidden, device=where), edges, **given)
     except Exception as error:  # a convolution can raise any error
         return InputError(
             f"{type(conv).__name__} cannot be a base GNN: called on a graph of three nodes it fails ({_line(error)})"
         )
-    finally:
-        conv.train(before)
     if isinstance(out, Tensor) and out.shape == (3, hidden):
         return None
     found = list(out.shape) if isinstance(out, Tensor) else f"a {type(out).__name__}"

@@ -42,6 +42,12 @@ class FeatureSpec:
     categories: tuple[int, ...] = ()
     width: int = 0
 
+    def __post_init__(self) -> None:
+        if self.categories and self.width:
+            raise InputError("features are categories or floats: give FeatureSpec either categories or width")
+        if self.width < 0 or any(count < 1 for count in self.categories):
+            raise InputError(f"{self}: a column has at least one category, and width is at least 0")
+
     @classmethod
     def of(cls, values: Tensor | None) -> FeatureSpec:
         """Infer the specification from the features of a whole data set.

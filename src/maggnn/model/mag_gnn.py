@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import torch
 from torch import Tensor, nn
 
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig, check_section
-from maggnn.errors import InputError, UntrainedAgentWarning
+from maggnn.errors import InputError, UntrainedAgentWarning, did_you_mean
 from maggnn.graphs.batch import GraphBatch, Level, Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.graphs.rings import with_rings
@@ -26,6 +26,7 @@ from maggnn.model.agent import Ties, kept_answers, search
 from maggnn.model.encoder import AnyEncoder, Encoder
 from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.marking import Marking, marks
+from maggnn.model.normalise import in_evaluation
 from maggnn.model.predictor import Predictor
 from maggnn.model.q_network import AgentShape, QNetwork, predictor_embeddings
 from maggnn.model.state import State
@@ -86,6 +87,11 @@ class MagGNN(nn.Module):
         super().__init__()
         for section in (encoder, predictor, agent):
             check_section(section)
+        for name, value, known in (("task", task, get_args(Task)), ("level", level, get_args(Level))):
+            if value not in known:
+                raise InputError(f"unknown {name} {value!r}{did_you_mean(value, known)}")
+        if num_outputs < 1:
+            raise InputError(f"num_outputs is {num_outputs}, must be at least 1")
         if agent.keep == "confident" and task != "classification":
             raise InputError("agent.keep = confident needs a classifier; use last for other tasks")
         if agent.start == "finest" and agent.tuple_order and level == "node":
@@ -199,7 +205,7 @@ class MagGNN(nn.Module):
         Args:
             data: a `Data`, a `Batch`, a PyG dataset or a list of `Data`.
             num_outputs: the number of classes or regression targets; by default the classes or columns of `y`.
-            task: classification or regression; by default regression if `y` has floats.
+            task: classification, multilabel or regression; by default regression if `y` has floats.
             level: one answer for each graph or for each node; by default inferred from the number of rows of `y`.
             encoder: settings of the GNN; by default `gine` if there are edge features and `gin` otherwise.
             predictor: settings of the readout.
@@ -332,6 +338,7 @@ class MagGNN(nn.Module):
         if tuples is None:
             tuples = self.starts(graphs, generator)
         check_tuples(tuples, graphs, self.agent.num_tuples, self.agent.tuple_order)
+        tuples = tuples.long()
         moves = self.agent.num_moves if num_moves is None else num_moves
         start = State.start(graphs, tuples, self.history_width)
         scores = self.scores if answers is None else partial(self.scores, answers=answers)
@@ -413,18 +420,14 @@ class MagGNN(nn.Module):
         """Return the Q-table and history of a state, without gradients and without updates of BatchNorm statistics."""
         if self.q_network is None:
             raise InputError("a plain GNN (k = 0) has nothing to move")
-        learning = self.training
-        if learning:
-            self.eval()
-        embeddings, h = predictor_embeddings(state, self.predictor, self.agent)
-        if answers is not None and h is not None:
-            pooled = self.predictor.pool(h, state.graphs, state.tuples)
-            answers.append(self.predictor.read(pooled, state.graphs))
-        q_table, history = self.q_network(state, embeddings, h)
+        with in_evaluation(self):
+            embeddings, h = predictor_embeddings(state, self.predictor, self.agent)
+            if answers is not None and h is not None:
+                pooled = self.predictor.pool(h, state.graphs, state.tuples)
+                answers.append(self.predictor.read(pooled, state.graphs))
+            q_table, history = self.q_network(state, embeddings, h)
         if self.agent.caution:  # a bonus for not moving
             q_table = q_table + marks(state.graphs, state.tuples, self.agent.caution, 0.0, q_table.dtype)
-        if learning:
-            self.train()
         return q_table, history
 
     @property

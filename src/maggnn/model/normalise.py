@@ -126,6 +126,22 @@ def fix_statistics(network: nn.Module) -> None:
             module.eval()
 
 
+@contextmanager
+def in_evaluation(module: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode within the block; afterwards each of its parts has its own mode again.
+
+    A user may have frozen a part, such as the norms of a trained predictor, so `module.train()` would not restore it.
+    """
+    learning = [part for part in module.modules() if part.training]
+    for part in learning:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in learning:
+            part.training = True
+
+
 def synchronise(network: nn.Module) -> None:
     """Make the norms of a network in training use statistics of the rows of all processes of a run."""
     for module in network.modules():

@@ -62,7 +62,8 @@ class QNetwork(nn.Module):
         assert h is not None, "a Q-network without its own encoder needs embeddings"
         own = pool_nodes(h, graphs, self.pooling)  # [B, m, d]
         all_tuples = (own if embeddings is None else embeddings).sum(dim=1, keepdim=True)
-        history = self.update_history(state.history, marked_nodes(h, graphs, state.tuples).mean(dim=2))
+        marked = marked_nodes(h, graphs, state.tuples).mean(dim=2)  # [B, m, d]
+        history = self.update_history(state.history.to(h.dtype), marked)  # a walk begins with zeros in float32
         context = self.own_tuple(own) + self.all_tuples(all_tuples)  # [B, m, d]
         if self.past is not None:
             context = context + self.past(history.mean(dim=1, keepdim=True))

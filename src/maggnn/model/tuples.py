@@ -56,7 +56,7 @@ def check_tuples(tuples: Tensor, graphs: GraphBatch, num_tuples: int, tuple_orde
         InputError: the shape or type is wrong, or an id is outside its graph.
     """
     expected = (graphs.num_graphs, num_tuples, tuple_order)
-    if tuples.shape != expected or tuples.is_floating_point():
+    if tuples.shape != expected or tuples.is_floating_point() or tuples.dtype == torch.bool:
         raise InputError(
             f"tuples have shape {tuple(tuples.shape)} of {tuples.dtype}, expected integers [B, m, k] = {expected}"
         )

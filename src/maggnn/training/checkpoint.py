@@ -59,6 +59,7 @@ def save_run(
     check_finite(paradigm.model.state_dict(), f"step {position[1]}, so {path} is not written")
     facts = {
         "config": configs.to_dict(config),
+        "data": paradigm.data_digest,
         "position": position,
         "counters": paradigm.counters(),
         "validation": validation.facts(),
@@ -107,6 +108,10 @@ def resume_run(
         configs.from_dict(facts["config"], origin=str(folder / FILE)) != config
     ):  # settings that the file lacks have their defaults
         raise InputError(f"{folder} contains a run with other settings; choose another folder or remove it")
+    if facts.get("data", paradigm.data_digest) != paradigm.data_digest:  # the first checkpoints did not name their data
+        raise InputError(
+            f"{folder} contains a run on other graphs, targets or splits; choose another folder or remove it"
+        )
     begun = facts.get("devices", 1)
     if begun != devices.size:
         raise InputError(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from maggnn.data import registry
+from maggnn.data.dataset import USUAL_METRIC
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch, Task
 from maggnn.graphs.packed import PackedGraphs
@@ -23,8 +24,6 @@ from maggnn.training.metrics import Metric, absolute_errors, score, trimmed_erro
 TEST_SEED = 1_000_003
 """Tests draw their tuples from a different random stream than training."""
 
-
-USUAL_METRIC: dict[Task, Metric] = {"classification": "accuracy", "multilabel": "auroc", "regression": "mae"}
 
 LEAST_PROBABILITY = 1e-12
 """The smallest probability in the cross-entropy of several targets, since a sigmoid may round to 0."""

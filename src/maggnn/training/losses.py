@@ -17,16 +17,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor, nn
 
-from maggnn.errors import InputError
+from maggnn.errors import InputError, did_you_mean
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.call_forms import as_batch
+from maggnn.graphs.conversions import targets_of
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.normalise import Whitening
+from maggnn.model.normalise import Whitening, in_evaluation
 from maggnn.model.state import State
 from maggnn.training.environment import Environment, individual_loss, mean_loss
 from maggnn.training.q_learning import lookahead_loss, q_table_of, random_mover, sampled_lookahead_loss
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 EPSILON = 0.1
 """The probability of a random move in the walks of training, the default of `training.epsilon_end`."""
+
+REWARDS = ("error", "loss")
+"""What a good move may lower."""
 
 
 def training_loss(
@@ -60,6 +64,7 @@ def training_loss(
         model: the model, in training mode (`model.train()`).
         batch: the graphs.
         y: the targets, classes [rows] or numbers [rows, out], a row for each graph or node; by default the batch's.
+            A number that is NaN is missing and adds nothing to the loss.
         mask: at node level, the nodes whose targets are used, such as `data.train_mask`, [N].
         epsilon: the probability of a random move in the walk.
         outcomes: the number of random moves of each state whose reward is computed; by default all k |V| moves.
@@ -73,6 +78,7 @@ def training_loss(
         >>> loss, terms = maggnn.training_loss(model, batch, batch.y)
         >>> loss.backward()
     """
+    _check_options(epsilon, outcomes, reward)
     graphs = _learnable(model, batch, y, mask)
     states = model.walk(graphs, epsilon=epsilon, generator=generator)
     predicted = _predictor_loss(model, graphs, _random_state_of(states, generator).tuples, 1, mask)
@@ -105,6 +111,8 @@ def predictor_loss(
     Returns:
         The loss to differentiate.
     """
+    if starts < 1:
+        raise InputError(f"starts is {starts}, must be at least 1")
     graphs = _learnable(model, batch, y, mask)
     return _predictor_loss(model, graphs, model.starts(graphs, generator, starts), starts, mask)
 
@@ -140,10 +148,11 @@ def agent_loss(
     """
     if model.q_network is None or not model.agent.num_moves:
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")
+    _check_options(epsilon, outcomes, reward)
     graphs = _learnable(model, batch, y, mask)
     before_last = model.walk(graphs, num_moves=model.agent.num_moves - 1, epsilon=epsilon, generator=generator)
     return _agent_loss(
-        model, _random_state_of(before_last, generator), mask, outcomes, reward, generator, _in_evaluation
+        model, _random_state_of(before_last, generator), mask, outcomes, reward, generator, in_evaluation
     )
 
 
@@ -151,27 +160,58 @@ def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None
     """Return the batch with checked and standardised targets."""
     graphs = as_batch(batch)
     model.check_features(graphs)
-    y = graphs.y if y is None else y
-    if y is None:
+    given = cast("Data", batch).y if y is None else y  # a Batch is a Data, which type checkers cannot see
+    if given is None:
         raise InputError("the batch has no y: give the targets, as in training_loss(model, batch, y)")
+    y = targets_of("y", given, graphs.device)
     rows = graphs.num_graphs if model.predictor.level == "graph" else graphs.total_nodes
     if len(y) != rows:
         raise InputError(f"y has {len(y)} rows, but this model gives {rows} answers ({model.predictor.level} level)")
     if mask is not None and (model.predictor.level != "node" or mask.shape != (rows,)):
         raise InputError("mask says which nodes have targets: give one boolean for each node, at node level")
-    return replace(graphs, y=_checked_targets(model, replace(graphs, y=y), y))
+    if mask is not None and not bool(mask.any()):
+        raise InputError("mask has no node: a loss needs at least one node with a target")
+    if model.task == "classification":
+        return replace(graphs, y=_classes(model, y, mask))
+    graphs = replace(graphs, y=_numbers(model, y))
+    return graphs if model.targets is None else replace(graphs, y=model.targets.standardised(graphs))
 
 
-def _checked_targets(model: MagGNN, graphs: GraphBatch, y: Tensor) -> Tensor:
-    """Return classes [rows], or numbers [rows, out], which are standardised if the model has a scale."""
-    if model.task == "regression":
-        columns = y.reshape(len(y), -1)
-        if columns.shape[1] != model.num_outputs:
-            raise InputError(f"y has {columns.shape[1]} columns, the model was made for {model.num_outputs}")
-        return columns.float() if model.targets is None else model.targets.standardised(graphs)
+def _classes(model: MagGNN, y: Tensor, mask: Tensor | None) -> Tensor:
+    """Return checked classes, [rows]; outside the mask, where unknown classes often are -1, they are 0."""
     if y.is_floating_point() or y.numel() != len(y):
         raise InputError(f"y is {y.dtype} of shape {tuple(y.shape)}, must be one integer class for each row")
-    return y.reshape(-1).long()
+    y = y.reshape(-1).long()
+    y = y if mask is None else y.where(mask.bool(), 0)
+    unknown = (y < 0) | (y >= model.num_outputs)
+    if bool(unknown.any()):
+        row = int(unknown.nonzero()[0])
+        raise InputError(f"y has class {int(y[row])} in row {row}, the model knows 0 to {model.num_outputs - 1}")
+    return y
+
+
+def _numbers(model: MagGNN, y: Tensor) -> Tensor:
+    """Return checked numbers, or 0 and 1 of two-class targets, [rows, out]; a missing one is NaN."""
+    columns = y.reshape(len(y), -1)
+    if columns.shape[1] != model.num_outputs:
+        raise InputError(f"y has {columns.shape[1]} columns, the model was made for {model.num_outputs}")
+    bad = columns.isinf() if model.task == "regression" else (columns != 0) & (columns != 1) & ~columns.isnan()
+    if bool(bad.any()):
+        row, column = bad.nonzero()[0].tolist()
+        allowed = "a finite number" if model.task == "regression" else "0 or 1"
+        raise InputError(
+            f"y has {columns[row, column]:g} in row {row}, column {column}, must be {allowed}, or NaN if it is missing"
+        )
+    return columns if columns.is_floating_point() else columns.float()
+
+
+def _check_options(epsilon: float, outcomes: int | None, reward: str) -> None:
+    if not 0 <= epsilon <= 1:
+        raise InputError(f"epsilon is {epsilon}, must be a probability from 0 to 1")
+    if outcomes is not None and outcomes < 1:
+        raise InputError(f"outcomes is {outcomes}, must be at least 1, or None for all moves")
+    if reward not in REWARDS:
+        raise InputError(f"unknown reward {reward!r}{did_you_mean(reward, REWARDS)}")
 
 
 def _predictor_loss(model: MagGNN, graphs: GraphBatch, tuples: Tensor, starts: int, mask: Tensor | None) -> Tensor:
@@ -216,24 +256,12 @@ def _random_state_of(states: list[State], generator: torch.Generator | None) -> 
 
 
 @contextmanager
-def _in_evaluation(predictor: nn.Module) -> Iterator[None]:
-    """Put the predictor into evaluation mode within the block."""
-    before = predictor.training
-    predictor.eval()
-    try:
-        yield
-    finally:
-        predictor.train(before)
-
-
-@contextmanager
 def _with_batch_statistics(predictor: nn.Module) -> Iterator[None]:
     """Make the predictor normalise with batch statistics, as in training, without changing its running statistics.
 
     While weights change quickly, running statistics lag behind them: in evaluation mode the predictor is then hardly
     better than chance, and the rewards are noise.
     """
-    before = predictor.training
     norms = [module for module in predictor.modules() if isinstance(module, nn.BatchNorm1d)]
     whitenings = [module for module in predictor.modules() if isinstance(module, Whitening)]
     momenta, memories = [norm.momentum for norm in norms], [whitening.memory for whitening in whitenings]
@@ -248,4 +276,3 @@ def _with_batch_statistics(predictor: nn.Module) -> Iterator[None]:
             norm.momentum = momentum
         for whitening, memory in zip(whitenings, memories, strict=True):
             whitening.memory = memory
-        predictor.train(before)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -100,6 +100,7 @@ class Paradigm(ABC):
     ) -> None:
         self.config, self.devices = config, devices
         self.task: Task = dataset.task
+        self.dataset, self.split = dataset, split
         self.train_ids = split.train
         predictor_ids, self.agent_ids = _split_training_graphs(split.train, config)
         batch, seed = config.training.batch_size, config.runtime.seed
@@ -125,6 +126,11 @@ class Paradigm(ABC):
         if self.agent_steps:
             self._make_agent(device)
         self.phases = self.make_phases()
+
+    @cached_property
+    def data_digest(self) -> str:
+        """A hash by which a resumed run recognises its data."""
+        return self.dataset.digest(self.split)
 
     @abstractmethod
     def make_phases(self) -> list[Phase]:

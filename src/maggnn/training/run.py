@@ -75,7 +75,7 @@ class Trained:
 
 def train(
     config: Config,
-    folder: Path | None = None,
+    folder: Path | str | None = None,
     quiet: bool = False,
     predictor: Mapping[str, Tensor] | None = None,
     dataset: Dataset | PygDataset | Sequence[Data] | None = None,
@@ -100,6 +100,7 @@ def train(
     Returns:
         The trained model with its data set and split.
     """
+    folder = None if folder is None else Path(folder)
     device = devices.device or pick_device(config.runtime.device)
     if dataset is None:
         dataset = registry.load(config.data.name)

@@ -70,3 +70,77 @@ def test_an_estimator_takes_a_pyg_dataset():
 def test_what_is_no_data_set_is_refused(given, message):
     with pytest.raises(InputError, match=message):
         dataset_from_pyg(given).splits(0)
+
+
+QUICK = Config().replaced(
+    encoder={"num_layers": 2, "hidden": 8},
+    agent={"tuple_order": 1, "num_moves": 1},
+    replay={"warmup": 4},
+    training={"predictor_steps": 3, "agent_steps": 2, "batch_size": 4, "agent_batch_size": 4, "walkers": 4},
+)
+
+
+@pytest.mark.parametrize("kind", [torch.long, torch.float32])
+def test_several_two_class_targets(kind, tmp_path):
+    several = [path(2 + n % 5, torch.tensor([[n % 2, n % 3 == 0, 1]], dtype=kind)) for n in range(30)]
+    dataset = dataset_from_pyg(several, task="multilabel")
+    assert (dataset.num_outputs, dataset.metric, dataset.y.shape) == (3, "auroc", (30, 3))
+    assert maggnn.MagGNN.for_data(several, task="multilabel").num_outputs == 3
+    maggnn.train(QUICK, str(tmp_path / "run"), dataset=dataset, quiet=True)
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+    with pytest.raises(InputError, match="must be 0 or 1"):
+        dataset_from_pyg([path(3, torch.tensor([[2, 1]]))] * 10, task="multilabel")
+
+
+def test_several_columns_of_integers_are_no_classes():
+    several = [path(3, torch.tensor([[n % 2, 1, 0]])) for n in range(30)]  # they were read as classes of other graphs
+    with pytest.raises(InputError, match=r"y has 3 columns of integers: give task='multilabel'"):
+        dataset_from_pyg(several)
+    with pytest.raises(InputError, match="y has 3 columns of integers"):
+        maggnn.MagGNN.for_data(several)
+    with pytest.raises(InputError, match="one class for each row, from 0 to 1"):
+        dataset_from_pyg(several, num_outputs=2, task="classification")
+
+
+def test_classes_beyond_the_outputs_are_refused():
+    with pytest.raises(InputError, match="one class for each row, from 0 to 0"):
+        dataset_from_pyg(graphs(), num_outputs=1)
+
+
+def test_targets_that_float32_rounds_stay_exact():
+    exact = [path(3, torch.tensor([1e9 + n], dtype=torch.float64)) for n in range(30)]
+    assert dataset_from_pyg(exact).y.flatten().tolist() == [1e9 + n for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (torch.tensor([-1, 3]), "train of the split must contain graph ids from 0 to 29"),
+        (torch.tensor([30]), "graph ids from 0 to 29"),
+        (torch.arange(30) < 20, "train of the split must be a tensor of graph ids"),
+        ([0, 1], "train of the split must be a tensor of graph ids"),
+        (torch.arange(0), "train of the split is empty"),
+    ],
+)
+def test_splits_are_checked(part, message):
+    dataset = dataset_from_pyg(graphs(), Split(part, torch.arange(20, 25), torch.arange(25, 30)))
+    with pytest.raises(InputError, match=message):
+        maggnn.train(QUICK, dataset=dataset, quiet=True)
+
+
+@pytest.mark.parametrize("change", ["targets", "graphs", "split", "features"])
+def test_a_folder_with_a_run_on_other_data_is_refused(change, tmp_path):
+    own = [Split(torch.arange(20), torch.arange(20, 20 + n), torch.arange(25, 30)) for n in (5, 4)]
+    maggnn.train(QUICK, tmp_path, dataset=dataset_from_pyg(graphs(), own[0]), quiet=True)
+    again = maggnn.train(QUICK, tmp_path, dataset=dataset_from_pyg(graphs(), own[0]), quiet=True)
+    assert len(again.split.val) == 5
+    other = graphs()
+    if change == "targets":
+        other[3].y = 1 - other[3].y
+    if change == "graphs":
+        other[3].edge_index = other[3].edge_index[:, 1:]
+    if change == "features":
+        for graph in other:
+            graph.x = torch.ones(graph.num_nodes, 1)
+    with pytest.raises(InputError, match="a run on other graphs, targets or splits; choose another folder"):
+        maggnn.train(QUICK, tmp_path, dataset=dataset_from_pyg(other, own[change == "split"]), quiet=True)

@@ -106,3 +106,13 @@ def test_each_root_answers_for_itself():
         tuples = torch.zeros(2, 1, 1, dtype=torch.long)
         end, middle = model.predictor.embed(graphs[torch.tensor([4, 5])], tuples)[:, 0]
     assert not torch.equal(end[24:], middle[24:])
+
+
+@pytest.mark.parametrize("graph", [torch.tensor([0, 3]), torch.tensor([-1, 0]), torch.tensor([0.0, 0.5])])
+def test_pairs_of_no_graph_are_refused(graph):
+    pairs, y = torch.tensor([[0, 1], [0, 0]]), torch.zeros(2)
+    with pytest.raises(InputError, match=r"graph must contain numbers of graphs, from 0 to 2|graph contains numbers"):
+        rooted_at_pairs(paths(), graph, pairs, y)
+    exact = rooted_at_pairs(paths(), torch.tensor([0, 1]), pairs, y)
+    other = rooted_at_pairs(paths(), torch.tensor([0.0, 1.0]), pairs.int(), y)
+    assert torch.equal(exact.roots, other.roots) and torch.equal(exact.x, other.x)

@@ -262,3 +262,46 @@ def test_a_number_of_nodes_that_no_memory_holds_is_refused(read):
     huge = Data(edge_index=torch.zeros(2, 0, dtype=torch.long), num_nodes=10**12)
     with pytest.raises(InputError, match=r"graph 0 has 1,000,000,000,000 nodes: at most 100,000,000 can be read"):
         read([huge] if read is pack_pyg else huge)
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int16, torch.int32, torch.float32])
+def test_node_ids_of_any_type_of_whole_numbers(kind):
+    batch = Batch.from_data_list([one(), one(), one()])
+    expected = batch_from_pyg(batch)
+    del batch.ptr  # so that the sizes are read from the graph of each node
+    batch.edge_index, batch.batch = batch.edge_index.to(kind), batch.batch.to(kind)
+    found = batch_from_pyg(batch)
+    assert torch.equal(found.edge_index, expected.edge_index) and torch.equal(found.num_nodes, expected.num_nodes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"edge_index": torch.tensor([0, 1])}, r"edge_index has shape \(2,\), expected \(2, number of edges\)"),
+        ({"edge_index": torch.tensor([[0, 1]] * 3)}, r"edge_index has shape \(3, 2\), expected"),
+        ({"batch": torch.zeros(2, 1).long()}, r"batch has shape \(2, 1\), expected one number for each node"),
+        ({"y": "toxic"}, "y cannot become a tensor"),
+    ],
+)
+def test_what_a_pyg_batch_cannot_hold_is_named(fields, message):
+    with pytest.raises(InputError, match=message):
+        batch_from_pyg(one(**fields))
+
+
+@pytest.mark.parametrize("kind", [nx.MultiGraph, nx.MultiDiGraph])
+def test_parallel_edges_stay(kind):
+    graph = kind()
+    graph.add_edge("a", "b", edge_attr=1)
+    graph.add_edge("a", "b", edge_attr=2)
+    graph.add_edge("b", "b", edge_attr=3)
+    packed = pack_networkx([graph, kind([(0, 1, {"edge_attr": 1})])])
+    back = to_networkx(packed)
+    assert isinstance(back[0], nx.MultiDiGraph) and back[0].number_of_edges() == packed.num_edges[0]
+    assert_same_packed(pack_networkx(back), packed)
+
+
+def test_graph6_refuses_parallel_edges():
+    with pytest.raises(InputError, match="two edges between them"):
+        to_graph6(pack_networkx([nx.MultiGraph([(0, 1), (0, 1)])]))
+    pair = nx.Graph([(0, 1)])
+    assert to_graph6(pack_networkx([pair, pair])) == ["A_", "A_"], "equal edges of two graphs are no parallel ones"

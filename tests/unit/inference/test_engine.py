@@ -172,3 +172,20 @@ def test_later_training_changes_no_answer():
         for parameter in model.parameters():
             parameter.mul_(3.0)
     torch.testing.assert_close(engine.predict(packed), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (lambda packed: ([packed],), "got a PackedGraphs: maggnn.graphs.conversions.pack_pyg packs"),
+        (lambda packed: (packed, torch.tensor([0, 10])), "ids must contain numbers of graphs, from 0 to 9"),
+        (lambda packed: (packed, torch.tensor([-1])), "from 0 to 9"),
+        (lambda packed: (packed, [0, 1]), "ids is of type list: give a tensor"),
+        (lambda packed: (packed, torch.ones(10).bool()), "ids contains booleans"),
+        (lambda packed: (packed, None, None, None, torch.zeros(4, 2, 1).long()), "4 sets of tuples for 10 graphs"),
+        (lambda packed: (packed, None, None, None, torch.full((10, 2, 1), 39)), "a node id outside its graph"),
+    ],
+)
+def test_what_cannot_be_answered_is_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        make_engine()[0].predict(*arguments(make_packed()))

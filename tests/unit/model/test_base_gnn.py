@@ -150,6 +150,8 @@ def test_every_other_convolution_runs_by_name_or_is_refused_in_one_line(name):
         (lambda d: pyg.GATConv(d, d, heads=2), False, r"returns \[3, 16\]"),
         (lambda d: pyg.PANConv(d, d, 2), False, "PANConv"),
         (lambda d: pyg.HypergraphConv(d, d), False, r"called with \(x, hyperedge_index"),
+        (lambda d: pyg.GCNConv(d, d, cached=True), False, "cached=True reads the edges of the first graphs again"),
+        (lambda d: pyg.GPSConv(d, pyg.SGConv(d, d, cached=True)), False, "leave cached out"),
         (lambda d: None, False, "must be a module"),
         (lambda: None, False, "give a function of the width"),
         ("GATConv", False, "is of type str"),

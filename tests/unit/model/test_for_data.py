@@ -143,3 +143,38 @@ def test_mixed_forms_are_refused():
             model(wrong)
     with pytest.raises(InputError, match="not sorted"):
         model(batch.x, batch.edge_index, batch.batch.flip(0), batch.edge_attr)
+
+
+def test_the_graphs_of_columns_are_a_tensor():
+    model, edges = MagGNN(2, **SMALL).eval(), torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(InputError, match="batch is of type list: give a tensor"):
+        model(torch.ones(4, 1), edges, [0, 0, 1, 1])  # it would be read as one graph
+
+
+@pytest.mark.parametrize("y", [torch.tensor([[float("nan")]]), torch.zeros(8), "toxic", {"a": 1}])
+def test_an_answer_needs_no_targets(y):
+    model = MagGNN.for_data(classes(), **SMALL).eval()
+    graph = classes()[0]
+    expected = model(graph, generator=torch.Generator().manual_seed(0))
+    graph.y = y
+    assert torch.equal(model(graph, generator=torch.Generator().manual_seed(0)), expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"task": "regresion"}, "unknown task 'regresion': did you mean 'regression'"),
+        ({"level": "edge"}, "unknown level 'edge'"),
+        ({"num_outputs": 0}, "num_outputs is 0, must be at least 1"),
+    ],
+)
+def test_arguments_are_checked(arguments, message):
+    with pytest.raises(InputError, match=message):
+        MagGNN(**({"num_outputs": 2} | SMALL | arguments))
+
+
+def test_a_specification_has_categories_or_numbers():
+    with pytest.raises(InputError, match="either categories or width"):
+        FeatureSpec((2,), 3)
+    with pytest.raises(InputError, match="at least one category"):
+        FeatureSpec((3, 0))

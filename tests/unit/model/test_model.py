@@ -15,6 +15,7 @@ from maggnn.model.features import DataShape, FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.state import State
 from maggnn.model.tuples import sample_tuples
+from maggnn.training.losses import training_loss
 
 SIZES = (6, 1, 9, 3)
 
@@ -170,6 +171,15 @@ def test_tuples_of_another_shape_are_refused(shape):
         make_model()(graphs, tuples=torch.zeros(shape, dtype=torch.long))
 
 
+def test_tuples_of_other_integers():
+    graphs, tuples = batch_from_pyg(Batch.from_data_list(pyg_graphs())), torch.zeros(4, 2, 2, dtype=torch.long)
+    model = make_model().eval()
+    expected, found = (model(graphs, tuples=given, ties="first") for given in (tuples, tuples.int()))
+    assert torch.equal(found, expected)
+    with pytest.raises(InputError, match=r"of torch\.bool, expected integers"):
+        model(graphs, tuples=tuples.bool())
+
+
 def test_a_graph_without_nodes_is_refused():
     empty = torch.empty(0, 1).long()
     nothing = Data(x=torch.empty(0, 3), edge_index=torch.empty(2, 0).long(), edge_attr=empty, num_nodes=0)
@@ -251,3 +261,19 @@ def test_a_cautious_agent_moves_only_for_more_than_staying_promises():
 def test_caution_is_not_negative():
     with pytest.raises(InputError, match=r"caution is -1\.0, must be at least 0"):
         make_model(caution=-1.0)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16, "autocast"])
+@pytest.mark.parametrize("history", ["zero", "mean", "lstm"])
+def test_other_precisions(kind, history):
+    model, graphs = make_model(history=history), Batch.from_data_list(pyg_graphs())
+    tuples = torch.zeros(4, 2, 2, dtype=torch.long)
+    expected = model.eval()(graphs, tuples=tuples, ties="first")
+    model = model if kind == "autocast" else model.to(kind)
+    with torch.autocast("cpu", torch.bfloat16, enabled=kind == "autocast"):
+        found = model(graphs, tuples=tuples, ties="first")
+        loss, _ = training_loss(model.train(), graphs, torch.zeros(4, dtype=torch.long))
+    loss.backward()
+    assert found.dtype == (torch.bfloat16 if kind == "autocast" else kind) and bool(loss.isfinite())
+    tolerance = {torch.float64: 1e-5, torch.float16: 0.02}.get(kind, 0.15)
+    torch.testing.assert_close(found.float(), expected, atol=tolerance, rtol=tolerance)

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Batch
@@ -214,3 +215,90 @@ def test_a_plain_loop_trains_the_agent():
         walks = {epsilon: model.walk(batch, epsilon=epsilon)[-1] for epsilon in (0.0, 1.0)}
         right = {e: (model.predictor(batch, s.tuples).argmax(-1) == batch.y).float().mean() for e, s in walks.items()}
     assert right[0.0] > 0.97 and right[1.0] < 0.85
+
+
+@pytest.mark.parametrize(
+    "kind", [list, np.asarray, lambda y: torch.tensor(y).int(), lambda y: torch.tensor(y)[:, None]]
+)
+def test_classes_in_any_form(kind):
+    model, batch = make_model(), Batch.from_data_list(graphs())
+    expected = predictor_loss(model, batch, generator=seeded(1))
+    assert torch.equal(predictor_loss(model, batch, kind([0, 1, 2]), generator=seeded(1)), expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "message"),
+    [
+        ([0, 1, 3], {}, "y has class 3 in row 2, the model knows 0 to 2"),
+        ([0, -1, 2], {}, "y has class -1 in row 1"),
+        (1, {}, "y has 1 rows"),
+        ([0, 1, 2], {"outcomes": 0}, "outcomes is 0, must be at least 1"),
+        ([0, 1, 2], {"epsilon": 2}, "epsilon is 2, must be a probability"),
+        ([0, 1, 2], {"reward": "los"}, "unknown reward 'los': did you mean 'loss'"),
+    ],
+)
+@pytest.mark.parametrize("loss_of", [training_loss, agent_loss])
+def test_targets_and_options_are_checked(loss_of, y, options, message):
+    with pytest.raises(InputError, match=message):
+        loss_of(make_model(), Batch.from_data_list(graphs()), y, **options)
+
+
+def test_starts_are_checked():
+    with pytest.raises(InputError, match="starts is 0"):
+        predictor_loss(make_model(), Batch.from_data_list(graphs()), starts=0)
+
+
+def test_classes_outside_the_mask_may_be_unknown():
+    model, batch = make_model("node", num_moves=2), Batch.from_data_list(graphs("node"))
+    mask = torch.arange(batch.num_nodes) % 3 == 0
+    expected = training_loss(model, batch, mask=mask, generator=seeded(4))[0]
+    unknown = torch.where(mask, batch.y, -1)
+    assert torch.equal(training_loss(model, batch, unknown, mask=mask, generator=seeded(4))[0], expected)
+    with pytest.raises(InputError, match="mask has no node"):
+        training_loss(model, batch, mask=torch.zeros_like(mask))
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_missing_targets_add_nothing(task):
+    torch.manual_seed(0)
+    model = MagGNN(2, encoder=ENCODER, agent=AgentConfig(num_tuples=1, tuple_order=1, num_moves=1), task=task)
+    batch, nothing = Batch.from_data_list(graphs()), torch.full((3, 2), float("nan"))
+    y = torch.tensor([[0.0, 1.0], [float("nan"), 1.0], [1.0, 0.0]])
+    loss, _ = training_loss(model, batch, y, generator=seeded(1))
+    batch.y = y
+    assert torch.equal(training_loss(model, batch, generator=seeded(1))[0], loss) and bool(loss.isfinite())
+    assert predictor_loss(model, batch, nothing).item() == 0
+    loss.backward()
+    assert all(bool(weight.grad.isfinite().all()) for weight in model.predictor.parameters())
+    with pytest.raises(InputError, match=r"in row 0, column 1, must be (a finite number|0 or 1), or NaN"):
+        training_loss(model, batch, torch.tensor([[0.0, float("inf")]] * 3))
+
+
+def modes(model):
+    return {name: module.training for name, module in model.named_modules()}
+
+
+@pytest.mark.parametrize("encoder", ["own", "shared"])
+@pytest.mark.parametrize("frozen", ["predictor", "q_network", "norms"])
+def test_parts_that_were_frozen_stay_frozen(frozen, encoder):
+    model = make_model(gnn=replace(ENCODER, norm="batch"), encoder=encoder, num_moves=2).train()
+    parts = {"predictor": [model.predictor], "q_network": [model.q_network]}
+    for part in parts.get(frozen, [module for module in model.modules() if isinstance(module, torch.nn.BatchNorm1d)]):
+        part.eval()
+    before, state = modes(model), copy.deepcopy(model.state_dict())
+    batch = Batch.from_data_list(graphs())
+    for call in (model, lambda given: training_loss(model, given), lambda given: agent_loss(model, given)):
+        call(batch)
+        assert modes(model) == before
+    kept = [name for name in state if not before[name.rpartition(".")[0]]]
+    assert kept and all(torch.equal(model.state_dict()[name], state[name]) for name in kept)
+
+
+def test_a_failed_call_leaves_the_mode():
+    model, batch = make_model().train(), Batch.from_data_list(graphs())
+    model.predictor.eval()
+    before = modes(model)
+    model.q_network.forward = lambda *given: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        model(batch)
+    assert modes(model) == before

@@ -197,7 +197,7 @@ def components_apart(graph: GraphBatch, focus: Sequence[int] = ()) -> Layout:
     """Place each connected component by its distances (Kamada and Kawai), and components in a row, largest first."""
     import networkx as nx
 
-    whole = to_networkx(_as_packed(graph))[0].to_undirected()
+    whole = nx.Graph(to_networkx(_as_packed(graph))[0])
     parts = sorted(map(sorted, nx.connected_components(whole)), key=lambda part: (-len(part), part))
     positions, corner, shelf_height = np.zeros((graph.total_nodes, 2)), np.zeros(2), 0.0
     width = 1.6 * math.sqrt(sum(_component_size(part) ** 2 for part in parts))

@@ -15,7 +15,7 @@ from torch_geometric.transforms import BaseTransform
 
 from maggnn.config import AgentConfig
 from maggnn.errors import InputError
-from maggnn.graphs.conversions import batch_from_pyg
+from maggnn.graphs.call_forms import as_batch
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.marking import marks
 from maggnn.model.pretrained import pretrained_agent
@@ -43,7 +43,7 @@ class AddMarks(BaseTransform):
     """
 
     def __init__(self, model: MagGNN | Path | str, attr_name: str | None = "marks", seed: int = 0) -> None:
-        self.model = (load_model(Path(model))[0] if isinstance(model, str | Path) else model).eval()
+        self.model = load_model(Path(model))[0] if isinstance(model, str | Path) else model
         if self.model.q_network is None:
             raise InputError("this model has no agent (k = 0): AddMarks needs one that moves marks")
         self.attr_name, self.seed = attr_name, seed
@@ -68,7 +68,7 @@ class AddMarks(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Add the marks to a graph or a batch."""
-        graphs = batch_from_pyg(data)
+        graphs = as_batch(data)
         if self.reads_features:
             self.model.check_features(graphs)
         else:

@@ -12,6 +12,7 @@ import torch
 from lightning import LightningModule
 from torch import Tensor
 
+from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.training.losses import EPSILON, training_loss
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 class LitMagGNN(LightningModule):
     """Trains on batches of a PyG loader and logs `train/predictor`, `train/agent` and, for validation, `val/score`.
 
-    The score is the accuracy of a classifier and the mean absolute error of a regression.
+    The score is the accuracy of a classifier and the mean absolute error of a regression, over the known targets.
+    At node level, `train_mask`, `val_mask` and `test_mask` of PyG say which nodes each part reads, by default all.
 
     Args:
         model: the model to train; it stays usable by itself, as `module.model`.
@@ -47,17 +49,18 @@ class LitMagGNN(LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Return the loss of predictor and agent on a batch."""
-        loss, terms = training_loss(self.model, batch, epsilon=self._epsilon(), outcomes=self.outcomes)
+        options = {"mask": self._mask(batch, "train"), "epsilon": self._epsilon(), "outcomes": self.outcomes}
+        loss, terms = training_loss(self.model, batch, **options)
         self.log_dict({f"train/{name}": value for name, value in terms.items()}, batch_size=_size(batch))
         return loss
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Log how good the answers after t moves are."""
-        self.log("val/score", self._score(batch), batch_size=_size(batch))
+        self._log_score("val", batch)
 
     def test_step(self, batch: Batch, batch_idx: int) -> None:
         """Log how good the answers after t moves are."""
-        self.log("test/score", self._score(batch), batch_size=_size(batch))
+        self._log_score("test", batch)
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Return AdamW over the predictor and the agent."""
@@ -69,11 +72,31 @@ class LitMagGNN(LightningModule):
         progress = min(1.0, 2 * self.global_step / total) if 0 < total < float("inf") else 1.0
         return 1.0 + (self.epsilon_end - 1.0) * progress
 
-    def _score(self, batch: Any) -> Tensor:
+    def _mask(self, batch: Any, part: str) -> Tensor | None:
+        """Return which nodes belong to `train`, `val` or `test`, [N]; None if all of them do."""
+        mask = getattr(batch, f"{part}_mask", None) if self.model.predictor.level == "node" else None
+        if mask is not None and mask.ndim != 1:
+            raise InputError(f"{part}_mask has shape {tuple(mask.shape)}: choose one split, as in mask[:, 0]")
+        return mask
+
+    def _log_score(self, part: str, batch: Any) -> None:
+        """Log the mean score of a batch with the weight that it has in the mean over all batches."""
+        scores = self._scores(batch, self._mask(batch, part))
+        if len(scores):
+            self.log(f"{part}/score", scores.mean(), batch_size=len(scores))
+
+    def _scores(self, batch: Any, mask: Tensor | None) -> Tensor:
+        """Return the score of each known target in the mask, [targets]."""
         answers = self.model(batch)
+        y = batch.y.reshape(-1) if self.model.task == "classification" else batch.y.reshape(answers.shape)
+        if mask is not None:
+            answers, y = answers[mask], y[mask]
         if self.model.task == "classification":
-            return (answers.argmax(dim=-1) == batch.y.reshape(-1)).float().mean()
-        return (answers - batch.y.reshape(answers.shape)).abs().mean()
+            return (answers.argmax(dim=-1) == y).float()
+        known = ~y.isnan()
+        if self.model.task == "multilabel":
+            return ((answers > 0) == (y > 0.5))[known].float()
+        return (answers - y).abs()[known]
 
 
 def _size(batch: Any) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from maggnn import config as configs
@@ -17,7 +18,6 @@ from maggnn.apps.fit.own_table import read_own_table
 from maggnn.config import Config
 from maggnn.data import registry
 from maggnn.data.dataset import Dataset
-from maggnn.data.packing import Arrays
 from maggnn.errors import InputError
 from maggnn.training.paradigms import make_model
 
@@ -67,21 +67,8 @@ def config_problem(path: Path, settings: Sequence[str], seed: int | None, steps:
         base = base.replaced(runtime={"seed": seed})
     base = _with_steps(base, base.training.predictor_steps if steps is None else steps)
     dataset = registry.load(base.data.name)
-    return _checked(Problem(dataset, base, False, data_digest(_arrays(dataset, base), base)))
-
-
-def _arrays(dataset: Dataset, base: Config) -> Arrays:
-    """Return the data on which trials depend: the graphs and their split."""
-    graphs = dataset.graphs
-    tensors = {
-        "node_offsets": graphs.node_offsets, "edge_offsets": graphs.edge_offsets, "edge_index": graphs.edge_index,
-        "x": graphs.x, "edge_attr": graphs.edge_attr, "roots": graphs.roots, "y": graphs.y,
-        "graph_attr": graphs.graph_attr,
-    }  # fmt: skip
-    split = dataset.split(base.data.split_seed, base.data.fold)
-    parts = [split.train, split.val, split.test]
-    tensors |= {f"part {number}": ids for number, ids in enumerate(parts)}
-    return {name: values.numpy() for name, values in tensors.items() if values is not None}
+    own = dataset.digest(dataset.split(base.data.split_seed, base.data.fold))
+    return _checked(Problem(dataset, base, False, data_digest({"data": np.array(own)}, base)))
 
 
 def _with_steps(base: Config, steps: int) -> Config:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import expanded
+from maggnn.graphs.checks import check_integers
 from maggnn.graphs.packed import PackedGraphs
 
 
@@ -41,6 +42,11 @@ def rooted_at_pairs(packed: PackedGraphs, graph: Tensor, pairs: Tensor, y: Tenso
         raise InputError(
             f"{len(graph)} graphs, pairs {tuple(pairs.shape)} and {len(y)} targets: give one of each for each pair"
         )
+    check_integers("graph", graph)
+    check_integers("pairs", pairs)
+    graph, pairs = graph.long(), pairs.long()
+    if len(graph) and (int(graph.min()) < 0 or int(graph.max()) >= len(packed)):
+        raise InputError(f"graph must contain numbers of graphs, from 0 to {len(packed) - 1}")
     outside = (pairs < 0) | (pairs >= packed.num_nodes[graph][:, None])
     if bool(outside.any()):
         pair = int(outside.any(dim=1).nonzero()[0])

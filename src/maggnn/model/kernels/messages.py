@@ -1,4 +1,7 @@
-"""The interface of the kernels: the device of `h` selects the implementation; `torch.export` gets plain torch."""
+"""The interface of the kernels: the device of `h` selects the implementation.
+
+`torch.export` gets plain torch, and so do half precision and autocast on a CPU, for which torch has no sparse product.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.kernels import cpu, reference
+
+SPARSE = (torch.float32, torch.float64)
+"""The types of numbers for which torch has products of sparse matrices on a CPU."""
 
 
 def aggregate(
@@ -57,7 +63,7 @@ def _kernels(h: Tensor):  # noqa: ANN202 (a module)
     if torch.compiler.is_exporting():
         return reference
     if h.device.type != "cuda":
-        return cpu
+        return cpu if h.dtype in SPARSE and not torch.is_autocast_enabled("cpu") else reference
     from maggnn.model.kernels import gpu  # needs Triton, which only GPU builds of torch bring
 
     return gpu

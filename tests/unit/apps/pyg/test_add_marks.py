@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose, Constant
 
 from maggnn import AddMarks, AgentConfig, EncoderConfig, MagGNN
@@ -72,3 +72,16 @@ def test_models_without_an_agent_and_other_features_are_refused():
         AddMarks(make_model(tuple_order=0, num_moves=0))
     with pytest.raises(InputError, match="does not read"):
         AddMarks(make_model())(ring(6, torch.randn(6, 3)))
+
+
+def test_targets_are_left_alone():
+    data = ring(6)
+    data.y = torch.tensor([[float("nan"), 1.0]])
+    marked = AddMarks(make_model())(data)
+    assert marked.marks.shape == (6, 4) and bool(marked.y[0, 0].isnan()) and marked.y[0, 1] == 1
+
+
+@pytest.mark.parametrize("wrong", [[ring(6)], HeteroData(), "graph"])
+def test_what_is_no_graph_is_refused(wrong):
+    with pytest.raises(InputError, match=f"of type {type(wrong).__name__}: give a PyG Batch or Data"):
+        AddMarks(make_model())(wrong)

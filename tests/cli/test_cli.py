@@ -87,6 +87,16 @@ def test_train_writes_a_run_folder(trained):
     assert "mag-gnn, last state" in text and "random-moves, last state" in text
 
 
+def test_a_warning_is_one_line(trained, run_command):
+    """PRE with another number of tuples than its agent learned with."""
+    settings = ("training.paradigm=pre", "training.agent_steps=0", "agent.pretrained=cycles6", "agent.num_tuples=1")
+    options = [word for setting in settings for word in ("--set", setting)]
+    ended = run_command("maggnn", "train", "tiny.toml", *options, "-o", "pre", cwd=trained[0])
+    warnings = [line for line in ended.err.splitlines() if "warning" in line.lower()]
+    assert ended.code == 0 and len(warnings) == 1 and ".py" not in ended.err
+    assert warnings[0].startswith("maggnn: warning: agent cycles6 learned with agent.num_tuples = 2")
+
+
 def test_training_again_resumes_at_the_end(trained, stdout_of):
     folder, text = trained
     log = folder / "runs" / "tiny" / "metrics.jsonl"

@@ -120,8 +120,7 @@ def absent_modules_and_objects(path: Path) -> Iterator[str]:
 
 
 def absent_tests(path: Path) -> Iterator[str]:
-    """PyG's `test_mask` is no test."""
-    named = set(re.findall(r"\b(test_\w+)`", prose_of(path))) - {"test_mask"}
+    named = set(re.findall(r"\b(test_\w+)`", prose_of(path))) - {"test_mask"}  # which is an attribute of PyG's data
     written = "\n".join(map(text_of, (ROOT / "tests").rglob("test_*.py"))) if named else ""
     yield from sorted(name for name in named if f"def {name}(" not in written)
 

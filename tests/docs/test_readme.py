@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from maggnn_paper import ledger
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.report.cells import number
 from maggnn_paper.report.readme import BEGIN, END
+from measured import newest_rows, the_row
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_LINES = 110
@@ -125,18 +125,12 @@ NOTES = {
 
 @pytest.fixture(scope="module")
 def rows() -> list[LedgerRow]:
-    return ledger.newest(ledger.read(ROOT / "results" / "ledger.jsonl"))
+    return newest_rows()
 
 
 @pytest.fixture(scope="module")
 def readme() -> str:
     return " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-
-
-def the_row(rows: list[LedgerRow], wanted: dict[str, object]) -> LedgerRow:
-    found = [row for row in rows if all(getattr(row, name) == value for name, value in wanted.items())]
-    assert len(found) == 1, f"{len(found)} rows for {wanted}"
-    return found[0]
 
 
 def said(claim: str, row: LedgerRow) -> str:

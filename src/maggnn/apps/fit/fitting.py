@@ -408,6 +408,6 @@ def _result(
         "parts": {name: asdict(part) for name, part in test.parts.items()},
         "metrics": to_json(test.metrics),
         "coverage": model_card.covered(test),
-        "verdict": model_card.verdict(test.judged, facts.metric, len(test.y)),
+        "verdict": model_card.verdict_of_test(facts, test),
         "seconds": {"all": origin.seconds, **seconds},
     }

@@ -442,6 +442,9 @@ def _print_metrics(targets: dict[str, Any]) -> None:
     for name, report in targets.items():
         own = next(iter(report["methods"].values()))
         known = {key: entry["value"] for key, entry in own.items() if entry["value"] is not None}
+        if not known:
+            print(f"{name}: no score, because the rows lack values or one of the classes")
+            continue
         said = ", ".join(
             f"{metric_name(key, report['unit'] or '', report.get('positive', ''))} {value:.4g}"
             for key, value in known.items()

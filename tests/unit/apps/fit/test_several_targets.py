@@ -278,6 +278,16 @@ def test_several_numbers_with_missing_values_have_intervals_each(tmp_path, call_
     assert maggnn("data", "pack", "t.csv", "--smiles", "smiles", "--target", "*", "-o", "p.npz").output()
 
 
+def test_a_target_without_a_score_is_said_to_have_none(tmp_path, call_command):
+    maggnn = partial(call_command, "maggnn", cwd=tmp_path)
+    write(tmp_path / "t.csv", TRUTH[:, :2], ["a", "b"])
+    fit = ("fit", "t.csv", "--smiles", "smiles", "--target", "a", "--target", "b", "--steps", "2", "--ensemble", "1")
+    maggnn(*fit, "--workers", "1", "-o", "m").output()
+    write(tmp_path / "one.csv", np.where([True, False], 1.0, TRUTH[:, :2]), ["a", "b"])
+    said = maggnn("evaluate", "m", "one.csv", "--workers", "1").output().splitlines()
+    assert "a: no score, because the rows lack values or one of the classes" in said
+
+
 def test_columns_by_pattern_and_kind(tmp_path):
     (tmp_path / "t.csv").write_text("smiles,x1,x2,w,mono\nC,0,1,1.5,0\nCC,1,0,2.5,0\nCCC,NA,1,3.25,0\n")
     path = tmp_path / "t.csv"

@@ -162,7 +162,7 @@ def test_a_warning_is_one_line(folder, run_command):
     (folder / "unseen.csv").write_text("smiles,y\n" + "".join(f"{'C' * n}[Se]C,{n}\n" for n in range(1, 12)))
     found = run_command("maggnn", "evaluate", "numbers", "unseen.csv", "--workers", "1", cwd=folder)
     (line,) = found.err.splitlines()
-    assert line.startswith("maggnn: warning: categories that are not in the training data")
+    assert line.startswith("unseen.csv: categories that are not in the training data")
 
 
 def test_the_card_and_its_file_have_all_metrics_with_units(folder):

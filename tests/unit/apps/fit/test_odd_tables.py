@@ -317,3 +317,16 @@ def test_exact_answers_for_graphs_stay_exact_in_parquet(tmp_path):
     predict_table(tmp_path / "model", tmp_path / "t.g6", tmp_path / "out.parquet")
     column = parquet.read_table(tmp_path / "out.parquet").column("predicted_y").to_pylist()
     assert column == model.predict(graphs).tolist() and len(set(column)) > 1
+
+
+def test_targets_of_many_orders_of_magnitude_are_named(tmp_path, call_command):
+    """The mean absolute error of concentrations is that of the largest; a narrow or signed target is fine."""
+    values = [(10 ** (n % 9 - 4), n % 9, n % 9 - 4) for n in range(60)]
+    rows = [f"{'C' * (1 + n)}O,{wide:g},{narrow + 1},{signed}" for n, (wide, narrow, signed) in enumerate(values)]
+    (tmp_path / "t.csv").write_text("smiles,wide,narrow,signed\n" + "\n".join(rows) + "\n")
+    targets = [part for name in ("wide", "narrow", "signed") for part in ("--target", name)]
+    fit = ("fit", "t.csv", *targets, "--task", "regression", "--steps", "1", "--ensemble", "1", "--workers", "1")
+    ended = call_command("maggnn", *fit, "-o", "m", cwd=tmp_path)
+    assert ended.code == 0 and "Values of 'wide' span more than 4 orders" in ended.err, ended.err
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "Values of 'wide' span more than 4 orders" in card and "if ratios matter, fit the logarithm." in card

@@ -89,6 +89,22 @@ def test_several_molecules_and_a_table_share_a_page(maggnn, folder):
     assert "C1CC(" in (folder / "few.html").read_text()
 
 
+def test_one_atom_has_a_prediction_and_marks_that_cannot_move(maggnn, folder):
+    """It is a molecule that `maggnn predict` answers, and it does not keep others from being explained."""
+    for name in ("one.html", "one.svg", "one.png"):
+        out = maggnn("numbers", "[Na+]", "-o", name).output()
+        assert "cannot move" in out and "single atom is 0" in out and (folder / name).stat().st_size
+    facts = json.loads(maggnn("numbers", "C", "CCO", "[H+]", "-o", "some.html", "--json").output())
+    assert [one["smiles"] for one in facts["molecules"]] == ["C", "CCO", "[H+]"] and not facts["left_out"]
+    assert (folder / "some.html").read_text().count("cannot move") == 2
+    assert "cannot move" in maggnn("rings", "@", "-o", "node.html").output()  # graph6 of one node
+
+
+def test_a_dummy_atom_has_one_name(maggnn):
+    out = maggnn("numbers", "*CC", "-o", "dummy.html").output()
+    assert "*0" in out and "?0" not in out
+
+
 def test_a_run_by_number_and_by_its_file(maggnn):
     code, out, err = maggnn("run", "0", "-o", "run.html")
     assert code == 0 and "score" in out, err
@@ -130,7 +146,6 @@ MISTAKES = {
     "not SMILES": (("words", "C1CC("), ["'C1CC('", "not a SMILES string"]),
     "impossible atom": (("words", "C(C)(C)(C)(C)C"), ["valence"]),
     "empty SMILES": (("words", ""), ["no atoms"]),
-    "a single atom": (("words", "O"), ["O: has one node", "2 marks"]),
     "without marks": (("plain", "0"), ["plain", "(k = 0) has no marks to explain"]),
     "unknown ending": (("words", "CCO", "-o", "it.pdf"), ["it.pdf", ".html, .svg, .png"]),
     "no ending": (("words", "CCO", "-o", "it"), ["it:", ".html"]),
@@ -145,7 +160,6 @@ MISTAKES = {
     "not graph6": (("run", "what is this?"), ["'what is this?'", "neither graph6 nor a file"]),
     "SMILES for graphs": (("rings", "c1ccccc1O"), ["neither graph6 nor a file"]),
     "a number for graphs": (("rings", "3"), ["graph 3", "does not keep them"]),
-    "fewer nodes than marks": (("run", "@"), ["@: has one node", "2 marks"]),
     "features": (("run", "molecules.smi"), ["node features of no columns", "9 integer columns"]),
     "features of fitted": (("rings", "molecules.smi"), ["node features of no columns", "9 integer columns"]),
     "no such file": (("run", "absent.g6"), ["no file absent.g6"]),

@@ -117,6 +117,9 @@ def test_a_column_of_numbers_is_read_with_the_descriptors(maggnn, tmp_path):
         low, high, unknown, wrong = csv.DictReader(file)
     assert float(high["predicted_y"]) - float(low["predicted_y"]) > 4 and unknown["predicted_y"]
     assert not wrong["predicted_y"] and wrong["reason"] == "column 'dose' is 'much', not a number"
+    (tmp_path / "words.csv").write_text("smiles,dose\nCCO,much\nCCN,more\n")
+    ended = maggnn("predict", "m", "words.csv", "-o", "words_out.csv", "--workers", "1")
+    assert ended.err.endswith("is 'smiles' the column of SMILES, and are there numbers in 'dose'?\n")
     found = json.loads(maggnn("evaluate", "m", "t.csv", "--workers", "1", "--json").output().splitlines()[-1])
     assert found["mae"] < 2 * own + 1
     (tmp_path / "bare.csv").write_text("smiles\nCCO\n")

@@ -5,6 +5,7 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -209,7 +210,7 @@ def fit(
         [as_on_the_card(metric, value) for value in (entry["value"], *entry["interval"])] for entry in scores.values()
     ]
     value, low, high = (alike(column) for column in zip(*columns, strict=True))
-    between = [f"{least} to {most}" for least, most in zip(low, high, strict=True)]
+    between = [f"{least} to {most}" if least != "–" else least for least, most in zip(low, high, strict=True)]
     rows = [list(row) for row in zip(scores, value, between, strict=True)]
     heading = ", ".join(filter(None, (score_unit(metric, result["metrics"]), better(metric))))
     print_table([f"{metric} on {result['test']} test rows", heading, "95 % interval"], rows)
@@ -426,7 +427,8 @@ def _show_table_evaluation(
     metric = result["metric"]
     own, low, high = (as_on_the_card(metric, value) for value in (result[metric], *result["interval"]))
     score = f"{metric} {own:.4g} {score_unit(metric, result['metrics'])}".rstrip()
-    print(f"{score} (95 % interval {low:.4g} to {high:.4g}; {better(metric)}) on {used} rows")
+    between = f"95 % interval {low:.4g} to {high:.4g}; " if math.isfinite(low) else ""
+    print(f"{score} ({between}{better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
     first = result["first_left_out"]
     why = "" if first is None else f"; the first in line {first['row']}: {first['reason']}"
@@ -440,6 +442,9 @@ def _print_metrics(targets: dict[str, Any]) -> None:
     for name, report in targets.items():
         own = next(iter(report["methods"].values()))
         known = {key: entry["value"] for key, entry in own.items() if entry["value"] is not None}
+        if not known:
+            print(f"{name}: no score, because the rows lack values or one of the classes")
+            continue
         said = ", ".join(
             f"{metric_name(key, report['unit'] or '', report.get('positive', ''))} {value:.4g}"
             for key, value in known.items()

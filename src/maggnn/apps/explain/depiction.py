@@ -26,7 +26,10 @@ ORDERS = {"mol": OGB_ORDERS, "ogb": OGB_ORDERS, "zinc": (1.0, 1.0, 2.0, 3.0), "q
 """The order of a bond by its first column; ZINC's numbers begin with 1, and unknown bonds are drawn as single."""
 
 UNKNOWN = "?"
-ELEMENT = re.compile(r"[A-Z][a-z]?|\?")
+DUMMY = "*"
+"""The label of OGB's last category, which only dummy atoms have: RDKit knows no element after the others."""
+
+ELEMENT = re.compile(r"[A-Z][a-z]?|[?*]")
 """The element at the beginning of a label."""
 
 
@@ -134,7 +137,7 @@ def _label(features: str, kind: int) -> str:
         return QM9_ELEMENTS[kind] if kind < len(QM9_ELEMENTS) else UNKNOWN
     from rdkit.Chem import GetPeriodicTable
 
-    return GetPeriodicTable().GetElementSymbol(kind + 1) if kind < OGB_LAST_ELEMENT else UNKNOWN
+    return GetPeriodicTable().GetElementSymbol(kind + 1) if kind < OGB_LAST_ELEMENT else DUMMY
 
 
 def bond_orders(features: str, edge_attr: Tensor) -> list[float]:

@@ -148,7 +148,9 @@ def _answer_step(agent: Trace, keep: str) -> int:
 
 
 def _indifference(agent: Trace) -> list[str]:
-    """Return a note if Q does not distinguish the moves of this graph."""
+    """Return a note if the marks cannot move, or if Q does not distinguish the moves of this graph."""
+    if len(agent.steps[0].q_table or []) == 1:
+        return ["The graph has one node: all marks are on it and cannot move."]
     for step in agent.steps:
         gains = [gain for node in step.q_table or [] for row in node for gain in row]
         if max(gains) - min(gains) > TIE:

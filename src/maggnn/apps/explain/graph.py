@@ -200,11 +200,6 @@ def _check(subject: Subject, path: Path) -> None:
         raise InputError(f"{path}: a plain GNN (k = 0) has no marks to explain")
     if model.predictor.level != "graph":
         raise InputError(f"{path}: predicts for nodes, but only models that predict for graphs can be explained")
-    if nodes < max(2, model.agent.tuple_order):
-        count = "one node" if nodes == 1 else f"{nodes} nodes"
-        raise InputError(
-            f"{subject.name}: has {count}, too few for {model.agent.tuple_order} marks to be moved: give a larger graph"
-        )
     if nodes > MOST_NODES:
         raise InputError(f"{subject.name}: has {nodes} nodes, a picture can show up to {MOST_NODES}")
     if model.agent.start == "neighbours" and subject.packed.roots is None:

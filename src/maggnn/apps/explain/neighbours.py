@@ -37,15 +37,17 @@ class Neighbours:
 
     def __init__(self, known: TrainingRows) -> None:
         from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+        from rdkit.rdBase import BlockLogs
 
         self.generator = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
         self.known, self.prints, self.rows = known, [], []
-        for row, smiles in enumerate(known.smiles):
-            try:
-                self.prints.append(self.generator.GetFingerprint(parsed(smiles.strip())))
-                self.rows.append(row)
-            except InputError:  # in a file that was changed
-                continue
+        with BlockLogs():  # RDKit warns about each training molecule such as [H+]
+            for row, smiles in enumerate(known.smiles):
+                try:
+                    self.prints.append(self.generator.GetFingerprint(parsed(smiles.strip())))
+                    self.rows.append(row)
+                except InputError:  # in a file that was changed
+                    continue
 
     def of(self, smiles: str, count: int = SHOWN) -> list[Similar]:
         """Return the most similar molecules, the most similar first; ties keep the order of the table."""

@@ -139,7 +139,12 @@ def _node_radius(points: Sequence[Point]) -> float:
 
 
 def _nearest(points: Sequence[Point]) -> float:
-    """Return a typical distance to the nearest node, which a single close pair does not determine."""
+    """Return a typical distance to the nearest node, which a single close pair does not determine.
+
+    A node that is alone is as far from others as the narrowest panel allows.
+    """
+    if len(points) == 1:
+        return NARROWEST
     nearest = sorted(min(math.dist(p, q) for q in points if q is not p) for p in points)
     return max(nearest[len(nearest) // 5], 1e-3)
 

@@ -30,6 +30,9 @@ from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.packed import PackedGraphs
 
+ONE_ATOM = (
+    "The contribution of a single atom is 0 whatever the answer: its state is the mean state of the molecule's atoms."
+)
 NO_TRAINING = "The folder has no known_molecules.csv, so training molecules cannot be shown."
 
 
@@ -127,7 +130,7 @@ class PropertyExplainer:
             targets=[] if self.neighbours is None else self.neighbours.known.targets,
             similar=near,
             similarity=None if answer.similarity is None else float(answer.similarity[0]),
-            notes=self._notes(),
+            notes=[*self._notes(), *([ONE_ATOM] if len(numbers) == 1 else [])],
         )
 
     def _contributions(self, made: PackedGraphs, molecules: Descriptors | None, seed: int) -> torch.Tensor:

@@ -128,7 +128,7 @@ class MagEstimator(BaseEstimator):
         config = _config(fold_set(dataset, folds, 0), facts, seed, changes).replaced(runtime={"device": self.device})
         devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
         with torch.random.fork_rng(devices):  # dropout seeds torch's global generator, which belongs to the caller
-            smiles = names if count > 1 else None  # a single network has no other parts
+            smiles = names if folds.count > 1 else None  # a single network has no other parts
             fitted, *_ = fit_blend(dataset, facts, config, folds, smiles, quiet=not self.verbose)
         self.fitted_ = replace(trimmed(fitted), device=self.device)
         self.seed_ = seed

@@ -31,7 +31,7 @@ from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, unseen_told
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
 from maggnn.apps.fit.own_settings import own_config
-from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table
+from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table, skewed_targets
 from maggnn.apps.fit.packing import write_errors
 from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
 from maggnn.apps.fit.tables.earlier_model import EarlierModel
@@ -115,6 +115,9 @@ def fit_table(
     earlier = None if start is None else EarlierModel.load(start, FEATURES)
     own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting, number_columns)
     _check_units(own, units)
+    skewed = skewed_targets(own.dataset)
+    if skewed:
+        tell(f"{table}: {skewed}")
     folds = learned_folds(own, ensemble, seed)
     changes = {} if steps is None else {"predictor_steps": steps}
     config = own_config(fold_set(own.dataset, folds, 0), seed, **changes)
@@ -178,6 +181,8 @@ def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting, config: Co
             "Weights: all classes of a target have the same total weight in training, so probabilities are those for "
             "a table whose classes are equally frequent; scores are not weighted"
         )
+    skewed = skewed_targets(own.dataset)
+    lines += [plain(skewed, model_card.LONGEST_REASON)] if skewed else []
     name = config.training.initial_weights
     if name:
         trained = "trained to compute properties of public molecules, without measured values"
@@ -408,6 +413,6 @@ def _result(
         "parts": {name: asdict(part) for name, part in test.parts.items()},
         "metrics": to_json(test.metrics),
         "coverage": model_card.covered(test),
-        "verdict": model_card.verdict(test.judged, facts.metric, len(test.y)),
+        "verdict": model_card.verdict_of_test(facts, test),
         "seconds": {"all": origin.seconds, **seconds},
     }

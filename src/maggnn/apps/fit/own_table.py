@@ -34,6 +34,12 @@ ALL_AT_RANDOM = split_choice("random", 0)
 FEWEST = {"train": 8, "val": 1, "test": 1}
 """The smallest number of molecules in each part of the split."""
 
+MOST_ORDERS = 4
+"""The largest number of orders of magnitude of positive values at which their mean absolute error is about all rows."""
+
+MOST_NAMED = 3
+"""The largest number of targets that are named in a line about them."""
+
 MOST_SHARED = 0.02
 """The largest share of test molecules with a scaffold of training at which a given split counts as one by scaffolds.
 It is not 0, because programs define a few scaffolds differently."""
@@ -272,6 +278,32 @@ def _check_numbers(path: Path, targets: Sequence[str], arrays: Arrays, kind: Tar
         both = [bool((column == 0).any() and (column == 1).any()) for column in values[part].T]
         if kind.labels and not any(both):
             raise InputError(f"{path}: no target has both of its classes in {part}: give more rows or another --seed")
+
+
+def skewed_targets(dataset: Dataset) -> str:
+    """Name the targets whose positive values span so many orders of magnitude that few rows count; empty if none."""
+    if dataset.task != "regression":
+        return ""
+    names = [
+        repr(name)
+        for name, column in zip(dataset.target_names or (), dataset.y.reshape(len(dataset.y), -1).T, strict=True)
+        if _orders(column[~column.isnan()].double().numpy()) > MOST_ORDERS
+    ]
+    if not names:
+        return ""
+    shown = ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
+    return (
+        f"Values of {shown} span more than {MOST_ORDERS} orders of magnitude: models learn, and scores measure, the "
+        "largest alone; if ratios matter, fit the logarithm"
+    )
+
+
+def _orders(values: np.ndarray) -> float:
+    """Return how many orders of magnitude the middle 90 % of values span, [n]; 0 unless all are positive."""
+    if not (values > 0).all():
+        return 0.0
+    low, high = np.quantile(values, (0.05, 0.95))
+    return float(np.log10(high / low))
 
 
 def _dataset(path: Path, arrays: Arrays, targets: Sequence[str], kind: TargetKind) -> Dataset:

@@ -108,8 +108,10 @@ def predict_table(
         else:
             rows, without = count_rows(out, out.suffix, _number_place(names), header=True)
     if without == rows:
-        column = source.names[source.place]
-        tell(f"{table}: no row has a prediction (column {REASON!r} says why): is {column!r} the column of SMILES?")
+        asked = f"is {source.names[source.place]!r} the column of SMILES"
+        if fitted.facts.number_columns:
+            asked += f", and are there numbers in {', '.join(map(repr, fitted.facts.number_columns))}"
+        tell(f"{table}: no row has a prediction (column {REASON!r} says why): {asked}?")
     return {"out": str(out), "rows": rows, "without": without, "seconds": time.monotonic() - began}
 
 

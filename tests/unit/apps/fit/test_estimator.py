@@ -502,3 +502,13 @@ def test_features_beyond_float32_are_refused_with_graph_and_column():
     graphs[7].nodes[1]["x"] = [0.5, 1e300]
     with pytest.raises(InputError, match="column 1, of graph 7"):
         MagRegressor(steps=2).fit(graphs, np.arange(20.0))
+
+
+def test_an_ensemble_that_the_targets_do_not_allow_is_a_single_network():
+    """Two members of a class, or a constant, leave a fold without anything to learn or to validate with."""
+    molecules = ["[Na+]", "C", "CCO", "*CC", "c1ccccc1", "[Fe]", "CCN", "CCC", "OCC", "CCCl", "CO", "CN"] * 2
+    rare = MagClassifier(steps=2, ensemble=2).fit(molecules, ["a"] * 23 + ["b"])
+    assert rare.fitted_.facts.blend.folds == 1 and rare.predict_proba(["C", "CO"]).shape == (2, 2)
+    assert MagRegressor(steps=2, ensemble=2).fit(molecules, np.ones(24)).predict(["CO"]) == pytest.approx(
+        [1.0], abs=1.0
+    )

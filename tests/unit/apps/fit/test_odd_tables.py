@@ -297,8 +297,13 @@ def test_numbers_of_a_frame_are_read_as_those_of_a_table():
     assert found is not None and np.array_equal(
         found[:, 0], np.array([300, np.nan, np.nan, 301.5, np.nan, np.nan], dtype=np.float32), equal_nan=True
     )
-    for wrong in ("1,5", float("inf"), 1e39, True):
-        with pytest.raises(InputError, match=r"column 'kelvin' is .*, not a number"):
+    for wrong, why in (
+        ("1,5", "not"),
+        (float("inf"), "not"),
+        (True, "not"),
+        (1e39, "but the largest possible value is"),
+    ):
+        with pytest.raises(InputError, match=rf"column 'kelvin' is .*, {why} "):
             given_graphs._number_columns(pd.DataFrame({"kelvin": pd.Series([wrong], dtype=object)}), names)
 
 
@@ -312,3 +317,16 @@ def test_exact_answers_for_graphs_stay_exact_in_parquet(tmp_path):
     predict_table(tmp_path / "model", tmp_path / "t.g6", tmp_path / "out.parquet")
     column = parquet.read_table(tmp_path / "out.parquet").column("predicted_y").to_pylist()
     assert column == model.predict(graphs).tolist() and len(set(column)) > 1
+
+
+def test_targets_of_many_orders_of_magnitude_are_named(tmp_path, call_command):
+    """The mean absolute error of concentrations is that of the largest; a narrow or signed target is fine."""
+    values = [(10 ** (n % 9 - 4), n % 9, n % 9 - 4) for n in range(60)]
+    rows = [f"{'C' * (1 + n)}O,{wide:g},{narrow + 1},{signed}" for n, (wide, narrow, signed) in enumerate(values)]
+    (tmp_path / "t.csv").write_text("smiles,wide,narrow,signed\n" + "\n".join(rows) + "\n")
+    targets = [part for name in ("wide", "narrow", "signed") for part in ("--target", name)]
+    fit = ("fit", "t.csv", *targets, "--task", "regression", "--steps", "1", "--ensemble", "1", "--workers", "1")
+    ended = call_command("maggnn", *fit, "-o", "m", cwd=tmp_path)
+    assert ended.code == 0 and "Values of 'wide' span more than 4 orders" in ended.err, ended.err
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "Values of 'wide' span more than 4 orders" in card and "if ratios matter, fit the logarithm." in card

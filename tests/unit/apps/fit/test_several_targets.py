@@ -16,6 +16,9 @@ from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit.answers.blended import Blend
 from maggnn.apps.fit.answers.target_weights import with_fitted_weights
 from maggnn.apps.fit.card.intervals import judge, judge_targets
+from maggnn.apps.fit.card.markdown import with_interval
+from maggnn.apps.fit.card.metrics import bootstrap_intervals, number_metrics
+from maggnn.apps.fit.card.target_lines import dominated
 from maggnn.apps.fit.classical import cheap_baselines as baselines
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import FittedModel
@@ -100,6 +103,27 @@ def test_draws_of_the_bootstrap_are_those_of_drawn_rows():
     assert judged[1].draws[0] == pytest.approx(100 * roc_auc_score(y[ids, 1], said[ids, 1]))
     low, high = judged[0].interval
     assert low < judged[0].value < high
+
+
+def test_samples_of_the_mean_are_means_over_the_same_targets():
+    """A rare target is in few samples; without it, the mean over the others would be of another size."""
+    rng = np.random.default_rng(1)
+    said = np.stack([1e6 * rng.random(12), rng.random(12), np.ones(12)], axis=1)
+    y = np.zeros_like(said)
+    y[1:, 1] = np.nan
+    y[2:, 2] = np.nan
+    first, single, rare = judge_targets(torch.from_numpy(said), torch.from_numpy(y), "mae")
+    mean = judge(torch.from_numpy(said), torch.from_numpy(y), "mae")
+    assert mean.value == pytest.approx((first.value + single.value + rare.value) / 3)
+    assert mean.draws == pytest.approx((first.draws + single.value + rare.value) / 3)
+    assert np.isnan(single.draws).all() and with_interval(single, "mae") == f"{single.value:.4g}"
+    assert bootstrap_intervals(y[:1, 0], said[:1, 0], number_metrics) == {}
+    judged = {name: {"mine": one} for name, one in (("a_b", single), ("big", first))}
+    assert dominated(judged, "mae", "mine").startswith(
+        "The mean over targets is hardly more than the error of big (100 %"
+    )
+    assert not dominated({"a": {"mine": single}, "b": {"mine": rare}}, "mae", "mine")
+    assert not dominated({"big": {"mine": first}}, "mae", "mine")
 
 
 def test_targets_are_standardised_by_their_known_values():
@@ -252,6 +276,16 @@ def test_several_numbers_with_missing_values_have_intervals_each(tmp_path, call_
     ended = maggnn("evaluate", "m", "other.csv", "--target", "c", "--target", "a", "--workers", "1")
     assert ended.code == 2 and "predicts 'a', but its column is given for 'b'" in ended.err
     assert maggnn("data", "pack", "t.csv", "--smiles", "smiles", "--target", "*", "-o", "p.npz").output()
+
+
+def test_a_target_without_a_score_is_said_to_have_none(tmp_path, call_command):
+    maggnn = partial(call_command, "maggnn", cwd=tmp_path)
+    write(tmp_path / "t.csv", TRUTH[:, :2], ["a", "b"])
+    fit = ("fit", "t.csv", "--smiles", "smiles", "--target", "a", "--target", "b", "--steps", "2", "--ensemble", "1")
+    maggnn(*fit, "--workers", "1", "-o", "m").output()
+    write(tmp_path / "one.csv", np.where([True, False], 1.0, TRUTH[:, :2]), ["a", "b"])
+    said = maggnn("evaluate", "m", "one.csv", "--workers", "1").output().splitlines()
+    assert "a: no score, because the rows lack values or one of the classes" in said
 
 
 def test_columns_by_pattern_and_kind(tmp_path):

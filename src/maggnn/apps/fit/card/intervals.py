@@ -63,19 +63,28 @@ def judge_targets(answers: Tensor, y: Tensor, metric: Metric, seed: int = 0) -> 
     for said, own in zip(values.T, true.T, strict=True):
         known = ~np.isnan(own)
         found = scores(said[known], own[known], weights[:, known]) if np.isfinite(said).all() else None
-        judged.append(Judged(np.nan, np.full(DRAWS, np.nan)) if found is None else Judged(float(found[0]), found[1:]))
+        undefined = np.full(DRAWS, np.nan)
+        if found is None:
+            judged.append(Judged(np.nan, undefined))
+            continue
+        # All samples of a single row are equal, which says nothing about its uncertainty.
+        judged.append(Judged(float(found[0]), undefined if known.sum() < 2 else found[1:]))
     return judged
 
 
 def mean_of_targets(judged: Sequence[Judged]) -> Judged:
-    """Return the mean score over targets, also of each sample; NaN if an answer is not finite or no target counts."""
+    """Return the mean score over targets, also of each sample; NaN if an answer is not finite or no target counts.
+
+    A target without a score in a sample, where none of its rows was drawn, keeps its own there: means over different
+    targets could not be compared, since their errors have different sizes.
+    """
     known = [entry for entry in judged if np.isfinite(entry.value)]
     if not known:
         return Judged(np.nan, np.full(DRAWS, np.nan))
-    draws = np.stack([entry.draws for entry in known])
-    counts = np.isfinite(draws).sum(axis=0)
-    means = np.where(counts > 0, np.nansum(draws, axis=0) / np.maximum(counts, 1), np.nan)
-    return Judged(float(np.mean([entry.value for entry in known])), means)
+    draws, values = np.stack([entry.draws for entry in known]), np.array([entry.value for entry in known])
+    scored = np.isfinite(draws)
+    means = np.where(scored, draws, values[:, None]).mean(axis=0)
+    return Judged(float(values.mean()), np.where(scored.any(axis=0), means, np.nan))
 
 
 def judged_singly(

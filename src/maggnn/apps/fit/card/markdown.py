@@ -25,8 +25,10 @@ def number(value: float, metric: str) -> str:
 
 
 def with_interval(judged: Judged, metric: str) -> str:
-    """Format a score with its 95 % interval."""
+    """Format a score with its 95 % interval, if it has one."""
     low, high = judged.interval
+    if not math.isfinite(low):
+        return number(judged.value, metric)
     return f"{number(judged.value, metric)} ({number(low, metric)} to {number(high, metric)})"
 
 

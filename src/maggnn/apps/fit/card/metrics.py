@@ -203,7 +203,7 @@ def best_threshold(true: np.ndarray, probability: np.ndarray) -> float:
 def bootstrap_intervals(
     true: np.ndarray, answers: np.ndarray, metrics: Callable[[np.ndarray, np.ndarray], Values]
 ) -> dict[str, tuple[float, float]]:
-    """Compute the intervals that contain the metrics of 95 % of bootstrap samples of the rows.
+    """Compute the intervals that contain the metrics of 95 % of bootstrap samples of the rows; none for a single row.
 
     Args:
         metrics: One of the functions above, as a function of only true values and answers.
@@ -212,6 +212,8 @@ def bootstrap_intervals(
         true: [n]
         answers: [n] or [n, C]
     """
+    if len(true) < 2:
+        return {}
     rng = np.random.default_rng(0)
     draws = [metrics(true[rows], answers[rows]) for rows in rng.integers(len(true), size=(DRAWS, len(true)))]
     return {name: limits(np.array([draw[name] for draw in draws])) for name in draws[0]}

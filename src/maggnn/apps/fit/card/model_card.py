@@ -17,7 +17,7 @@ from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, table, wi
 from maggnn.apps.fit.card.metrics import limits
 from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
-from maggnn.apps.fit.card.target_lines import known_lines, target_lines
+from maggnn.apps.fit.card.target_lines import dominated, known_lines, target_lines
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
 from maggnn.apps.fit.fitted import Answer, Facts
@@ -151,6 +151,12 @@ def _compared(ranked: Sequence[str], judged: Mapping[str, Judged], rows: int) ->
     return f"Best here: {first}, better than {second} in at least 97.5 % of the bootstrap resamples of the test rows."
 
 
+def verdict_of_test(facts: Facts, test: Test) -> str:
+    """Say which method is best on the test split, and whether the mean over targets is that of one of them."""
+    said = (verdict(test.judged, facts.metric, len(test.y)), dominated(test.judged_targets, facts.metric, OWN))
+    return " ".join(filter(None, said))
+
+
 def write_card(folder: Path, facts: Facts, origin: Origin, test: Test) -> None:
     """Write the card atomically."""
     with whole_file(folder / CARD) as waiting:
@@ -191,7 +197,7 @@ def _text(facts: Facts, origin: Origin, test: Test) -> str:
     if origin.num_shared:
         lines.append(f"- Warning: {origin.num_shared} molecules are in more than one part: test scores are optimistic.")
     lines += [*_balance(origin.balance), *known_lines(facts, origin.known)]
-    lines += ["", "## Test", "", *_methods(facts, test), "", verdict(test.judged, facts.metric, len(test.y)), ""]
+    lines += ["", "## Test", "", *_methods(facts, test), "", verdict_of_test(facts, test), ""]
     lines += target_lines(facts, test.judged_targets)
     if len(test.metrics) <= MOST_REPORTS:
         for report in test.metrics.values():

@@ -155,7 +155,7 @@ def _of_methods(
     found: dict[str, Metrics] = {}
     for method, values in answers.items():
         drawn = partial(class_metrics, areas=False) if metrics is class_metrics else metrics
-        limits = {} if found or not len(true) or not intervals else bootstrap_intervals(true, values, drawn)
+        limits = {} if found or not intervals else bootstrap_intervals(true, values, drawn)
         found[method] = Metrics(len(true), metrics(true, values), limits, threshold=threshold)
     return found
 

@@ -32,6 +32,26 @@ def _count(count: Known, two_class: bool) -> str:
     return f"{count.values} ({100 * count.positive / count.values:.1f} %)"
 
 
+LARGEST_SHARE = 0.9
+"""The largest share of a single target in the mean error over targets at which that mean is about all of them."""
+
+
+def dominated(judged: Mapping[str, Mapping[str, Judged]], metric: str, own: str) -> str:
+    """Say so if a single target, whose errors are the largest numbers, makes up nearly all of the mean error."""
+    errors = {name: methods[own].value for name, methods in judged.items() if np.isfinite(methods[own].value)}
+    total = sum(errors.values())
+    if metric != "mae" or len(errors) < 2 or not total:
+        return ""
+    name = max(errors, key=errors.__getitem__)
+    share = errors[name] / total
+    if share <= LARGEST_SHARE:
+        return ""
+    return (
+        f"The mean over targets is hardly more than the error of {plain(name)} ({100 * share:.3g} % of the sum), whose "
+        "numbers are the largest: compare methods target by target."
+    )
+
+
 def target_lines(facts: Facts, judged: Mapping[str, Mapping[str, Judged]]) -> list[str]:
     """Return a row for each target: test scores of the model and its parts, and weights; empty for a single target."""
     if len(judged) < 2:

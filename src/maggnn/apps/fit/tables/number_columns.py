@@ -47,8 +47,10 @@ def number_value(name: str, text: str) -> float:
     if is_missing(text):
         return math.nan
     value = as_number(text)
-    if value is None or abs(value) > LARGEST:
+    if value is None:
         raise InputError(f"column {name!r} is {text[:40]!r}, not a number")
+    if abs(value) > LARGEST:
+        raise InputError(f"column {name!r} is {text[:40]!r}, but the largest possible value is {LARGEST:g}")
     return value
 
 

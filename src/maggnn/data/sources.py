@@ -49,7 +49,30 @@ def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
     except (InputError, RuntimeError, IndexError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path} is damaged ({reason}): copy it again") from error
+    if _lists_both_directions(graph["edge_index"], graph["num_edges"]):
+        raise InputError(
+            f"{path} lists every edge in both directions, which would double them: list each undirected edge once "
+            "(and parallel edges in the same direction)"
+        )
     return packed, arrays
+
+
+def _lists_both_directions(edge_index: Tensor, num_edges: Tensor) -> bool:
+    """Whether each edge, as in PyG, is listed as often in one direction as in the other; loops do not count.
+
+    Args:
+        edge_index: the nodes of each edge as local ids, [2, total edges].
+        num_edges: the number of edges of each graph, [G].
+    """
+    source, target = edge_index
+    sign = (target - source).sign()
+    if sign.sum() != 0 or not sign.any():  # the usual case, without a sort
+        return False
+    size = int(edge_index.max()) + 1
+    graph = torch.repeat_interleave(torch.arange(len(num_edges)), num_edges)
+    pair = (graph * size + edge_index.amin(dim=0)) * size + edge_index.amax(dim=0)
+    place = pair.unique(return_inverse=True)[1]
+    return not bool(torch.zeros(len(place), dtype=sign.dtype).index_add_(0, place, sign).any())
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

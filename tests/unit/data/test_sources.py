@@ -89,6 +89,18 @@ def test_inconsistent_arrays_are_named(root):
         load_packed_file("wrong")
 
 
+def test_edges_in_both_directions_are_refused(root):
+    """As PyG has them: the reverses are added here, so every edge would be two."""
+    both = {"num_edges": np.array([4, 3]), "edge_index": np.array([[0, 1, 1, 2, 0, 1, 1], [1, 0, 2, 1, 1, 0, 1]])}
+    np.savez(root / "both.npz", **(TWO_GRAPHS | both))
+    with pytest.raises(InputError, match=r"both\.npz lists every edge in both directions"):
+        load_packed_file("both")
+    mixed = {"num_edges": np.array([2, 3]), "edge_index": np.array([[0, 2, 0, 1, 0], [1, 1, 1, 0, 1]])}
+    np.savez(root / "mixed.npz", **(TWO_GRAPHS | mixed))  # directions vary, and three edges are parallel
+    packed, _ = load_packed_file("mixed")
+    assert packed.num_edges.tolist() == [4, 6]
+
+
 @pytest.mark.dataset
 @pytest.mark.parametrize(("name", "graphs", "level"), [("cycle", 5000, "node"), ("zinc12k", 12000, "graph")])
 def test_published_files_load(packed_data, name, graphs, level):

@@ -192,10 +192,11 @@ class DistanceMarking(Marking):
     It distinguishes no more than binary marks do. Let c_r be the colour of u after r rounds of refinement of the copy
     with binary marks. c_0 says which slots mark u, and c_r contains c_{r-1} of u and of all nodes with an edge to u,
     so by induction c_r says for each slot whether v_j lies within r edges of u, along the edges. After FARTHEST rounds
-    the colour therefore determines u's row of X(v), and so does the stable colour, which is finer. Refinement that
-    starts from X(v) hence ends no finer than refinement that starts from binary marks, and `theory.refinement` and
-    `theory.planner` hold for both. What changes is what a trained network of a few layers reads: it learns to
-    ignore a single 0/1 input among many nodes, and does not ignore distances.
+    the colour therefore determines u's row of X(v), and so does the stable colour, which is finer, in all copies with
+    equal multisets of stable colours (others are distinguished already). Refinement that starts from X(v) hence ends
+    no finer than refinement that starts from binary marks, and `theory.refinement` and `theory.planner` hold for both.
+    What changes is what a trained network of a few layers reads: it learns to ignore a single 0/1 input among many
+    nodes, and does not ignore distances.
     """
 
     def __init__(self, config: EncoderConfig, tuple_order: int) -> None:

@@ -82,7 +82,7 @@ def test_elements_and_bonds():
     packed, _ = packed_inputs(["c1ccccc1"])
     assert set(bond_orders("ogb", packed.edge_attr)) == {1.5}
     packed, _ = packed_inputs(["*C"])
-    assert sorted(atom_labels("ogb", packed.x)) == ["?", "C"]
+    assert sorted(atom_labels("ogb", packed.x)) == ["*", "C"]
 
 
 def test_a_label_has_hydrogens_and_charge_a_name_has_the_element():

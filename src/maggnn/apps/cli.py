@@ -313,7 +313,7 @@ def tune(
     ],
     out: Annotated[Path, typer.Option("-o", "--out", help="the study's folder; a second call resumes the study")],
     smiles: Annotated[
-        str | None, typer.Option(help="for a table: the column of SMILES (default: smiles)", metavar="COL")
+        str | None, typer.Option(help="a table's column of SMILES (default: smiles)", metavar="COL")
     ] = None,
     target: Annotated[list[str], typer.Option(help="for a table: a column to predict", metavar="COL")] = [],  # noqa: B006
     trials: Annotated[int, typer.Option(help="total number of trials, including earlier runs", min=1)] = 20,

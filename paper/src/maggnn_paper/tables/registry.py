@@ -107,7 +107,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         raise InputError(f"table {name} has no choice of methods: leave --methods out")
     unknown = [method for method in methods if method not in choices]
     if unknown:
-        raise InputError(f"table {name} cannot run {unknown[0]!r} alone: there are {', '.join(choices)}")
+        raise InputError(f"table {name} cannot run {unknown[0]!r} alone: there are {'; '.join(choices)}")
     return methods
 
 

@@ -36,6 +36,7 @@ class Evaluation:
     Attributes:
         last: the metric of the last of the first t + 1 states.
         confident: that of the most confident of them; None for regression and for several two-class targets.
+        mean: that of the mean answer of all of them.
         loss: cross-entropy, or the absolute error in units of the targets' spread, of the last state, [tests, t + 1];
             for several targets, the mean over the known ones.
         errors: for regression, the mean absolute error of each output in the last state, [tests, t + 1, out].
@@ -45,6 +46,7 @@ class Evaluation:
 
     last: Tensor
     confident: Tensor | None
+    mean: Tensor
     loss: Tensor
     errors: Tensor | None
     trimmed: Tensor | None = None
@@ -53,12 +55,12 @@ class Evaluation:
         """Return the metric of one keep rule.
 
         Args:
-            keep: "last" or "confident".
+            keep: "last", "confident" or "mean".
 
         Returns:
             The metric of each test after each number of moves, [tests, t + 1].
         """
-        chosen = self.last if keep == "last" else self.confident
+        chosen = {"last": self.last, "confident": self.confident, "mean": self.mean}[keep]
         assert chosen is not None, "the confident state needs a classifier"
         return chosen
 
@@ -76,6 +78,7 @@ def evaluate(
     batch_size: int = 512,
     metric: Metric | None = None,
     starts: int = 1,
+    tuples: Tensor | None = None,
 ) -> Evaluation:
     """Test a model after 0, 1, ..., t moves from random tuples.
 
@@ -91,6 +94,8 @@ def evaluate(
         batch_size: the number of graphs in a batch.
         metric: by default accuracy for classes and MAE for numbers.
         starts: the number of walks whose answers are averaged in each test.
+        tuples: the first tuples of all walks, [tests * starts * B, m, k], the walks of a test one after the other; by
+            default those of the model.
 
     Returns:
         The metric of each test after each number of moves.
@@ -98,7 +103,8 @@ def evaluate(
     model.eval()
     chunks = ids.repeat(tests * starts).split(batch_size)  # walks are independent, so tests can share batches
     # All starts are drawn before the first move, so that two policies with equal generators have the same starts.
-    firsts = [model.starts(packed[chunk], generator) for chunk in chunks]
+    drawn = [model.starts(packed[chunk], generator) for chunk in chunks] if tuples is None else []
+    firsts = drawn if tuples is None else tuples.split(batch_size)
     parts = [
         _walk_answers(model, packed[chunk], first, task, num_moves, epsilon, generator)
         for chunk, first in zip(chunks, firsts, strict=True)
@@ -108,21 +114,23 @@ def evaluate(
     metric = metric or USUAL_METRIC[task]
     last = _mean_over_starts(last, tests, starts)  # [t + 1, tests, rows, out]
     per_test = score(last, y, metric).T.cpu()
+    seen = torch.arange(1, num_moves + 2, device=last.device).reshape(-1, 1, 1, 1)
+    mean = score(last.cumsum(dim=0) / seen, y, metric).T.cpu()
     if task == "regression":
         errors = absolute_errors(last, y).transpose(0, 1)  # [tests, t + 1, out]
         spread = model.targets.std if model.targets is not None else torch.ones_like(errors)
         trimmed = trimmed_error(last, y).T.cpu()
         scaled = errors / spread
         has_rows = ~y.reshape(len(y), -1).isnan().all(dim=0)
-        return Evaluation(per_test, None, scaled[..., has_rows].mean(dim=-1).cpu(), errors.cpu(), trimmed)
+        return Evaluation(per_test, None, mean, scaled[..., has_rows].mean(dim=-1).cpu(), errors.cpu(), trimmed)
     if task == "multilabel":
         likely = torch.where(y > 0.5, last, 1 - last).clamp(min=LEAST_PROBABILITY).log()
         known = ~y.isnan()
         loss = -(torch.where(known, likely, 0.0).sum(dim=(-1, -2)) / known.sum())
-        return Evaluation(per_test, None, loss.T.cpu(), None)
+        return Evaluation(per_test, None, mean, loss.T.cpu(), None)
     sure = score(_mean_over_starts(confident, tests, starts), y, metric).T.cpu()
     right = last.gather(-1, y[:, None].expand(*last.shape[:-1], 1))[..., 0]
-    return Evaluation(per_test, sure, -right.log().mean(dim=-1).T.cpu(), None)
+    return Evaluation(per_test, sure, mean, -right.log().mean(dim=-1).T.cpu(), None)
 
 
 def _walk_answers(

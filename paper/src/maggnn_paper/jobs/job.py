@@ -28,6 +28,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest
 from maggnn.model.runtime import make_generator, pick_device
 from maggnn.model.saving import load_model, save_model
+from maggnn.model.starts import central_tuples
 from maggnn.training.evaluate import TEST_SEED, Evaluation, evaluate
 from maggnn.training.run import Trained, count_parameters, train
 from maggnn.training.validation import VALIDATION_SEED
@@ -46,6 +47,9 @@ MEAN = "mean"
 
 CENTRAL = "central-starts"
 """The policy of marks that stay on the most central nodes, in a predictor that was trained on random marks."""
+
+WALK = "mean of the walk"
+"""The keep rule of the mean answer of all states of a walk, from its start to its last state."""
 
 STARTS = 10
 """Of the further rows whose answers are averaged over several starts."""
@@ -70,7 +74,8 @@ class Job:
     means: tuple[int, ...] = ()
     """Also test answers averaged over each of these numbers of starts, without a move, as often as the others."""
     central: bool = False
-    """Also test the predictor with marks on the most central nodes instead of random ones, without a move."""
+    """Also test from marks on the most central nodes instead of random ones: without a move, after those of the agent,
+    and the mean answer of as many sets of central nodes, each of the next nodes, as the agent has states."""
     part: Literal["test", "val"] = "test"
     """Which part of the split is tested: choices between settings are made on `val`."""
     cautions: tuple[float, ...] = ()
@@ -179,7 +184,7 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
 
     for policy, epsilon in policies.items():
         evaluation = test(epsilon, job.tests, starts=1)
-        scores[policy] = {"last": evaluation.last.tolist()}
+        scores[policy] = {"last": evaluation.last.tolist(), WALK: evaluation.mean.tolist()}
         if evaluation.confident is not None:
             scores[policy]["confident"] = evaluation.confident.tolist()
         if evaluation.errors is not None:
@@ -191,10 +196,33 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
     for starts in job.means:
         scores["random-moves"][mean_of(starts)] = test(1.0, job.tests, starts, moves=0).last.tolist()
     if job.central:
-        trained.model.agent = replace(agent, start="central")
-        scores[CENTRAL] = {"last": test(1.0, 1, starts=1, moves=0).last.tolist()}
-        trained.model.agent = agent
+        scores |= _tested_from_central_nodes(job, trained, packed)
     return {"scores": scores, "errors": errors, "trimmed": trimmed}
+
+
+def _tested_from_central_nodes(job: Job, trained: Trained, packed: PackedGraphs) -> dict[str, dict[str, list]]:
+    """Scores from the most central nodes, [1][t + 1], and of the mean of t + 1 sets of central nodes, [1][1].
+
+    Without a trained agent there are no moves.
+    """
+    model, dataset, ids = trained.model, trained.dataset, _tested_ids(job, trained)
+    agent = model.agent
+    sets = job.max_moves + 1
+    moves = job.max_moves if job.config.training.agent_steps or agent.pretrained else 0
+    all_sets = [central_tuples(packed[chunk], sets * agent.num_tuples, agent.tuple_order) for chunk in ids.split(512)]
+    tuples = torch.cat(all_sets).unflatten(1, (sets, agent.num_tuples))  # [B, sets, m, k]
+
+    def test(count: int, moves: int) -> Evaluation:
+        generator = make_generator(TEST_SEED + job.config.runtime.seed, packed.device)
+        first = tuples[:, :count].transpose(0, 1).flatten(0, 1)
+        return evaluate(
+            model, packed, ids, dataset.task, moves, 1, 0.0, generator,
+            metric=dataset.metric, starts=count, tuples=first,
+        )  # fmt: skip
+
+    walk = test(1, moves)
+    own = {"last": walk.last.tolist(), WALK: walk.mean.tolist()}
+    return {CENTRAL: {**own, mean_of(sets): test(sets, 0).last.tolist()}}
 
 
 def _borrowed_predictor(job: Job, folder: Path | None) -> tuple[dict[str, torch.Tensor] | None, dict[str, float]]:

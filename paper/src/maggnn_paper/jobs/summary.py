@@ -12,7 +12,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.model.named_encoders import BASELINES
-from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, Result
+from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, WALK, Result, mean_of
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import BASELINES as BASELINE_CONFIGS
 
@@ -135,21 +135,46 @@ def passes_of(method: str, agent: dict[str, Any], moves: int, keep: str) -> int 
     """Encoder passes over one graph for one prediction; None for baselines, whose passes are not comparable.
 
     The agent reads m marked copies before each move, and the predictor those of the state that is kept, or of all
-    states if the most confident one is kept. Random moves cost no pass.
+    states if the most confident one is kept or their answers are averaged. Where both share an encoder, a pass serves
+    both. Random moves cost no pass.
     """
     if method in BASELINES:
         return None
     if RESULT_POLICY[method] == "gin":
         return 1
     searched = moves if RESULT_POLICY[method] == "mag-gnn" else 0
-    answers = moves + 1 if keep == "confident" else 1
+    answers = moves + 1 if keep in ("confident", WALK) else 1
+    if agent.get("encoder") == "shared" and answers > 1:
+        searched = 0
     return agent["num_tuples"] * (searched + answers) * _starts(keep)
+
+
+def equal_cost_note(results: Sequence[Result], method: str, moves: int) -> str:
+    """What an agent's walk and its controls in the same predictor have, in words.
+
+    A walk is compared with the mean of as many random starts, and of as many sets of central nodes, as it has states.
+    """
+    sets = mean_of(moves + 1)
+    found = {
+        "mean of the walk": run_means(results, method, WALK)[:, moves],
+        "random moves": run_means(results, "random-moves", "last")[:, moves],
+        "mean of a random walk": run_means(results, "random-moves", WALK)[:, moves],
+        f"{sets} random starts": run_means(results, "random-moves", sets)[:, 0],
+        "central nodes": run_means(results, CENTRAL, "last")[:, 0],
+        f"{sets} sets of central nodes": run_means(results, CENTRAL, sets)[:, 0],
+    }
+    if run_means(results, CENTRAL, "last").shape[1] > moves:
+        found["moves from central nodes"] = run_means(results, CENTRAL, "last")[:, moves]
+        found["mean of the walk from central nodes"] = run_means(results, CENTRAL, WALK)[:, moves]
+    return "; " + "; ".join(f"{name} {float(scores.mean()):.4f}" for name, scores in found.items())
 
 
 def _starts(keep: str) -> int:
     """How many starts a keep rule averages over: `mean`, `mean of 3`; one for the others."""
     if keep == MEAN:
         return STARTS
+    if keep == WALK:
+        return 1
     return int(keep.removeprefix(f"{MEAN} of ")) if keep.startswith(MEAN) else 1
 
 

@@ -6,11 +6,12 @@ Every variant is the set's config with a few settings changed; the test split is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import Job, Result, run_jobs
-from maggnn_paper.jobs.summary import score_row, trimmed_note
+from maggnn_paper.jobs.summary import equal_cost_note, score_row, trimmed_note
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.tables.molecules import BEST_AGENT, method_config, recipe_name
 
@@ -286,8 +287,38 @@ _ZINC_DIRECTED: Variants = {
 }
 """Compared with longer trainings without unmoved tuples, before the config was changed."""
 
+_SHARED_AGENT: Variants = {
+    "ORD, shared encoder": ("mag-gnn-shared", ()),
+    "ORD, shared encoder, more agent steps": (
+        "mag-gnn-shared", ("training.agent_steps=8000", "training.agent_batch_size=64", "training.walkers=64"),
+    ),
+    "ORD, shared encoder, held out .1": ("mag-gnn-shared", ("training.held_out_share=0.1",)),
+    "ORD, shared encoder, predictor's state": ("mag-gnn-shared", ("agent.state=predictor",)),
+    "SIMUL, shared encoder": ("mag-gnn-shared", ("training.paradigm=simul", *_HALF_UNMOVED)),
+    "ORD, own encoder": ("mag-gnn", ("training.paradigm=ord", "training.unmoved_share=0.0")),
+    "PRE, agent rings, all unmoved": ("mag-gnn-pre", (*_RINGS, "training.unmoved_share=1.0")),
+}  # fmt: skip
+"""Agents in predictors that learn from random marks, in full or in part."""
+
+_CYCLE6_DIRECTED: Variants = _short_runs(
+    (),
+    {
+        "m=4, k=2": (),
+        "m=4, k=3": ("agent.tuple_order=3",),
+        "m=4, k=4": ("agent.tuple_order=4",),
+        "m=4, k=6": ("agent.tuple_order=6",),
+        "m=2, k=6": ("agent.num_tuples=2", "agent.tuple_order=6"),
+        "m=4, k=4, dropout .1": ("agent.tuple_order=4", "encoder.dropout=0.1"),
+        "m=4, k=4, decay .1": ("agent.tuple_order=4", "training.weight_decay=0.1"),
+        "m=4, k=4, 20k steps": ("agent.tuple_order=4", "training.predictor_steps=20000"),
+        "m=4, k=4, distance": ("agent.tuple_order=4", "encoder.marking=distance"),
+    },
+)
+"""The paper searched k in {3, 4, 5, 6} and m in {2, 3, 4} on cycles."""
+
 VARIANTS: dict[str, Variants] = {
-    "zinc_directed": _ZINC_DIRECTED,
+    "zinc_directed": _ZINC_DIRECTED | _SHARED_AGENT,
+    "cycle6_directed": _CYCLE6_DIRECTED,
     "zinc": _ZINC,
     "zinc_full": _ZINC_FULL,
     "qm9": _QM9,
@@ -315,8 +346,12 @@ def jobs(dataset: str, runs: int, names: Sequence[str] = ()) -> list[Job]:
         marked = config.agent.tuple_order > 0
         for run in range(runs):
             own = config.replaced(runtime={"seed": run})
-            recipe = recipe_name(dataset)
-            made.append(Job(recipe, own, config.agent.num_moves, 5 if marked else 1, keep_model=True, part="val"))
+            job = Job(
+                recipe_name(dataset), own, config.agent.num_moves, 5 if marked else 1, keep_model=True, part="val"
+            )
+            if name in _SHARED_AGENT:
+                job = replace(job, means=(job.max_moves + 1,), central=True)
+            made.append(job)
     return made
 
 
@@ -347,6 +382,8 @@ def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]
     steps = results[0]["config"]["training"]["predictor_steps"]
     note = f"{name}; validation split, {steps} steps; {' '.join([*BEGUN_FROM.get(dataset, ()), *settings])}"
     note += trimmed_note(results, method, moves)
+    if name in _SHARED_AGENT:
+        note += equal_cost_note(results, method, moves)
     variant = name.lower().replace(", ", ",").replace(" ", "-")
     outputs = OUTPUTS.get(dataset, {dataset: None})
     return [

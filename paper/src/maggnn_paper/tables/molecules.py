@@ -10,6 +10,7 @@ Every method has the predictor, the budget and the validation of the set's confi
 | central-marks | on the most central nodes, k = 1, m as many as the agent takes encoder passes; on request |
 | mag-gnn | moved by an agent that learns beside the predictor (SIMUL) |
 | mag-gnn-pre | moved by an agent from other data (PRE) |
+| mag-gnn-shared | random; then an agent that reads the predictor's own embeddings learns in it (ORD); on request |
 | mag-gnn-dqn | as mag-gnn, but the agent learns from the paper's experience replay; on request |
 """
 
@@ -49,6 +50,9 @@ REPLAY = {"target": "dqn", "gamma": 0.9, "standardise_rewards": False, "agent_ba
 SYNCS = 20
 """Copies to the target network in a run. The paper's sync rate, 3000, is about that share of its own steps."""
 
+SHARED = "mag-gnn-shared"
+"""The agent whose encoder is the predictor's: each pass of a walk gives an answer, too."""
+
 BEST_AGENT = "cycles6"
 """Of the pretrained agents, the one the paper found best."""
 
@@ -76,12 +80,14 @@ def method_config(dataset: str, method: str, agent: str | None = None) -> Config
         agent: of PRE, if not the best one for the set.
     """
     config = recipe(recipe_name(dataset))
-    if method.startswith("mag-gnn") and method != "mag-gnn-pre" and dataset in OWN_AGENT:
+    if method in ("mag-gnn", "mag-gnn-dqn") and dataset in OWN_AGENT:
         config = config.replaced(**OWN_AGENT[dataset])
     if dataset.startswith("qm9"):
         config = config.replaced(data={"name": dataset.removesuffix("_directed")})
     if method == "mag-gnn":
         return config
+    if method == SHARED:
+        return config.replaced(agent={"encoder": "shared"}, training={"paradigm": "ord", "unmoved_share": 0.0})
     if method == "mag-gnn-dqn":
         steps = config.training.predictor_steps  # the agent steps as often, as in Algorithm 3
         return config.replaced(training=REPLAY | {"agent_steps": steps, "sync_every": max(1, steps // SYNCS)})

@@ -2,7 +2,8 @@
 
 A result holds `scores[policy][keep]`, [tests][t + 1] of `metric`, and of a regression `errors[policy]`,
 [tests][t + 1][out], the absolute errors, and `trimmed[policy]`, [tests][t + 1], the same without the worst rows; of an
-agent's learning curve `looks[steps]`, [tests][t + 1]; see `run_job`.
+agent's learning curve `looks[steps]`, [tests][t + 1]; see `run_job`. Errors of answers that are averaged over random
+starts are those of `averaged(starts)`.
 """
 
 from __future__ import annotations
@@ -58,6 +59,11 @@ STARTS = 10
 def mean_of(starts: int) -> str:
     """The keep rule of answers that are averaged over so many starts."""
     return f"{MEAN} of {starts}"
+
+
+def averaged(starts: int) -> str:
+    """The name in `errors` of answers that are averaged over so many random starts, without a move."""
+    return f"random-moves, {mean_of(starts)}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +200,10 @@ def _tested(job: Job, trained: Trained, packed: PackedGraphs) -> Result:
         if job.starts > 1:
             scores[policy][MEAN] = test(epsilon, 1, job.starts).last.tolist()
     for starts in job.means:
-        scores["random-moves"][mean_of(starts)] = test(1.0, job.tests, starts, moves=0).last.tolist()
+        evaluation = test(1.0, job.tests, starts, moves=0)
+        scores["random-moves"][mean_of(starts)] = evaluation.last.tolist()
+        if evaluation.errors is not None:
+            errors[averaged(starts)] = evaluation.errors.tolist()
     if job.central:
         scores |= _tested_from_central_nodes(job, trained, packed)
     return {"scores": scores, "errors": errors, "trimmed": trimmed}

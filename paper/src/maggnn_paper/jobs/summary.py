@@ -12,7 +12,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.model.named_encoders import BASELINES
-from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, WALK, Result, mean_of
+from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, WALK, Result, averaged, mean_of
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import BASELINES as BASELINE_CONFIGS
 
@@ -49,10 +49,14 @@ def run_means(results: Sequence[Result], method: str, keep: str) -> Tensor:
     return _over_runs(results, [result["scores"][policy][keep] for result in results])
 
 
-def run_errors(results: Sequence[Result], method: str) -> Tensor:
-    """Mean absolute error of each run, number of moves and output, [runs, t + 1, out]; last state."""
-    policy = RESULT_POLICY[method]
-    return _over_runs(results, [result["errors"][policy] for result in results])
+def run_errors(results: Sequence[Result], method: str, keep: str = "last") -> Tensor:
+    """Mean absolute error of each run, number of moves and output, [runs, t + 1, out].
+
+    Args:
+        keep: the last state, or the mean of a number of random starts (`mean_of`).
+    """
+    name = RESULT_POLICY[method] if keep == "last" else averaged(_starts(keep))
+    return _over_runs(results, [result["errors"][name] for result in results])
 
 
 def _over_runs(results: Sequence[Result], tests: Sequence[list[Any]]) -> Tensor:
@@ -80,7 +84,7 @@ def score_row(
         dataset: its name in the ledger, if not that of the config.
         output: the error of this output alone.
     """
-    scores = run_means(results, method, keep) if output is None else run_errors(results, method)[..., output]
+    scores = run_means(results, method, keep) if output is None else run_errors(results, method, keep)[..., output]
     scores = scores[:, moves]
     agent = results[0]["config"]["agent"]
     marked = RESULT_POLICY[method] != "gin"

@@ -329,8 +329,12 @@ VARIANTS: dict[str, Variants] = {
 """By data set."""
 
 BEGUN_FROM = {
+    "cycle6_directed": (
+        "agent.tuple_order=2", "training.predictor_steps=10000", "training.weight_decay=0.0",
+        "training.validate_every=1000", "runtime.checkpoint_every=2000",
+    ),
     "zinc_distance": ("encoder.hidden=112", "training.predictor_steps=12000", "training.fixed_norms=0.0"),
-}
+}  # fmt: skip
 """What a set's variants were compared with, where the config has been changed to the best of them since."""
 
 OUTPUTS = {"qm9": {"qm9_r2": QM9_TARGETS.index("r2"), "qm9_cv": QM9_TARGETS.index("cv")}}

@@ -3,7 +3,7 @@
 | data set | who is rewarded for a move | marks start | config |
 |---|---|---|---|
 | cycle3 ... cycle6 | all nodes of the graph on average, as in the paper | at random | cycle6 |
-| cycle3_directed ... | the same, with four tuples and directed marks | at random | cycle6_directed |
+| cycle3_directed ... | the same, with four tuples of four directed marks | at random | cycle6_directed |
 | cycle3_nodes ... | the node that the tuples belong to | at random | cycle6_nodes |
 | cycle3_neighbours ... | the same | on the node's neighbours; `random-marks` means that they stay | cycle6_neighbours |
 | cycle3_edges ... | the edge that the tuples belong to (table `edges`) | at random | cycle6_nodes |
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from maggnn.config import Config
 from maggnn_paper.datasets.cycle_counts import CYCLES
-from maggnn_paper.jobs.job import Job, run_jobs
+from maggnn_paper.jobs.job import Job, mean_of, run_jobs
 from maggnn_paper.jobs.side_by_side import Result
 from maggnn_paper.jobs.summary import paired_note, run_means, score_row
 from maggnn_paper.ledger import LedgerRow
@@ -64,8 +64,9 @@ def agent_jobs(dataset: str, runs: int) -> list[Job]:
     name, config = set_config(dataset)
     moves, tests = config.agent.num_moves, TESTS if config.agent.start == "random" else 1
     cautions = CAUTIONS if dataset in NEIGHBOUR_SETS else ()
+    means = (moves + 1,) if dataset in DIRECTED_SETS else ()
     return [
-        Job(name, config.replaced(runtime={"seed": run}), moves, tests, keep_model=True, cautions=cautions)
+        Job(name, config.replaced(runtime={"seed": run}), moves, tests, keep_model=True, means=means, cautions=cautions)
         for run in range(runs)
     ]
 
@@ -109,7 +110,14 @@ def _agent_rows(table: str, dataset: str, results: Sequence[Result]) -> list[Led
     if dataset in NEIGHBOUR_SETS:
         cautions = ", ".join(f"{result['config']['agent']['caution']:g}" for result in results)
         note += f"; caution {cautions}, chosen on the validation part"
+    equal_cost = []
+    if dataset in DIRECTED_SETS:
+        sets = mean_of(moves + 1)
+        note += f"; against the {sets} random starts, as many passes, "
+        note += paired_note(agent, run_means(results, "random-moves", sets)[:, 0])
+        equal_cost = [score_row(table, "random-marks", results, 0, sets, dataset=_in_ledger(dataset))]
     return [
+        *equal_cost,
         score_row(table, "random-marks", results, moves=0, dataset=_in_ledger(dataset)),
         score_row(table, "random-moves", results, moves, dataset=_in_ledger(dataset)),
         score_row(table, "mag-gnn", results, moves, note=note, dataset=_in_ledger(dataset)),

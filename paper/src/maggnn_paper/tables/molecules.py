@@ -36,7 +36,7 @@ DATASETS = ("zinc", "zinc_full", "molhiv", "zinc_distance", "zinc_full_distance"
 QM9_SETS = ("qm9", "qm9_directed")
 """Rows of the table: data sets, and configs that take one of them with other inputs or marks."""
 
-TRANSFERRED = ("zinc", "zinc_full", "molhiv")
+TRANSFERRED = ("zinc", "zinc_full", "molhiv", "zinc_directed", "molhiv_directed")
 RUNS = {
     "zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1, "zinc_distance": 8, "zinc_full_distance": 3, "zinc_directed": 8,
     "zinc_full_directed": 3, "molhiv_directed": 8, "zinc_directed_walks": 4, "zinc_full_directed_walks": 1,
@@ -227,20 +227,26 @@ def reproduce_transfer(
     runs: int | None = None,
     workers: int = 1,
     datasets: Sequence[str] = TRANSFERRED,
-    methods: Sequence[str] = ("mag-gnn", *SOURCES),
+    methods: Sequence[str] = ("random-marks", "mag-gnn", *SOURCES),
 ) -> list[LedgerRow]:
-    """Rows of the transfer table: no PRE (SIMUL), then PRE with each of the agents that travel."""
+    """Rows of the transfer table: no PRE (SIMUL), then PRE with each of the agents that travel.
+
+    Args:
+        methods: SIMUL, agents by name, and `random-marks`, which are trained only to compare the others with them.
+    """
     rows: list[LedgerRow] = []
     for dataset in datasets:
-        count = runs or RUNS[dataset]
-        control = run_jobs(method_jobs(dataset, "random-marks", count), folder, workers)
+        count, control = runs or RUNS[dataset], None
+        if "random-marks" in methods:
+            control = run_jobs(method_jobs(dataset, "random-marks", count), folder, workers)
         if "mag-gnn" in methods:
             results = run_jobs(method_jobs(dataset, "mag-gnn", count), folder, workers)
             rows += method_rows("transfer", "mag-gnn", results, control)
         for agent, source in SOURCES.items():
             if agent in methods:
                 results = run_jobs(method_jobs(dataset, "mag-gnn-pre", count, agent), folder, workers)
-                rows += method_rows("transfer", "mag-gnn-pre", results, control, f"{source}>{dataset}")
+                target = dataset.removesuffix("_directed")
+                rows += method_rows("transfer", "mag-gnn-pre", results, control, f"{source}>{target}")
     return rows
 
 
@@ -263,26 +269,49 @@ def reproduce_qm9(
         for method, results in together.items():
             for output, target in enumerate(QM9_TARGETS):
                 if target not in QM9_ALONE:
-                    rows += _qm9_rows(method, results, target, output, "one network for the twelve targets")
+                    network = "one network for the twelve targets"
+                    rows += _qm9_rows(method, results, target, output, network, together.get("random-marks"))
         for target in QM9_ALONE:
-            alone = f"qm9_{target}{dataset.removeprefix('qm9')}"
-            for method, results in _run(alone, methods, count, folder, workers).items():
-                rows += _qm9_rows(method, results, target, 0, "a network for this target alone")
+            of_target = _run(f"qm9_{target}{dataset.removeprefix('qm9')}", methods, count, folder, workers)
+            for method, results in of_target.items():
+                network = "a network for this target alone"
+                rows += _qm9_rows(method, results, target, 0, network, of_target.get("random-marks"))
     return rows
 
 
-def _qm9_rows(method: str, results: Sequence[Result], target: str, output: int, network: str) -> list[LedgerRow]:
-    """One target of one method; random marks bring random moves along."""
+def _qm9_rows(
+    method: str,
+    results: Sequence[Result],
+    target: str,
+    output: int,
+    network: str,
+    control: Sequence[Result] | None,
+) -> list[LedgerRow]:
+    """One target of one method; random marks bring random moves and the mean of t + 1 random starts along.
+
+    Args:
+        control: what was trained on random marks, with which an agent is compared at equal cost.
+    """
     moves = results[0]["config"]["agent"]["num_moves"]
-    names = {"random-marks": 0, "random-moves": moves} if method == "random-marks" else {method: moves}
-    rows = []
-    for name, after in names.items():
-        note = f"no coordinates; {network}"
-        if name.startswith("mag-gnn"):
-            own, random = (run_errors(results, policy)[:, after, output] for policy in (name, "random-moves"))
-            note += f"; against random moves in the same predictor {float((own - random).mean() / random.mean()):+.2%}"
-        rows.append(score_row("qm9", name, results, after, "last", note, f"qm9_{target}", output))
-    return rows
+    sets = mean_of(moves + 1)
+    dataset, note = f"qm9_{target}", f"no coordinates; {network}"
+    if method == "random-marks":
+        means = [score_row("qm9", method, results, 0, sets, note, dataset, output)]
+        return means + [
+            score_row("qm9", name, results, after, "last", note, dataset, output)
+            for name, after in (("random-marks", 0), ("random-moves", moves))
+        ]
+    if method.startswith("mag-gnn"):
+        own = run_errors(results, method)[:, moves, output]
+        others = {"random moves in the same predictor": run_errors(results, "random-moves")[:, moves, output]}
+        if control is not None:
+            name = f"the {sets} random starts, as many passes, in a predictor trained on random marks"
+            others[name] = run_errors(control, "random-marks", sets)[:, 0, output]
+        note += "".join(
+            f"; against {name} {float((own.mean() - other.mean()) / other.mean()):+.2%}"
+            for name, other in others.items()
+        )
+    return [score_row("qm9", method, results, moves, "last", note, dataset, output)]
 
 
 def _run(dataset: str, methods: Sequence[str], runs: int, folder: Path, workers: int) -> dict[str, list[Result]]:

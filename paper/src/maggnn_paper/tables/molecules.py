@@ -24,7 +24,7 @@ from torch import Tensor
 from maggnn.config import Config
 from maggnn_paper.datasets.molecules import QM9_TARGETS
 from maggnn_paper.jobs.job import CENTRAL, MEAN, STARTS, Job, Result, mean_of, run_jobs
-from maggnn_paper.jobs.summary import paired_note, run_errors, run_means, score_row, validation_note
+from maggnn_paper.jobs.summary import paired_note, run_errors, run_means, score_row, trimmed_note, validation_note
 from maggnn_paper.ledger import LedgerRow
 from maggnn_paper.recipes import plain_gnn, recipe
 from maggnn_paper.tables import baselines
@@ -170,7 +170,7 @@ def method_rows(
     rows = []
     for name, after in names.items():
         notes = (_against_random(name, results, control, after), validation_note(results))
-        note = "; ".join(note for note in notes if note) or None
+        note = "; ".join(note for note in notes if note) + trimmed_note(results, name, after) or None
         rows.append(score_row(table, name, results, after, "last", note, dataset))
         rows.append(score_row(table, name, results, after, MEAN, f"mean prediction of {STARTS} starts", dataset))
     return rows if method != "random-marks" else rows + _controls_at_equal_cost(table, results, dataset)

@@ -74,6 +74,18 @@ def test_a_result_is_kept_and_not_measured_again(tmp_path, monkeypatch):
         run_jobs([JOB, with_seed(1)], tmp_path, workers=1)
 
 
+def test_controls_at_equal_cost_are_measured():
+    """The mean of three starts, marks on central nodes, and the agent's moves from there."""
+    result = run_job(replace(JOB, tests=2, keep_model=False, means=(4,), central=True))
+    scores = result["scores"]
+    assert torch.tensor(scores["random-moves"][jobs.mean_of(4)]).shape == (2, 1)
+    central = scores[jobs.CENTRAL]
+    assert torch.tensor(central["last"]).shape == torch.tensor(central[jobs.WALK]).shape == (1, JOB.max_moves + 1)
+    assert torch.tensor(central[jobs.mean_of(4)]).shape == (1, 1)
+    still = replace(JOB, config=CONFIG.replaced(training={"agent_steps": 0}), tests=1, keep_model=False, central=True)
+    assert torch.tensor(run_job(still)["scores"][jobs.CENTRAL]["last"]).shape == (1, 1)  # nobody to move marks
+
+
 def test_processes_side_by_side_measure_the_same(tmp_path, monkeypatch):
     todo = [with_seed(seed, keep_model=False) for seed in (2, 0, 1)]
     alone = run_jobs(todo, tmp_path / "alone", workers=1)

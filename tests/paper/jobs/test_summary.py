@@ -7,7 +7,18 @@ import statistics
 import pytest
 import torch
 
-from maggnn_paper.jobs.summary import RESULT_POLICY, inputs_of, paired_note, paired_p_value, run_means, score_row
+from maggnn_paper.jobs.job import CENTRAL, WALK, averaged, mean_of
+from maggnn_paper.jobs.summary import (
+    RESULT_POLICY,
+    equal_cost_note,
+    inputs_of,
+    paired_note,
+    paired_p_value,
+    passes_of,
+    run_errors,
+    run_means,
+    score_row,
+)
 
 SEEDS, FOLDS, TESTS, MOVES = (4, 0, 7), (0, 1), 3, 2
 CASES = [("mag-gnn", "last"), ("mag-gnn", "confident"), ("random-moves", "last"), ("random-marks", "last")]
@@ -89,6 +100,41 @@ def test_a_row_says_what_was_measured(method, keep):
     # Three tuples: two looks of the agent and one answer, or an answer for each of three states.
     passes = {("mag-gnn", "last"): 9, ("mag-gnn", "confident"): 15, ("random-moves", "last"): 3}
     assert row.passes == passes.get((method, keep), 3)
+
+
+@pytest.mark.parametrize(
+    ("method", "encoder", "keep", "passes"),
+    [
+        ("mag-gnn", "own", "last", 9),
+        ("mag-gnn", "own", WALK, 15),
+        ("mag-gnn-shared", "shared", "last", 9),
+        ("mag-gnn-shared", "shared", WALK, 9),  # each pass of the walk gives an answer, too
+        ("mag-gnn-shared", "shared", "confident", 9),
+        ("random-moves", "own", WALK, 9),
+        ("random-marks", "own", mean_of(3), 9),
+    ],
+)
+def test_passes_count_both_networks_unless_they_share_an_encoder(method, encoder, keep, passes):
+    moves = 0 if method == "random-marks" else 2
+    assert passes_of(method, {"num_tuples": 3, "tuple_order": 2, "encoder": encoder}, moves, keep) == passes
+
+
+def test_controls_at_equal_cost_are_named():
+    row = {"last": [[3.0, 2.0, 1.0]], WALK: [[3.0, 2.5, 2.0]]}
+    scores = {"mag-gnn": row, "random-moves": {**row, mean_of(3): [[1.5]]}, CENTRAL: {**row, mean_of(3): [[1.25]]}}
+    result = make_result(0, 0) | {"scores": scores}
+    note = equal_cost_note([result], "mag-gnn-shared", moves=2)
+    assert "; mean of the walk 2.0000; " in note and "; mean of 3 random starts 1.5000; " in note
+    assert "mean of 3 sets of central nodes 1.2500" in note and "; moves from central nodes 1.0000" in note
+    still = {**scores, CENTRAL: {"last": [[3.0]], mean_of(3): [[1.25]]}}  # no agent was trained
+    assert "moves from central nodes" not in equal_cost_note([result | {"scores": still}], "mag-gnn-shared", moves=2)
+
+
+def test_errors_of_averaged_answers_have_their_own_name():
+    errors = {"random-moves": [[[2.0, 4.0]]], averaged(3): [[[1.0, 3.0]]]}
+    result = make_result(0, 0) | {"errors": errors}
+    assert run_errors([result], "random-marks").tolist() == [[[2.0, 4.0]]]
+    assert run_errors([result], "random-marks", mean_of(3)).tolist() == [[[1.0, 3.0]]]
 
 
 @pytest.mark.parametrize(

@@ -101,3 +101,37 @@ def test_agent_and_random_moves_start_alike(batch_size):
         for epsilon in (0.0, 1.0)
     ]
     assert torch.equal(*starts)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_the_mean_over_a_walk_is_that_of_the_answers_seen_so_far(task):
+    model, packed = make(task, "graph")
+    ids = torch.tensor([0, 2, 3])
+    result = evaluate(model, packed, ids, task, MOVES, TESTS, 1.0, seeded())
+    graphs = packed[ids.repeat(TESTS)]
+    states = model.walk(graphs, num_moves=MOVES, epsilon=1.0, generator=seeded())
+    answers = torch.stack([model.answers(model.predictor(graphs, state.tuples), graphs) for state in states]).detach()
+    for t in range(MOVES + 1):
+        mean = answers[: t + 1].mean(dim=0)
+        if task == "classification":
+            right = 100 * (mean.argmax(-1) == graphs.y).float()
+        else:
+            right = (mean - graphs.y).abs().mean(-1).float()
+        expected = right.reshape(TESTS, len(ids)).mean(-1)
+        torch.testing.assert_close(result.kept("mean")[:, t].float(), expected, atol=1e-3, rtol=1e-5)
+    assert torch.equal(result.mean[:, 0], result.last[:, 0]) and not torch.equal(result.mean, result.last)
+
+
+def test_walks_can_start_from_given_tuples():
+    """A test of two starts averages the answers of both, which are those of the predictor at the given tuples."""
+    model, packed = make("regression", "graph")
+    ids = torch.tensor([0, 2, 3])
+    graphs = packed[ids]
+    first, second = (sample_tuples(graphs, 2, 2, seeded(seed)) for seed in (5, 6))
+    result = evaluate(
+        model, packed, ids, "regression", 0, 1, 1.0, seeded(), batch_size=2, starts=2, tuples=torch.cat([first, second])
+    )
+    with torch.no_grad():
+        mean = (model.predictor(graphs, first) + model.predictor(graphs, second)) / 2
+    error = (model.in_target_units(mean, graphs) - graphs.y).abs().mean()
+    torch.testing.assert_close(result.last[0, 0].float(), error, atol=1e-5, rtol=1e-5)

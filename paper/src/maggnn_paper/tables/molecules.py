@@ -170,7 +170,8 @@ def method_rows(
     rows = []
     for name, after in names.items():
         notes = (_against_random(name, results, control, after), validation_note(results))
-        note = "; ".join(note for note in notes if note) + trimmed_note(results, name, after) or None
+        said = "; ".join(note for note in notes if note) + trimmed_note(results, name, after)
+        note = said.removeprefix("; ") or None
         rows.append(score_row(table, name, results, after, "last", note, dataset))
         rows.append(score_row(table, name, results, after, MEAN, f"mean prediction of {STARTS} starts", dataset))
     return rows if method != "random-marks" else rows + _controls_at_equal_cost(table, results, dataset)

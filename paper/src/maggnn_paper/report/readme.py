@@ -45,6 +45,9 @@ GIN = {"method": "gin"}
 EQUAL_COST = {"keep": "mean of 3"}
 SEARCH = {"table": "passes", "method": "mag-gnn", "t": 2, **LAST}
 RANDOM = {"table": "passes", "method": "random-marks", **EQUAL_COST}
+FOUR_MARKS = {"marking": "directed", "m": 4, "k": 4}
+SEARCH_CYCLES = {"method": "mag-gnn", **FOUR_MARKS, **LAST}
+RANDOM_CYCLES = {"method": "random-marks", **FOUR_MARKS, **EQUAL_COST}
 WITH_WALKS = {"marking": "directed", "inputs": "atoms+bonds+walks+rings"}
 DIRECTED = {"marking": "directed", "inputs": "atoms+bonds"}
 BENCHMARKS = (
@@ -54,6 +57,8 @@ BENCHMARKS = (
         "BREC, pairs of 400", "brec_rpc", "all", "pairs",
         {"method": "mag-gnn", "m": 4, "k": 2}, {"method": "random-moves", "m": 4, "k": 2}, GIN,
     ),
+    Benchmark("4-cycles, MAE", "cycles", "cycle4", "mae", SEARCH_CYCLES, RANDOM_CYCLES, GIN),
+    Benchmark("6-cycles, MAE", "cycles", "cycle6", "mae", SEARCH_CYCLES, RANDOM_CYCLES, GIN),
     Benchmark(
         "ZINC, MAE, atoms and bonds", "molecules", "zinc", "mae",
         {"method": "mag-gnn-pre", **DIRECTED, **LAST}, {"method": "random-marks", **EQUAL_COST, **DIRECTED},

@@ -25,6 +25,7 @@ from maggnn_paper.tables import (
     passes,
     pretrained_agents,
     relabelling,
+    ring_targets,
     synthetic,
     theorem1,
     theorem2,
@@ -49,6 +50,7 @@ TABLES = {
     "credit": cycles.reproduce_credit,
     "molecules": molecules.reproduce,
     "qm9": molecules.reproduce_qm9,
+    "ring_targets": ring_targets.reproduce,
     "transfer": molecules.reproduce_transfer,
     "ablation": ablation.reproduce,
     "learners": learners.reproduce,
@@ -61,7 +63,7 @@ TABLES = {
 }
 
 
-ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "demo", "own_loop")
+ALONE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "ring_targets", "demo", "own_loop")
 """Measured in one process: no workers to choose."""
 
 ONCE = ("training_time", "theorem1", "ceilings", "families", "relabelling", "agents", "predictors")
@@ -95,6 +97,7 @@ def _chosen_methods(name: str, methods: Sequence[str]) -> Sequence[str]:
         "edges": ("gin", "mag-gnn"),
         "molecules": (*molecules.METHODS, "central-marks", molecules.SHARED, "mag-gnn-dqn", *baselines.METHODS),
         "qm9": molecules.METHODS,
+        "ring_targets": ring_targets.METHODS,
         "transfer": ("random-marks", "mag-gnn", *molecules.SOURCES),
         "passes": passes.METHODS,
         "families": tuple(dict.fromkeys((families.UNIVERSAL, *families.AGENTS))),
@@ -127,6 +130,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "edges": {dataset: dataset for dataset in cycles.EDGE_SETS},
         "molecules": {dataset: dataset for dataset in molecules.DATASETS},
         "qm9": {dataset: dataset for dataset in molecules.QM9_SETS},
+        "ring_targets": {dataset: dataset for dataset in ring_targets.DATASETS},
         "transfer": {dataset: dataset for dataset in molecules.TRANSFERRED},
         "ablation": {dataset: dataset for dataset in ablation.VARIANTS},
         "pretraining": {name: name for name in fine_tuning.SETS},

@@ -30,7 +30,8 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from maggnn.apps.fit.blend import BLEND, NETWORK
-from maggnn.apps.fit.fitted import MODEL, Facts, is_fitted, load_first
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import MODEL, is_fitted, load_first
 from maggnn.data.files import check_output, check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs

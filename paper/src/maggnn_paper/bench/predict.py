@@ -39,8 +39,9 @@ import torch
 
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.ensemble import fit_blend, trimmed
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import graphs_of, read_own_table

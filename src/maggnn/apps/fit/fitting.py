@@ -27,7 +27,8 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, unseen_told
+from maggnn.apps.fit.facts import FACTS, Facts
+from maggnn.apps.fit.fitted import MODEL, FittedModel, unseen_told
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.members import Start, member_folder
 from maggnn.apps.fit.own_settings import own_config

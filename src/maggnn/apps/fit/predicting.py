@@ -24,8 +24,9 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, answer_names, answer_types
+from maggnn.apps.fit.facts import FACTS, Facts
 from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.parts import Parts

@@ -20,7 +20,8 @@ from maggnn.apps.explain.depiction import depicted
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.apps.explain.words import gain_notes, output_names, score_unit
 from maggnn.apps.fit.card.reported import labels
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, load_first
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules, test_molecules

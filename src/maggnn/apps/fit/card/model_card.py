@@ -20,7 +20,8 @@ from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows
 from maggnn.apps.fit.card.target_lines import dominated, known_lines, target_lines
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
-from maggnn.apps.fit.fitted import Answer, Facts
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import Answer
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING
 from maggnn.apps.fit.training_rows import TEST_FILE

@@ -20,7 +20,7 @@ from maggnn.apps.draw import style
 from maggnn.apps.fit.card.metrics import WITH_UNIT, chosen_classes
 from maggnn.apps.fit.card.model_card import MOST_NAMES, Test
 from maggnn.apps.fit.card.reported import labels, metric_name, number
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.uncertainty import COVERAGES
 
 BINS = 5

@@ -27,7 +27,7 @@ from maggnn.apps.fit.card.metrics import (
     per_class,
     two_class_metrics,
 )
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.data.files import whole_file
 
 FILE = "metrics.json"

@@ -24,7 +24,7 @@ import numpy as np
 
 from maggnn.apps.fit.card.markdown import number, plain, table
 from maggnn.apps.fit.ensemble import fit_blend
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.folds import Folds, deal_folds
 from maggnn.apps.fit.members import Start
 from maggnn.apps.fit.own_table import OwnTable

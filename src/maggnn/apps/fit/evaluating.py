@@ -111,6 +111,5 @@ def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Met
 
 def _covered(answer: Answer, y: Tensor) -> float:
     """Return the share of true values within the 90 % intervals."""
-    low, high = answer.interval(COVERAGE)
     true = y.reshape(len(y), -1).double().numpy()
-    return float(((low <= true) & (true <= high))[~np.isnan(true)].mean())
+    return float(answer.contains(true, COVERAGE)[~np.isnan(true)].mean())

@@ -94,6 +94,11 @@ class Answer:
         values = self.values.double().numpy()
         return values - reach, values + reach
 
+    def contains(self, true: np.ndarray, coverage: float) -> np.ndarray:
+        """Return which true values [G, outputs] are within the intervals; never a missing one (NaN)."""
+        low, high = self.interval(coverage)
+        return (low <= true) & (true <= high)
+
 
 @dataclass(frozen=True)
 class FittedModel:

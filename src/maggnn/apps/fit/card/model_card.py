@@ -113,11 +113,10 @@ def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
     """Return the share of true test values within the prediction intervals, with its 95 % interval (Wilson's)."""
     if test.answer.errors is None:
         return None
-    low, high = test.answer.interval(coverage)
     known = ~np.isnan(test.true)
     if not known.any():
         return None
-    inside = ((low <= test.true) & (test.true <= high))[known]
+    inside = test.answer.contains(test.true, coverage)[known]
     share, rows, z = float(inside.mean()), int(known.any(axis=1).sum()), 1.96
     middle, reach = share + z**2 / (2 * rows), z * math.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
     scale = 1 + z**2 / rows

@@ -22,6 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from maggnn.apps.explain.depiction import Original
 from maggnn.apps.explain.words import gain_notes, output_names
 from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted, load_first
 from maggnn.apps.fit.own_table import graphs_of
@@ -47,29 +48,22 @@ class Subject:
 
     Attributes:
         packed: the single graph in the form that the model reads; its y is the true target, in its own units, or None.
-        x, edge_attr: the original features of nodes and edges, before unseen categories were replaced, for drawing.
+        original: the graph as it was given, for drawing.
         name: the displayed name of the graph.
-        smiles: the SMILES of the graph, if any.
-        features: the feature set of a molecule's columns; empty for other graphs.
         classes: the classes of a classifier's outputs; empty for numbers.
         targets: the names of the numbers, or of a classifier's target.
         reward: the kind of gains, `training.reward`.
         notes: remarks for the reader.
-        rows: the original number of each node, if they were reordered; else empty.
     """
 
     model: MagGNN
     packed: PackedGraphs
-    x: Tensor | None
-    edge_attr: Tensor | None
+    original: Original
     name: str
-    smiles: str | None
-    features: str
     classes: tuple[str, ...]
     targets: tuple[str, ...]
     reward: str
-    notes: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
+    notes: tuple[str, ...]
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -96,6 +90,14 @@ def read_subject(model: Path, graph: str, target: Sequence[str] = (), fitted: Fi
     return subject
 
 
+def as_read(network: FittedModel, given: PackedGraphs) -> tuple[PackedGraphs, Original]:
+    """Return a graph as a fitted network reads it, and as it was given; warns of unseen categories."""
+    readable = network.with_seen_categories(given)
+    rows = canonical_rows(readable)  # the order in which `predict` reads it
+    given = reordered(given, rows)
+    return reordered(readable, rows), Original(given.x, given.edge_attr, rows=tuple(rows.tolist()))
+
+
 def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
@@ -104,23 +106,17 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
     else:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
     with warnings.catch_warnings(record=True, action="always", category=UnseenWarning) as caught:
-        packed = fitted.with_seen_categories(made)
-        _check_features(fitted.model, packed)
-    rows = canonical_rows(packed)  # the order in which `predict` reads it
-    made, packed = reordered(made, rows), reordered(packed, rows)
+        packed, original = as_read(fitted, made)
+    _check_features(fitted.model, packed)
     return Subject(
         fitted.model,
         replace(packed, y=None),
-        made.x,
-        made.edge_attr,
+        replace(original, features=facts.features, smiles=name) if is_smiles else original,
         name,
-        smiles=name if is_smiles else None,
-        features=facts.features if is_smiles else "",
         classes=facts.classes,
         targets=facts.targets,
         reward=fitted.config.training.reward,
         notes=(*(str(warning.message) for warning in caught), *gain_notes(fitted.model, fitted.config)),
-        rows=tuple(rows.tolist()),
     )
 
 
@@ -148,11 +144,8 @@ def _of_run(path: Path, graph: str) -> Subject:
     return Subject(
         model,
         replace(packed, y=None if dataset is None else _known(packed.y)),
-        packed.x,
-        packed.edge_attr,
+        Original(packed.x, packed.edge_attr, features, smiles),
         name,
-        smiles,
-        features,
         classes,
         targets,
         reward=config.training.reward,

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from maggnn.apps.explain.contributions import METHOD, atom_contributions
+from maggnn.apps.explain.graph import as_read
 from maggnn.apps.explain.neighbours import Neighbours, Similar
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.reported import labels
@@ -27,7 +28,6 @@ from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import featurise, parsed, written_numbers
 from maggnn.data.packing import pack
 from maggnn.errors import InputError
-from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.packed import PackedGraphs
 
 ONE_ATOM = (
@@ -148,10 +148,9 @@ class PropertyExplainer:
         """Return the mean over networks, [O, n], with atoms in their original order."""
         found = []
         for network in self.fitted.networks:
-            packed = network.with_seen_categories(made)
-            rows = canonical_rows(packed)  # the order in which `predict` reads it
+            packed, original = as_read(network, made)
             own = torch.empty(self.fitted.model.num_outputs, int(made.num_nodes[0]), dtype=torch.float64)
-            own[:, rows] = atom_contributions(network.model, reordered(packed, rows), seed)
+            own[:, list(original.rows)] = atom_contributions(network.model, packed, seed)
             found.append(own)
         return torch.stack(found).mean(dim=0)
 

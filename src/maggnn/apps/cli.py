@@ -110,7 +110,7 @@ def train(
         from maggnn.apps.scale.training import train_on_ray
 
         seconds = train_on_ray(devices, ray, chosen, folder)
-    _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, seconds)
+    _show_evaluation(folder, chosen.runtime.tests, None, as_json, seconds)
 
 
 @app.command()
@@ -139,8 +139,7 @@ def evaluate(
 
     if is_fitted(model):
         raise InputError(f"{model} is a model of `maggnn fit`: give a table to test it on")
-    path = model / "model.safetensors" if model.is_dir() else model
-    _show_evaluation(path, tests or 10, moves, as_json, {})
+    _show_evaluation(model, tests or 10, moves, as_json, {})
 
 
 @app.command()
@@ -400,9 +399,11 @@ for command in (distinguish, show, explain, agents, settings):
     app.command()(command)
 
 
-def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
+def _show_evaluation(model: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
+    from maggnn.model.saving import model_file
     from maggnn.training.evaluate import evaluate_model
 
+    path = model_file(model)
     result = evaluate_model(path, tests, moves)
     if as_json:
         print_json({"model": str(path), "train_s": seconds, **result})

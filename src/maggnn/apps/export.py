@@ -31,7 +31,7 @@ from torch.export import Dim, ExportedProgram
 
 from maggnn.apps.fit.blend import BLEND, NETWORK
 from maggnn.apps.fit.facts import Facts
-from maggnn.apps.fit.fitted import MODEL, is_fitted, load_first
+from maggnn.apps.fit.fitted import is_fitted, load_first
 from maggnn.data.files import check_output, check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
@@ -39,7 +39,7 @@ from maggnn.inference.export.program import DESCRIPTION, SUFFIXES, Run, open_exp
 from maggnn.inference.export.search import ExportedSearch
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model
+from maggnn.model.saving import load_model, model_file
 
 WHAT = {
     "edge_index": "source and target of each directed edge as node ids of the batch, grouped by graph",
@@ -111,7 +111,7 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
         return search, _description(search, fitted.model) | said
     if not model.exists():
         raise InputError(f"{model}: no such model; give a folder that `maggnn fit` or `maggnn train` wrote")
-    loaded, _ = load_model(model / MODEL if model.is_dir() else model)
+    loaded, _ = load_model(model_file(model))
     search = ExportedSearch(loaded)
     return search, _description(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from maggnn.apps.explain.depiction import Original
 from maggnn.apps.explain.words import gain_notes, output_names
-from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted, load_first
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning, is_fitted, load_first
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.data import registry
 from maggnn.data.graph_files import READERS, read_graphs
@@ -36,7 +36,7 @@ from maggnn.graphs.conversions import pack_graph6
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model
+from maggnn.model.saving import load_model, model_file
 
 MOST_NODES = 1000
 """The largest number of nodes of a graph that can be drawn usefully."""
@@ -121,7 +121,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
 
 
 def _of_run(path: Path, graph: str) -> Subject:
-    model, config = load_model(path / MODEL if path.is_dir() else path)
+    model, config = load_model(model_file(path))
     data = config.data.name
     entry = registry.known_entry(data)
     dataset, smiles = None, None

@@ -44,10 +44,8 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model, save_model
+from maggnn.model.saving import MODEL, load_model, save_model
 from maggnn.model.weights_file import checksum_of, one_line
-
-MODEL = "model.safetensors"
 
 
 class UnseenWarning(UserWarning):

@@ -189,15 +189,15 @@ def alike(values: Sequence[float]) -> list[str]:
 
 def print_json(found: Any) -> None:
     """Print a result as one JSON object; a number that is not finite is null, since JSON has no other word for it."""
-    print(json.dumps(_finite(found), allow_nan=False))
+    print(json.dumps(finite_or_none(found), allow_nan=False))
 
 
-def _finite(found: Any) -> Any:
+def finite_or_none(found: Any) -> Any:
     """Return plain values with None for numbers that are not finite, such as the score of a target without values."""
     if isinstance(found, Mapping):
-        return {key: _finite(value) for key, value in found.items()}
+        return {key: finite_or_none(value) for key, value in found.items()}
     if isinstance(found, list | tuple):
-        return [_finite(value) for value in found]
+        return [finite_or_none(value) for value in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.intervals import Judged
-from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, table, with_interval
+from maggnn.apps.fit.card.markdown import LONGEST_NAME, better, number, plain, table, with_interval
 from maggnn.apps.fit.card.metrics import limits
 from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
@@ -227,7 +227,7 @@ def _direction(facts: Facts) -> str:
     """Return the unit of the metric, if all targets have the same, and which direction is better."""
     units = set(facts.units)
     unit = f"{plain(units.pop())}, " if facts.metric == "mae" and len(units) == 1 and all(units) else ""
-    return unit + ("lower is better" if facts.metric == "mae" else "higher is better")
+    return unit + better(facts.metric)
 
 
 def _methods(facts: Facts, test: Test) -> list[str]:

@@ -37,7 +37,6 @@ from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.export.program import DESCRIPTION, SUFFIXES, Run, open_exported
 from maggnn.inference.export.search import ExportedSearch
-from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.saving import load_model, model_file
 
@@ -134,8 +133,8 @@ def _description(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
         "edge_index": [2, "edges"],
         "node_graph": ["nodes"],
         "num_nodes": ["graphs"],
-        "x": ["nodes", _columns(spec["x"])],
-        "edge_attr": ["edges", _columns(spec["edge_attr"])],
+        "x": ["nodes", spec["x"].columns],
+        "edge_attr": ["edges", spec["edge_attr"].columns],
         "tuples": ["graphs", agent.num_tuples, agent.tuple_order],
         "roots": ["graphs", model.num_roots],
         "graph_attr": ["graphs", model.graph_features],
@@ -160,10 +159,6 @@ def _description(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
             "ties": TIES,
         },
     }
-
-
-def _columns(spec: FeatureSpec) -> int:
-    return len(spec.categories) or spec.width
 
 
 def _traced(search: ExportedSearch, description: dict[str, Any]) -> ExportedProgram:

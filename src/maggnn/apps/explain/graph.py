@@ -218,8 +218,7 @@ def _check_features(model: MagGNN, packed: PackedGraphs) -> None:
 
 def _columns(spec: FeatureSpec) -> str:
     kind = "integer" if spec.categories else "float"
-    count = len(spec.categories) or spec.width
-    return f"{count} {kind} column{'s' if count > 1 else ''}" if count else "no columns"
+    return f"{spec.columns} {kind} column{'s' if spec.columns > 1 else ''}" if spec.columns else "no columns"
 
 
 def _target(values: Sequence[str], subject: Subject) -> Tensor:

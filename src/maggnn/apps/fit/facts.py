@@ -163,9 +163,8 @@ def _features_mismatch(facts: Facts, model: MagGNN) -> str:
     if made is None:
         return f"features are {facts.features!r}, must be one of {', '.join(FEATURE_SETS)}"
     for name, spec, columns in zip(("node", "edge"), specs, (made.node_columns, made.edge_columns), strict=True):
-        found = len(spec.categories)
-        if spec.width or found not in (0, columns):
-            return f"{name} features {facts.features} have {columns} columns, the model reads {found or spec.width}"
+        if spec.width or spec.columns not in (0, columns):
+            return f"{name} features {facts.features} have {columns} columns, the model reads {spec.columns}"
     return ""
 
 

@@ -299,7 +299,7 @@ class FittedModel:
             edge_attr, unseen_edges = None, len(edge_attr)
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
             dtype = torch.float32 if spec.width else torch.long
-            edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
+            edge_attr = torch.empty(0, spec.columns, dtype=dtype, device=packed.device)
         if warn and (unseen_nodes or unseen_edges):
             warnings.warn(
                 f"categories that are not in the training data were replaced by the most frequent ones: of nodes "

@@ -25,7 +25,7 @@ import torch
 
 from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, answer_names, answer_types
 from maggnn.apps.fit.facts import FACTS, Facts
-from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
+from maggnn.apps.fit.featurised_chunks import Featurised, SmilesReading, featurised_chunk
 from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning
 from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import row_progress
@@ -129,9 +129,9 @@ def load_for_smiles(model: Path) -> FittedModel:
     return fitted
 
 
-def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
-    """Return the arguments of `featurised_chunk` for a model: features, fingerprints, descriptors, rule for salts."""
-    return fitted.facts.features, fitted.known is not None, fitted.reads_numbers, fitted.facts.salts
+def read_by(fitted: FittedModel) -> SmilesReading:
+    """Return how a model reads molecules."""
+    return SmilesReading(fitted.facts.features, fitted.known is not None, fitted.reads_numbers, fitted.facts.salts)
 
 
 def _number_place(names: Sequence[str]) -> int:

@@ -116,7 +116,7 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
 
 
 def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
-    """Of a single network, those of the model; the first network of a blend answers as it does alone, without."""
+    """Return the temperatures of a single network; none for the first network of a blend, which is exported alone."""
     blend = facts.blend
     parts = (NETWORK, BLEND) if blend.folds == 1 and list(blend.weights) == [NETWORK] else ()
     if facts.task == "classification":

@@ -153,7 +153,7 @@ def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool =
 
 
 def train_one(devices: Devices, config: Config, folder: Path, quiet: bool) -> dict[str, float]:
-    """What one of several processes does; the first shows progress and writes."""
+    """Train in one of several processes, of which the first shows progress and writes files."""
     return train(config, folder, quiet or not devices.first, devices=devices).seconds
 
 

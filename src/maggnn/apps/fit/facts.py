@@ -78,7 +78,7 @@ class Facts:
 
     @property
     def column_of_smiles(self) -> str:
-        """In a table to answer for; the usual name where the model was not fitted to a table."""
+        """The column of SMILES to read in a table: that of training, or the usual name if there was no table."""
         return self.smiles_column or COLUMN
 
 

@@ -35,7 +35,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """The characters with which a spreadsheet formula can begin."""
 
 HARMLESS = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|[-+]+", re.IGNORECASE)
-"""Numbers and bare signs: they begin as a formula does, and are none."""
+"""Numbers and bare signs, which begin like a formula but are not formulas."""
 
 
 @dataclass(frozen=True)

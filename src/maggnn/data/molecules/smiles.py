@@ -298,7 +298,7 @@ def _forget_atom_maps(mol: Mol) -> None:
 
 
 def _without_spare_hydrogens(mol: Mol) -> Mol:
-    """The molecule without hydrogens that RDKit kept although they say nothing: [H]/N=C(C)C is CC(C)=N.
+    """Remove explicit hydrogens that RDKit keeps although they carry no information: [H]/N=C(C)C becomes CC(C)=N.
 
     RDKit keeps a hydrogen that is drawn beside a double bond before it knows whether that bond has stereo. It has none
     where a group is there twice, such as two hydrogens at one end, of which RDKit counts only the one that is drawn.

@@ -20,7 +20,7 @@ from maggnn.data.molecules.target_column import LARGEST, LEAST_SPREAD
 from maggnn.errors import InputError
 
 NO_NUMBERS = {"c": "complex numbers", "M": "dates", "m": "differences of dates"}
-"""Kinds of numpy's types that would become numbers without a word."""
+"""Kinds of numpy's types that numpy would convert to numbers without a warning."""
 
 
 def has_columns(y: Any) -> bool:

@@ -17,8 +17,8 @@ from maggnn.apps.fit.card.intervals import Judged
 from maggnn.apps.fit.card.model_card import verdict
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.row_files import Chunk
+from maggnn.data.sources import graphs_of
 
 FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1", "--ensemble", "1")
 

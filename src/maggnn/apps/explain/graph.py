@@ -25,11 +25,11 @@ from torch import Tensor
 from maggnn.apps.explain.depiction import Original
 from maggnn.apps.explain.words import gain_notes, output_names
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning, is_fitted, load_first
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.data import registry
 from maggnn.data.graph_files import READERS, read_graphs
 from maggnn.data.molecules.smiles import featurise
 from maggnn.data.packing import pack
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.conversions import pack_graph6
@@ -102,7 +102,7 @@ def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
     if is_smiles:
-        made, name = _from_smiles(graph, facts.features), graph.strip()
+        made, name = from_smiles(graph, facts.features), graph.strip()
     else:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
     with warnings.catch_warnings(record=True, action="always", category=UnseenWarning) as caught:
@@ -134,7 +134,7 @@ def _of_run(path: Path, graph: str) -> Subject:
         packed, name = dataset.graphs.select(torch.tensor([number])), f"graph {number} of {data}"
     elif features and not _ending(graph):
         smiles = name = graph.strip()
-        packed = _from_smiles(smiles, features)
+        packed = from_smiles(smiles, features)
     else:
         packed, name = _from_text(graph, "")
         features = ""
@@ -158,7 +158,8 @@ def _known(y: Tensor | None) -> Tensor | None:
     return y if y is not None and bool(y.isfinite().all()) else None
 
 
-def _from_smiles(smiles: str, features: str) -> PackedGraphs:
+def from_smiles(smiles: str, features: str) -> PackedGraphs:
+    """Return the graph of a molecule, with RDKit's order of its atoms."""
     return graphs_of(pack([featurise(smiles, features)]))
 
 

@@ -16,11 +16,12 @@ from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, unseen_told
-from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
+from maggnn.apps.fit.own_table import Cleaning, metric_of, packed_table
 from maggnn.apps.fit.tables.number_columns import number_parsers, stacked
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.apps.terminal import finite_or_none
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
 from maggnn.training.metrics import Metric
 

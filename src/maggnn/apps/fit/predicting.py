@@ -27,7 +27,6 @@ from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, 
 from maggnn.apps.fit.facts import FACTS, Facts
 from maggnn.apps.fit.featurised_chunks import Featurised, SmilesReading, featurised_chunk
 from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.parts import Parts
 from maggnn.apps.fit.row_files import (
@@ -46,6 +45,7 @@ from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.apps.terminal import tell
 from maggnn.data.files import check_not_input
 from maggnn.data.packing import Arrays
+from maggnn.data.sources import graphs_of
 from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB

@@ -23,7 +23,6 @@ from maggnn.apps.explain.words import gain_notes, output_names, score_unit
 from maggnn.apps.fit.card.reported import labels
 from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning, load_first
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules, test_molecules
 from maggnn.apps.show.runs import MODEL, Run
@@ -32,6 +31,7 @@ from maggnn.data import registry
 from maggnn.data.dataset import Dataset
 from maggnn.data.molecules.smiles import RowError, featurise_all
 from maggnn.data.packing import pack
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN

@@ -112,7 +112,7 @@ def _drawn(smiles: str, num_nodes: int) -> np.ndarray:
     from rdkit.rdBase import BlockLogs
 
     with BlockLogs():
-        mol = parsed(smiles.strip())
+        mol = parsed(smiles)
         if mol.GetNumAtoms() != num_nodes:
             mol = Chem.AddHs(mol)
         if mol.GetNumAtoms() != num_nodes:

@@ -108,7 +108,7 @@ def depicted(single: PackedGraphs, original: Original) -> Depicted:
 
 def _signs(labels: Sequence[str], smiles: str | None, rows: Sequence[int]) -> list[str]:
     """Return the text at each atom as in chemical drawings, with hydrogens, which labels do not have."""
-    mol = None if smiles is None or not labels else parsed(smiles.strip())
+    mol = None if smiles is None or not labels else parsed(smiles)
     if mol is None or mol.GetNumAtoms() != len(labels):  # the graph has hydrogens as nodes
         return ["" if label == "C" else label for label in labels]
     signs = [_sign(atom) for atom in mol.GetAtoms()]

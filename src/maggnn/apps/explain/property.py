@@ -117,7 +117,7 @@ class PropertyExplainer:
         numbers = written_numbers(smiles)
         by_number = torch.empty_like(contributions)
         by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms in the order of the SMILES
-        mol = parsed(smiles.strip())
+        mol = parsed(smiles)
         elements = {number: atom.GetSymbol() for number, atom in zip(numbers, mol.GetAtoms(), strict=True)}
         near = [] if self.neighbours is None else self.neighbours.of(smiles)
         return PropertyExplanation(

@@ -55,8 +55,6 @@ def _from_json(body: bytes) -> list[str]:
         return Request.model_validate_json(body).smiles
     except ValidationError as error:
         found: dict[str, Any] = {**error.errors()[0]}
-        if found["type"] == "json_invalid":
-            raise InputError(f"the request is not JSON: {found['ctx']['error']}") from error
         raise InputError(what_is_wrong({**found, "loc": ("body", *found["loc"])})) from error
 
 

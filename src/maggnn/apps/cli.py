@@ -316,6 +316,8 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Tune m, k, t, width and more on the validation split. The test split is not used."""
+    import optuna  # noqa: F401 (first: its absence is reported before a table is read)
+
     from maggnn.apps.tune.problem import config_problem, table_problem
     from maggnn.apps.tune.study import tune as run_study
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 from maggnn.graphs.batch import Level
 from maggnn.graphs.packed import PackedGraphs
 
@@ -48,7 +48,7 @@ def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
     try:
         packed = PackedGraphs.build(**graph, level=_level(graph), undirected_once=True, missing_targets=False)
     except (InputError, RuntimeError, IndexError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise InputError(f"{path} is damaged ({reason}): copy it again") from error
     if _lists_both_directions(graph["edge_index"], graph["num_edges"]):
         raise InputError(

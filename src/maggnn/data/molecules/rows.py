@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from maggnn.errors import InputError, did_you_mean
+from maggnn.errors import InputError, did_you_mean, first_line
 
 TABLES = (".csv", ".csv.gz", ".parquet", ".sdf", ".sdf.gz")
 """The suffixes of tables with a header."""
@@ -135,7 +135,7 @@ def parquet_file(source: Any, shown: Path | str) -> Iterator[Any]:
         with parquet.ParquetFile(source) as file:
             yield file
     except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{shown}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+        raise InputError(f"{shown}: cannot be read as Parquet ({first_line(error)})") from error
 
 
 Row = tuple[int, list[str], str]

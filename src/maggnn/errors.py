@@ -64,6 +64,16 @@ def require(*modules: str) -> None:
             raise InputError(str(missing_extra(ModuleNotFoundError(module, name=module))))
 
 
+def first_line(error: object) -> str:
+    """Return the first line of an error's text, or the name of its type if it has no text.
+
+    Example:
+        >>> first_line(ValueError("too long")), first_line(MemoryError())
+        ('too long', 'MemoryError')
+    """
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the most similar of `choices`, and all if they are few.
 

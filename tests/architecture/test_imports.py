@@ -180,30 +180,26 @@ def test_triton_is_needed_only_where_there_is_a_gpu():
     assert not early, "import it where a GPU is known to be:\n" + "\n".join(early)
 
 
-def loaded_by(program: str) -> set[str]:
-    """The modules that a fresh interpreter holds after running a line of Python."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}; import sys; print(*sys.modules)"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def loaded_by(*programs: str) -> list[set[str]]:
+    """The modules that a fresh interpreter holds after each of some lines of Python, one after the other."""
+    text = "\n".join(["import sys", *(f"{program}; print(*sys.modules)" for program in programs)])
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.split())
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("module", ["maggnn.apps.cli", "maggnn_paper.cli"])
 def test_command_line_starts_without_torch(module):
     heavy = {"torch", "torch_geometric", "numpy", "matplotlib", "networkx", "scipy", "sklearn"}
-    assert not heavy & loaded_by(f"import {module}"), "`--help` must not wait for these"
+    (loaded,) = loaded_by(f"import {module}")
+    assert not heavy & loaded, "`--help` must not wait for these"
 
 
-def test_public_names_of_the_core_do_not_load_the_apps():
-    loaded = loaded_by("import maggnn; maggnn.MagGNN; maggnn.train")
-    assert not {"sklearn", "maggnn.apps"} & loaded, "only the estimators need scikit-learn and the apps"
-
-
-def test_loading_a_model_takes_few_modules():
-    loaded = {name for name in loaded_by("import maggnn; maggnn.load_model") if name.split(".")[0] == "maggnn"}
-    assert len(loaded) <= 32, sorted(loaded)
+def test_loading_a_model_takes_few_modules_and_the_core_does_not_load_the_apps():
+    model, core = loaded_by("import maggnn; maggnn.load_model", "maggnn.MagGNN; maggnn.train")
+    own = {name for name in model if name.split(".")[0] == "maggnn"}
+    assert len(own) <= 32, sorted(own)
+    assert not {"sklearn", "maggnn.apps"} & core, "only the estimators need scikit-learn and the apps"
 
 
 def test_every_public_name_has_its_home():

@@ -1,4 +1,4 @@
-"""`maggnn data pack` as people run it, and where `maggnn data get` went."""
+"""`maggnn data pack` and `data map` as people run them, and where `maggnn data get` went."""
 
 import csv
 import json
@@ -100,3 +100,12 @@ def test_mistakes_get_one_line(folder, call_command, arguments, expected):
     line = call_command("maggnn", *arguments, cwd=folder, MAGGNN_DATA=str(folder / "empty")).mistake()
     assert all(part in line for part in expected), line
     assert not list(folder.glob("*.npz")) and not (folder / "empty").exists()
+
+
+def test_map_joins_packed_files_and_says_what_it_wrote(folder, call_command):
+    call_command("maggnn", *PACK, "-o", "my.npz", cwd=folder).output()
+    said = call_command("maggnn", "data", "map", "my.npz", "my.npz", "-o", "all.graphs", cwd=folder).output()
+    assert [line.split() for line in said.splitlines()][:3] == [["graphs", "8"], ["nodes", "18"], ["edges", "16"]]
+    assert said.splitlines()[-1] == "all.graphs"
+    told = call_command("maggnn", "data", "map", "my.npz", "-o", "one.graphs", "--json", cwd=folder).output()
+    assert json.loads(told)["graphs"] == 4

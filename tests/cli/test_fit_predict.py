@@ -17,8 +17,8 @@ from maggnn.apps.fit.card.intervals import Judged
 from maggnn.apps.fit.card.model_card import verdict
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.row_files import Chunk
+from maggnn.data.sources import graphs_of
 
 FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1", "--ensemble", "1")
 
@@ -158,9 +158,9 @@ def test_evaluate_on_a_table(folder, called):
     assert first == second
 
 
-def test_new_categories_are_one_line(folder, run_command):
+def test_new_categories_are_one_line(folder, called):
     (folder / "unseen.csv").write_text("smiles,y\n" + "".join(f"{'C' * n}[Se]C,{n}\n" for n in range(1, 12)))
-    found = run_command("maggnn", "evaluate", "numbers", "unseen.csv", "--workers", "1", cwd=folder)
+    found = called("evaluate", "numbers", "unseen.csv", "--workers", "1", cwd=folder)
     (line,) = found.err.splitlines()
     assert line.startswith("unseen.csv: categories that are not in the training data")
 
@@ -352,11 +352,6 @@ def test_mistakes_get_one_line_and_lose_nothing(mistaken, called, arguments, exp
     assert {path: path.read_bytes() for path in before} == before
     assert (mistaken / "there.csv").read_text() == "of another run"
     assert not (mistaken / "new").exists() and not list(mistaken.glob("new.*"))
-
-
-def test_a_mistake_in_a_process_of_its_own(mistaken, run_command):
-    ended = run_command("maggnn", "predict", "numbers", "mine.csv", "-o", "there.csv", cwd=mistaken)
-    assert ended.mistake().startswith("maggnn: there.csv")
 
 
 def test_a_verdict_claims_no_lead_where_methods_tie():

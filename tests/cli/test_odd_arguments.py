@@ -4,7 +4,9 @@ from functools import partial
 
 import pytest
 
+from maggnn.apps.fit.tables.cross_validation import SEEDS_APART
 from maggnn.apps.terminal import MOST_SEED
+from maggnn.config import Config
 
 TABLE = ("--smiles", "smiles", "--target", "y", "--workers", "1")
 LONG = "n" * 300
@@ -67,13 +69,16 @@ def test_a_wrong_option_points_to_the_help_of_its_command(folder, called):
 
 
 def test_repeats_and_networks_of_the_largest_seed_have_valid_seeds(folder, called):
-    options = ("--steps", "3", "--seed", MOST_SEED, "--folds", "2", "-o", "out")
+    """Of a short fit, and by the largest numbers of repeats and networks that the options take."""
+    Config().replaced(runtime={"seed": MOST_SEED + 100 * SEEDS_APART + 100})
+    options = ("--steps", "3", "--seed", MOST_SEED, "--folds", "2", "--ensemble", "2", "-o", "out")
     assert called("fit", "mine.csv", *TABLE, *options, cwd=folder).code == 0
 
 
 def test_a_seed_of_more_than_32_bits_fits(folder, called):
     """Also the baselines of the card, which take 32."""
-    ended = called("fit", "mine.csv", *TABLE, "--steps", "3", "--seed", 2**40 + 1, "-o", "out", cwd=folder)
+    options = ("--steps", "3", "--seed", 2**40 + 1, "--ensemble", "2", "-o", "out")
+    ended = called("fit", "mine.csv", *TABLE, *options, cwd=folder)
     assert ended.code == 0 and "random forest" in ended.out, ended.err
 
 

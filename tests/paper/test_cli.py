@@ -54,15 +54,14 @@ MOLHIV = {
 }
 
 
-def test_get_writes_under_the_data_root(tmp_path, run_command):
+def test_get_writes_under_the_data_root(tmp_path, call_command):
     for name, text in MOLHIV.items():
         path = tmp_path / "hiv" / f"{name}.csv.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(f"{text}\n".encode()))
     command = ("maggnn-paper", "get", "molhiv", "--raw", "hiv")
-    assert run_command(*command, cwd=tmp_path, MAGGNN_DATA=str(tmp_path)).output().strip() == str(
-        tmp_path / "molhiv.npz"
-    )
+    printed = call_command(*command, cwd=tmp_path, MAGGNN_DATA=str(tmp_path)).output()
+    assert printed.strip() == str(tmp_path / "molhiv.npz")
     assert (tmp_path / "molhiv.npz").is_file()
 
 

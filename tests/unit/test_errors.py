@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from maggnn.errors import EXTRAS, MOST_LISTED, InputError, did_you_mean, missing_extra, require
+from maggnn.errors import EXTRAS, MOST_LISTED, InputError, did_you_mean, first_line, missing_extra, require
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
@@ -18,6 +18,11 @@ def test_the_nearest_name_and_all_of_few():
     assert did_you_mean("anything", []) == ""
     assert did_you_mean("SMILES", ["y", "smiles"]) == ": did you mean 'smiles'? There are y, smiles"
     assert did_you_mean("id", ["ID", "y"]) == ": did you mean 'ID'? There are ID, y"
+
+
+def test_the_first_line_of_an_error_with_and_without_text():
+    assert first_line(ValueError("\n one line \nand another")) == "one line"
+    assert first_line(OSError()) == "OSError"
 
 
 def test_extras_are_those_of_the_distribution():

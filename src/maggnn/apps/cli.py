@@ -5,10 +5,9 @@ A user's mistake is an `InputError` anywhere below: one line on standard error, 
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,13 +19,9 @@ from maggnn.apps.terminal import (
     AsJson,
     Overwrite,
     SmilesColumn,
-    alike,
-    as_on_the_card,
-    better,
     print_json,
     print_table,
     run_app,
-    score_unit,
     tell,
 )
 from maggnn.errors import InputError
@@ -46,7 +41,6 @@ Workers = Annotated[int, typer.Option(help="processes that read molecules", min=
 Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu or cuda")]
 TABLES = "a table: a .csv (or .csv.gz) or .parquet with a header, or a .sdf (or .sdf.gz)"
 SPLITS = "random, scaffold, cluster, time:COL (oldest train, newest test) or column:COL (train, val, test)"
-CV_KEYS = ("mean", "low", "high")
 RAY_TRAINS = "train in --devices workers of Ray, started locally or at an address (auto, HOST:PORT)"
 EXPORT_FORMATS = (
     "torch, aoti (compiled, needs g++) or onnx; loading a .pt2 file (torch, aoti) can execute code that it contains, "
@@ -110,7 +104,7 @@ def train(
         from maggnn.apps.scale.training import train_on_ray
 
         seconds = train_on_ray(devices, ray, chosen, folder)
-    _show_evaluation(folder / "model.safetensors", chosen.runtime.tests, None, as_json, seconds)
+    _show_evaluation(folder, chosen.runtime.tests, None, as_json, seconds)
 
 
 @app.command()
@@ -133,14 +127,20 @@ def evaluate(
     if table is not None:
         if tests is not None or moves is not None:
             raise InputError("--tests and --moves are for a run folder, not for a table")
-        _show_table_evaluation(model, table, target, smiles, workers, as_json)
+        from maggnn.apps.fit.card.printed import print_evaluation
+        from maggnn.apps.fit.evaluating import evaluate_table
+
+        result = evaluate_table(model, table, target, smiles, workers)
+        if as_json:
+            print_json(result)
+        else:
+            print_evaluation(result)
         return
     from maggnn.apps.fit.fitted import is_fitted
 
     if is_fitted(model):
         raise InputError(f"{model} is a model of `maggnn fit`: give a table to test it on")
-    path = model / "model.safetensors" if model.is_dir() else model
-    _show_evaluation(path, tests or 10, moves, as_json, {})
+    _show_evaluation(model, tests or 10, moves, as_json, {})
 
 
 @app.command()
@@ -193,6 +193,7 @@ def fit(
     Networks, gradient boosting, random forests and Gaussian processes are blended; the folder's model card has the
     test scores of the blend and of each member.
     """
+    from maggnn.apps.fit.card.printed import print_fit
     from maggnn.apps.fit.fitting import Cleaning, Plan, Weighting, fit_table
     from maggnn.apps.scale.training import launched_by
 
@@ -204,23 +205,8 @@ def fit(
         )  # fmt: skip
     if as_json:
         print_json(result)
-        return
-    metric, scores = result["metric"], result["test_scores"]
-    columns = [
-        [as_on_the_card(metric, value) for value in (entry["value"], *entry["interval"])] for entry in scores.values()
-    ]
-    value, low, high = (alike(column) for column in zip(*columns, strict=True))
-    between = [f"{least} to {most}" if least != "–" else least for least, most in zip(low, high, strict=True)]
-    rows = [list(row) for row in zip(scores, value, between, strict=True)]
-    heading = ", ".join(filter(None, (score_unit(metric, result["metrics"]), better(metric))))
-    print_table([f"{metric} on {result['test']} test rows", heading, "95 % interval"], rows)
-    for name, found in (result["cross_validation"] or {}).items():
-        shown = [as_on_the_card(metric, found[key]) for key in CV_KEYS]
-        print("cross-validation, {}: {:.4g} ({:.4g} to {:.4g})".format(name, *shown))
-    print(result["verdict"])
-    _print_metrics(result["metrics"])
-    took = f"{result['seconds']['all']:.0f} s"
-    print(f"{result['left_out']} of {result['rows']} rows left out; {took}; model card: {out}/README.md")
+    else:
+        print_fit(result)
 
 
 @app.command()
@@ -330,6 +316,8 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Tune m, k, t, width and more on the validation split. The test split is not used."""
+    import optuna  # noqa: F401 (first: its absence is reported before a table is read)
+
     from maggnn.apps.tune.problem import config_problem, table_problem
     from maggnn.apps.tune.study import tune as run_study
 
@@ -400,9 +388,11 @@ for command in (distinguish, show, explain, agents, settings):
     app.command()(command)
 
 
-def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
+def _show_evaluation(model: Path, tests: int, moves: int | None, as_json: bool, seconds: dict[str, float]) -> None:
+    from maggnn.model.saving import model_file
     from maggnn.training.evaluate import evaluate_model
 
+    path = model_file(model)
     result = evaluate_model(path, tests, moves)
     if as_json:
         print_json({"model": str(path), "train_s": seconds, **result})
@@ -412,42 +402,3 @@ def _show_evaluation(path: Path, tests: int, moves: int | None, as_json: bool, s
     rows = [[name, *(f"{value:.{digits}f}" for value in values)] for name, values in result[result["metric"]].items()]
     print_table([f"{result['metric']}, {tests} tests on {result['graphs']} graphs", *columns], rows)
     print(f"model: {path}")
-
-
-def _show_table_evaluation(
-    model: Path, table: Path, targets: list[str], smiles: str | None, workers: int, as_json: bool
-) -> None:
-    from maggnn.apps.fit.evaluating import evaluate_table
-
-    result = evaluate_table(model, table, targets, smiles, workers)
-    if as_json:
-        print_json(result)
-        return
-    used = result["rows"] - result["left_out"]
-    metric = result["metric"]
-    own, low, high = (as_on_the_card(metric, value) for value in (result[metric], *result["interval"]))
-    score = f"{metric} {own:.4g} {score_unit(metric, result['metrics'])}".rstrip()
-    between = f"95 % interval {low:.4g} to {high:.4g}; " if math.isfinite(low) else ""
-    print(f"{score} ({between}{better(metric)}) on {used} rows")
-    _print_metrics(result["metrics"])
-    first = result["first_left_out"]
-    why = "" if first is None else f"; the first in line {first['row']}: {first['reason']}"
-    print(f"{result['left_out']} of {result['rows']} rows left out{why}")
-
-
-def _print_metrics(targets: dict[str, Any]) -> None:
-    """Print one line for each target with all metrics of the model."""
-    from maggnn.apps.fit.card.reported import metric_name
-
-    for name, report in targets.items():
-        own = next(iter(report["methods"].values()))
-        known = {key: entry["value"] for key, entry in own.items() if entry["value"] is not None}
-        if not known:
-            print(f"{name}: no score, because the rows lack values or one of the classes")
-            continue
-        said = ", ".join(
-            f"{metric_name(key, report['unit'] or '', report.get('positive', ''))} {value:.4g}"
-            for key, value in known.items()
-        )
-        at = f" (at a threshold of {report['threshold']:.3g})" if "threshold" in report else ""
-        print(f"{name}: {said}{at}")

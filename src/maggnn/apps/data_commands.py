@@ -91,7 +91,10 @@ def data_map(
     from maggnn.data.mapped import write_mapped
 
     found = write_mapped(files, out)
-    print_json(found) if as_json else "\n".join(f"{name:7}{count}" for name, count in found.items())
+    if as_json:
+        print_json(found)
+        return
+    print("\n".join([*(f"{name:7}{count}" for name, count in found.items()), str(out)]))
 
 
 @data_app.command("get", hidden=True, context_settings={"ignore_unknown_options": True, "allow_extra_args": True})

@@ -30,15 +30,15 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from maggnn.apps.fit.blend import BLEND, NETWORK
-from maggnn.apps.fit.fitted import MODEL, Facts, is_fitted, load_first
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import is_fitted, load_first
 from maggnn.data.files import check_output, check_writable, whole_file
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.export.program import DESCRIPTION, SUFFIXES, Run, open_exported
 from maggnn.inference.export.search import ExportedSearch
-from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model
+from maggnn.model.saving import load_model, model_file
 
 WHAT = {
     "edge_index": "source and target of each directed edge as node ids of the batch, grouped by graph",
@@ -110,13 +110,13 @@ def _search(model: Path) -> tuple[ExportedSearch, dict[str, Any]]:
         return search, _description(search, fitted.model) | said
     if not model.exists():
         raise InputError(f"{model}: no such model; give a folder that `maggnn fit` or `maggnn train` wrote")
-    loaded, _ = load_model(model / MODEL if model.is_dir() else model)
+    loaded, _ = load_model(model_file(model))
     search = ExportedSearch(loaded)
     return search, _description(search, loaded) | {"source": "graphs", "features": "", "targets": (), "classes": ()}
 
 
 def _temperatures(facts: Facts) -> list[tuple[float, ...]]:
-    """Of a single network, those of the model; the first network of a blend answers as it does alone, without."""
+    """Return the temperatures of a single network; none for the first network of a blend, which is exported alone."""
     blend = facts.blend
     parts = (NETWORK, BLEND) if blend.folds == 1 and list(blend.weights) == [NETWORK] else ()
     if facts.task == "classification":
@@ -133,8 +133,8 @@ def _description(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
         "edge_index": [2, "edges"],
         "node_graph": ["nodes"],
         "num_nodes": ["graphs"],
-        "x": ["nodes", _columns(spec["x"])],
-        "edge_attr": ["edges", _columns(spec["edge_attr"])],
+        "x": ["nodes", spec["x"].columns],
+        "edge_attr": ["edges", spec["edge_attr"].columns],
         "tuples": ["graphs", agent.num_tuples, agent.tuple_order],
         "roots": ["graphs", model.num_roots],
         "graph_attr": ["graphs", model.graph_features],
@@ -159,10 +159,6 @@ def _description(search: ExportedSearch, model: MagGNN) -> dict[str, Any]:
             "ties": TIES,
         },
     }
-
-
-def _columns(spec: FeatureSpec) -> int:
-    return len(spec.categories) or spec.width
 
 
 def _traced(search: ExportedSearch, description: dict[str, Any]) -> ExportedProgram:

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -26,9 +26,6 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 LONGEST = 120
 """The number of characters of a path that a message shows."""
-
-SMALL, LARGE = 1e-3, 1e9
-"""The sizes of scores below or from which on a column of a table is written with exponents."""
 
 STOPPED = 130
 """The exit code after Ctrl-C, which typer returns instead of raising the interrupt."""
@@ -145,59 +142,17 @@ def printable(text: str) -> str:
     return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
 
 
-def score_unit(metric: str, targets: Mapping[str, Any]) -> str:
-    """Return the unit of a score of `fit` and `evaluate`: of errors that of the targets, if they all have the same.
-
-    Args:
-        metric: mae, auroc or accuracy; the last two are shares (`as_on_the_card`), which have no unit.
-        targets: the reports on the targets, as in `metrics.json`.
-
-    Example:
-        >>> score_unit("mae", {"logS": {"unit": "log mol/L"}}), score_unit("auroc", {})
-        ('log mol/L', '')
-    """
-    if metric != "mae":
-        return ""
-    units = {report["unit"] or "" for report in targets.values()}
-    return units.pop() if len(units) == 1 else ""
-
-
-def as_on_the_card(metric: str, value: float) -> float:
-    """Return a score as the model card shows it: percent become a share, as the metrics of each target are."""
-    return value if metric == "mae" else value / 100
-
-
-def better(metric: str) -> str:
-    """Return which direction of a metric is better."""
-    return "lower is better" if metric == "mae" else "higher is better"
-
-
-def alike(values: Sequence[float]) -> list[str]:
-    """Format a column of scores with the same number of decimals: four digits for the smallest of them.
-
-    Columns of very small or very large numbers, such as errors of concentrations in mol/L, have exponents.
-
-    Example:
-        >>> alike([46.66, 104.0, 100.0]), alike([2.5e-9, 1e-8])
-        (['46.66', '104.00', '100.00'], ['2.500e-09', '1.000e-08'])
-    """
-    sizes = [abs(value) for value in values if value and math.isfinite(value)]
-    decimals = min(max(3 - math.floor(math.log10(min(sizes))), 0), 6) if sizes else 0
-    form = ".3e" if sizes and (max(sizes) < SMALL or max(sizes) >= LARGE) else f".{decimals}f"
-    return [f"{value:{form}}" if math.isfinite(value) else "–" for value in values]
-
-
 def print_json(found: Any) -> None:
     """Print a result as one JSON object; a number that is not finite is null, since JSON has no other word for it."""
-    print(json.dumps(_finite(found), allow_nan=False))
+    print(json.dumps(finite_or_none(found), allow_nan=False))
 
 
-def _finite(found: Any) -> Any:
+def finite_or_none(found: Any) -> Any:
     """Return plain values with None for numbers that are not finite, such as the score of a target without values."""
     if isinstance(found, Mapping):
-        return {key: _finite(value) for key, value in found.items()}
+        return {key: finite_or_none(value) for key, value in found.items()}
     if isinstance(found, list | tuple):
-        return [_finite(value) for value in found]
+        return [finite_or_none(value) for value in found]
     return None if isinstance(found, float) and not math.isfinite(found) else found
 
 

@@ -80,7 +80,7 @@ def molecule_column(X: Any) -> Any:
 
 
 def molecule_strings(X: Any) -> list[str]:
-    """SMILES of what `packed_inputs` has accepted as molecules."""
+    """Return the SMILES of molecules that `packed_inputs` has accepted."""
     X = molecule_column(X)
     return [written_molecule(item) for item in (np.asarray(X).ravel() if len(getattr(X, "shape", ())) == 2 else X)]
 

@@ -22,7 +22,7 @@ import torch
 from maggnn.data.files import locked, whole_file
 from maggnn.data.sources import read_packed, widened
 from maggnn.data.splits import PARTS
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 from maggnn.graphs.batch import offsets_of
 from maggnn.graphs.packed import PackedGraphs
 
@@ -51,7 +51,7 @@ def read_mapped(folder: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
         y = torch.from_numpy(read.pop("y")) if "y" in read else None
         level = facts["level"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder}: is damaged ({str(error).splitlines()[0]}): make it again") from error
+        raise InputError(f"{folder}: is damaged ({first_line(error)}): make it again") from error
     names = {name: np.array(facts[name]) for name in ("target_names", "class_names") if name in facts}
     return PackedGraphs(*offsets, **graphs, y=y, level=level, folder=folder), {**read, **names}
 

@@ -7,13 +7,14 @@ node ids local to their graph) and, if the set has them, `x`, `edge_attr`, `y` a
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 from maggnn.graphs.batch import Level
 from maggnn.graphs.packed import PackedGraphs
 
@@ -47,7 +48,7 @@ def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
     try:
         packed = PackedGraphs.build(**graph, level=_level(graph), undirected_once=True, missing_targets=False)
     except (InputError, RuntimeError, IndexError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise InputError(f"{path} is damaged ({reason}): copy it again") from error
     if _lists_both_directions(graph["edge_index"], graph["num_edges"]):
         raise InputError(
@@ -55,6 +56,17 @@ def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
             "(and parallel edges in the same direction)"
         )
     return packed, arrays
+
+
+def graphs_of(arrays: Mapping[str, np.ndarray]) -> PackedGraphs:
+    """Return graphs from the arrays of `maggnn.data.packing.pack`; targets that are numbers may be missing (NaN).
+
+    Shapes: y is [G] for classes and [G, targets] for numbers.
+    """
+    tensors = {name: torch.from_numpy(widened(arrays[name])) for name in GRAPH_ARRAYS if name in arrays}
+    if "y" in tensors and tensors["y"].is_floating_point():
+        tensors["y"] = tensors["y"].reshape(len(tensors["y"]), -1)
+    return PackedGraphs.build(**tensors, level="graph", undirected_once=True, missing_targets=True)
 
 
 def _lists_both_directions(edge_index: Tensor, num_edges: Tensor) -> bool:

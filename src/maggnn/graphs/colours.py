@@ -163,7 +163,7 @@ def until_stable(graphs: GraphBatch, colours: Tensor) -> Tensor:
 
 
 def class_sizes(graphs: GraphBatch, colours: Tensor) -> Tensor:
-    """How many nodes of its graph have the colour of each node, itself included, in each colouring [N, M]: [N, M]."""
+    """Return for each node the number of nodes of its graph with the same colour, itself included, [N, M] -> [N, M]."""
     table = graphs.padded(colours, 0).transpose(1, 2).contiguous()  # [B, M, V]
     ordered = table.sort(dim=-1).values
     sizes = torch.searchsorted(ordered, table, right=True) - torch.searchsorted(ordered, table)

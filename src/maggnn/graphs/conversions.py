@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import Tensor
 
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 from maggnn.graphs.batch import GraphBatch, Level, batch_of_edges
 from maggnn.graphs.checks import (
     NEEDS_A_NODE,
@@ -182,7 +182,7 @@ def targets_of(name: str, values: Any, device: torch.device | None = None) -> Te
     try:
         return torch.atleast_1d(torch.as_tensor(values, device=device))
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{name} cannot become a tensor ({str(error).splitlines()[0]}): give numbers") from error
+        raise InputError(f"{name} cannot become a tensor ({first_line(error)}): give numbers") from error
 
 
 def _pyg_targets(graphs: Sequence[Data], num_nodes: Sequence[int]) -> tuple[Tensor | None, Level]:
@@ -312,7 +312,7 @@ def _attribute(name: str, records: Sequence[Mapping[str, Any]]) -> Tensor | None
     try:
         return torch.tensor([record[name] for record in records])
     except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
+        reason = first_line(error)
         raise InputError(
             f"attribute {name!r} cannot become a tensor ({reason}): give numbers, or lists of equal length"
         ) from error

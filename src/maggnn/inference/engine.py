@@ -249,7 +249,7 @@ class Engine:
                 yield from self._halved(packed, half, most)
 
     def _most_nodes(self) -> float:
-        """The number of nodes of a chunk that fills the budget."""
+        """Return the number of nodes of a chunk that fills the memory budget."""
         hidden = self.model.predictor.encoder.config.hidden
         return 1e6 * self.memory_mb / (4 * hidden * self.model.agent.num_tuples * LIVE_COPIES)
 

@@ -76,6 +76,11 @@ class FeatureSpec:
         return cls(categories=tuple(int(top) + 1 for top in most))
 
     @property
+    def columns(self) -> int:
+        """The number of columns."""
+        return len(self.categories) or self.width
+
+    @property
     def empty(self) -> bool:
         return not self.categories and not self.width
 
@@ -265,7 +270,7 @@ def needed(values: Tensor | None, name: str) -> Tensor:
 
 
 def _check_columns(values: Tensor, spec: FeatureSpec) -> None:
-    expected = len(spec.categories) or spec.width
+    expected = spec.columns
     if values.ndim != 2 or values.shape[1] != expected:
         raise InputError(f"features have shape {tuple(values.shape)}, the model was made for [rows, {expected}]")
     if spec.categories and values.is_floating_point():

@@ -324,7 +324,7 @@ def _one_hot(distances: Tensor) -> Tensor:
 
 
 def _class_columns(graphs: GraphBatch, sizes: Tensor) -> Tensor:
-    """What sizes of classes [N, m] say: their buckets, the share of colours and whether it is 1, [N, m, columns]."""
+    """Encode the sizes of colour classes [N, m]: their buckets, the share of colours and whether it is 1, [N, m, c]."""
     bucket = torch.bucketize(sizes, torch.tensor(CLASS_SIZES, device=sizes.device))
     one_hot = bucket[..., None] == torch.arange(len(CLASS_SIZES) + 1, device=sizes.device)
     # The nodes of a class share 1 among them, so the sum counts classes.

@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from maggnn.model.base_gnn import BaseGNN
 
 
+MODEL = "model.safetensors"
+"""The name of a model's file in the folder of a run or of a fitted model."""
+
+
+def model_file(path: Path) -> Path:
+    """Return the file of a model, given its path or that of its folder."""
+    return path / MODEL if path.is_dir() else path
+
+
 def check_finite(weights: Mapping[str, Tensor], where: str) -> None:
     """Raise a `DivergenceError` if a weight is not finite; a GPU is synchronised once."""
     floats = {name: value for name, value in weights.items() if value.is_floating_point()}

@@ -134,7 +134,7 @@ def _counts(graphs: GraphBatch, num_categories: int) -> Tensor:
 
 
 def _counts_of_set(packed: PackedGraphs, ids: Tensor, num_categories: int) -> Tensor:
-    """The same of graphs `ids` of a set, [len(ids), categories]."""
+    """Count the nodes of each category in each of the graphs `ids` of a set, [len(ids), categories]."""
     return torch.cat([_counts(packed[part], num_categories) for part in ids.split(GRAPHS_AT_ONCE)])
 
 

@@ -7,7 +7,6 @@ start from it say so.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
+from maggnn.graphs.canonical_order import reordered
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.agent import search
 from maggnn.model.mag_gnn import MagGNN
@@ -76,18 +76,7 @@ def canonical_form(packed: PackedGraphs) -> PackedGraphs:
         raise InputError("canonical forms are for targets of graphs: nodes and roots would be renumbered too")
     packed = packed.to("cpu")
     orders = [canonical_order(packed, graph) for graph in range(len(packed))]
-    rows = torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)])
-    places = torch.cat([order.argsort() for order in orders])  # each node's number in the form
-    first = torch.repeat_interleave(packed.node_offsets[:-1], packed.num_edges)
-    form = PackedGraphs.build(
-        packed.num_nodes,
-        packed.num_edges,
-        places[packed.edge_index + first],
-        x=None if packed.x is None else packed.x[rows],
-        edge_attr=packed.edge_attr,
-        y=packed.y,
-    )
-    return replace(form, graph_attr=packed.graph_attr)
+    return reordered(packed, torch.cat([order + packed.node_offsets[graph] for graph, order in enumerate(orders)]))
 
 
 def needs_last_state(model: MagGNN) -> None:
@@ -120,6 +109,6 @@ def _first_nodes(graphs: GraphBatch, num_tuples: int, tuple_order: int) -> Tenso
 
 
 def _kinds(values: Tensor | None, rows: slice, count: int) -> list[Kind]:
-    return (
-        [()] * count if values is None else [tuple(row) for row in (values[rows] + 0).tolist()]
-    )  # makes -0.0 equal to 0.0
+    if values is None:
+        return [()] * count
+    return [tuple(row) for row in (values[rows] + 0).tolist()]  # + 0 makes -0.0 equal to 0.0

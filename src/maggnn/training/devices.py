@@ -91,7 +91,7 @@ class Devices:
         return self._mean(value.detach().clone().to(torch.get_default_dtype()))
 
     def _mean(self, values: Tensor) -> Tensor:
-        """In place. As a sum, since gloo has no means."""
+        """Average values over all processes, in place; a sum is divided, since gloo has no mean."""
         torch.distributed.all_reduce(values)
         return values.div_(self.size)
 
@@ -168,7 +168,7 @@ def launched(work: Work[T], devices: int, nodes: int, device: str, *arguments: A
 
 
 def launcher(devices: int, device: str) -> Launch | None:
-    """Starts processes on this machine, one for each device; None where one is enough. More than there are is refused.
+    """Return a function that starts one process for each device of this machine; None for a single device.
 
     Args:
         device: as `runtime.device`.

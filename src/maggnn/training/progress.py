@@ -108,12 +108,12 @@ class Averages:
         self.values = {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the sums of values that are tensors, for a checkpoint between two lines of the log."""
+        """Return the values so far that are tensors, stacked, for a checkpoint between two lines of the log."""
         held = {name: values for name, values in self.values.items() if isinstance(values[0], Tensor)}
         return {f"{GROUP}{name}": torch.stack([torch.as_tensor(value) for value in held[name]]) for name in held}
 
     def facts(self) -> dict[str, list[float]]:
-        """Return the sums of values that are plain numbers, with all names in the order of the log."""
+        """Return the values so far that are plain numbers, with all names in the order of the log."""
         values = self.values.items()
         return {name: [v for v in held if not isinstance(v, Tensor)] for name, held in values}
 

@@ -22,7 +22,7 @@ from maggnn.errors import DivergenceError, InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import pretrained_predictor
 from maggnn.model.runtime import choose_threads, matrix_products, pick_device, using_threads
-from maggnn.model.saving import check_finite, save_model
+from maggnn.model.saving import MODEL, check_finite, save_model
 from maggnn.training.callbacks import Callback
 from maggnn.training.checkpoint import Position, only_here, resume_run, save_run
 from maggnn.training.devices import ONE, Devices, launched
@@ -153,7 +153,7 @@ def train_on(count: int, nodes: int, config: Config, folder: Path, quiet: bool =
 
 
 def train_one(devices: Devices, config: Config, folder: Path, quiet: bool) -> dict[str, float]:
-    """What one of several processes does; the first shows progress and writes."""
+    """Train in one of several processes, of which the first shows progress and writes files."""
     return train(config, folder, quiet or not devices.first, devices=devices).seconds
 
 
@@ -185,7 +185,7 @@ def _trained(
         log.close()
         progress.close()
     if folder is not None and first:
-        save_model(folder / "model.safetensors", paradigm.model, config)
+        save_model(folder / MODEL, paradigm.model, config)
     paradigm.devices.wait()
     return seconds
 

@@ -39,15 +39,17 @@ import torch
 
 from maggnn.apps.fit.blend import NETWORK
 from maggnn.apps.fit.ensemble import fit_blend, trimmed
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
-from maggnn.apps.fit.own_table import graphs_of, read_own_table
+from maggnn.apps.fit.own_table import read_own_table
 from maggnn.apps.fit.predicting import ROWS, answered, read_by
 from maggnn.apps.fit.row_files import cell_text, open_source, write_part
 from maggnn.data.molecules.smiles import Molecule, featurise_rows
 from maggnn.data.packing import pack
+from maggnn.data.sources import graphs_of
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.inference.engine import CACHE_MB
 from maggnn_paper.bench.people import run_command, smiles_of, zinc_table

@@ -35,9 +35,9 @@ import numpy as np
 from maggnn.apps.fit.estimator import MagRegressor
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import UnseenWarning
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.predicting import ROWS, answered, read_by
 from maggnn.apps.fit.row_files import Chunk
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.inference.export.program import load_exported

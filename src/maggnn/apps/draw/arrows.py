@@ -13,6 +13,9 @@ Room = tuple[float, float, float]
 BENDS = (0.2, -0.2, 0.4, -0.4, 0.6, -0.6, 0.0)
 """The possible bends of an arrow, in units of its length, in order of preference."""
 
+HEAD = 8.0
+"""The length of the sides of an arrow head."""
+
 
 def arrow(
     start: Point, end: Point, others: Sequence[Point], gaps: tuple[float, float], colour: str, room: Room
@@ -56,8 +59,8 @@ def _towards(start: Point, end: Point, far: float) -> Point:
     return start[0] + (end[0] - start[0]) / length * far, start[1] + (end[1] - start[1]) / length * far
 
 
-def _head(tip: Point, behind: Point, colour: str, size: float = 8.0) -> Area:
+def _head(tip: Point, behind: Point, colour: str) -> Area:
     """Return an arrow head at `tip` that points away from `behind`."""
     along = math.atan2(tip[1] - behind[1], tip[0] - behind[0])
-    wings = [(along + math.pi - 0.42, size), (along + math.pi + 0.42, size)]
-    return Area((tip, *((tip[0] + r * math.cos(a), tip[1] + r * math.sin(a)) for a, r in wings)), colour)
+    angles = (along + math.pi - 0.42, along + math.pi + 0.42)
+    return Area((tip, *((tip[0] + HEAD * math.cos(a), tip[1] + HEAD * math.sin(a)) for a in angles)), colour)

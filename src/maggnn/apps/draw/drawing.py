@@ -16,13 +16,12 @@ import torch
 from maggnn.apps.draw import marked, style
 from maggnn.apps.draw.layouts import Edge, Layout, LayoutFunction, components_apart, layout_of, undirected_edges
 from maggnn.apps.draw.shapes import Drawing, Line, Point, Shape, Words, moved_by, on_white, save_png
-from maggnn.apps.draw.walk import Trajectory, node_values, trajectory
+from maggnn.apps.explain.trace import Step, Trace, node_gains, trace
 from maggnn.config import Config
 from maggnn.data.dataset import Dataset
 from maggnn.errors import InputError
 from maggnn.graphs.batch import GraphBatch
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.runtime import make_generator
 
 WIDTH, WIDEST_PANEL, NARROWEST_PANEL = 600.0, 290.0, 120.0
 MARGIN, HEAD, LINE_HEIGHT = 12.0, 16.0, 16.0
@@ -31,21 +30,22 @@ MARGIN, HEAD, LINE_HEIGHT = 12.0, 16.0, 16.0
 GREENS = {style.LIGHT_GREEN: ("to common neighbours", 2.4), style.EDGE_GREEN: ("between them", 2.8)}
 """The labels and widths of green edges; the strong ones are on top."""
 
-Row = tuple[str, GraphBatch, Trajectory]
-"""A name, a batch of one graph, and a search on it."""
+Row = tuple[str, GraphBatch, Trace]
+"""A name, a batch of one graph with its class, and a search on it."""
 
 
 def draw_walks_of(
     model: MagGNN, config: Config, dataset: Dataset, path: Path, graph_ids: Sequence[int], seed: int
 ) -> None:
     """Draw the searches of a trained model on graphs of its data set, a row of panels for each."""
+    if model.task != "classification" or model.q_network is None:
+        raise InputError("the picture of a search needs a classifier of graphs whose agent moves marks")
     rows = []
     for number in graph_ids:
-        graph = dataset.graphs[torch.tensor([number])]
-        walk = trajectory(model, graph, None, config.agent.num_moves, make_generator(seed))
+        walk = trace(model, dataset.graphs, number, config.agent.num_moves, seed=seed)
         label = int(dataset.y[number])
         name = dataset.class_names[label] if dataset.class_names else f"{dataset.name} {number}"
-        rows.append((name, graph, walk))
+        rows.append((name, dataset.graphs[torch.tensor([number])], walk))
     draw_trajectories(rows, path, layout_of(dataset.name))
 
 
@@ -73,12 +73,12 @@ def trajectories(
     """Return the picture that `draw_trajectories` writes."""
     if not rows:
         raise InputError("no trajectory to draw")
-    longest = max(len(row.tuples) for _, _, row in rows)
+    longest = max(len(walk.steps) for _, _, walk in rows)
     steps = list(range(longest)) if shown is None else list(shown)
     strips = [_strip(row, steps, layout) for row in rows]
     width = max(WIDTH, NARROWEST_PANEL * len(steps) + 2 * MARGIN)
     size = min((width - 2 * MARGIN) / len(steps), WIDEST_PANEL)
-    q_range = _q_range([row[2] for row in rows])
+    q_range = _q_range([walk for _, _, walk in rows])
     shapes: list[Shape] = []
     top = 8.0
     for strip in strips:
@@ -96,41 +96,45 @@ def trajectories(
 
 @dataclass(frozen=True)
 class Strip:
-    """A row of panels: its search, its layout, and the edges that are green in the last panel."""
+    """A row of panels.
+
+    Attributes:
+        steps: the state of the search in each panel.
+        numbers: the number of moves before each of these states.
+        label: the class of the graph.
+        green: the edges that are green in the last panel.
+    """
 
     name: str
-    trajectory: Trajectory
-    steps: list[int]
+    steps: list[Step]
+    numbers: list[int]
+    label: int
     layout: Layout
     green: dict[Edge, str]
 
-    def tuples(self, place: int) -> list[list[int]]:
-        """Return the marks in panel number `place` of the row, [m][k]."""
-        return self.trajectory.tuples[self.steps[place]].tolist()
-
 
 def _strip(row: Row, steps: Sequence[int], layout: LayoutFunction) -> Strip:
-    name, graph, trajectory = row
-    here = [step for step in steps if step < len(trajectory.tuples)]
-    if not here:
-        raise InputError(f"states {list(steps)} are not in a trajectory of {len(trajectory.tuples)} states")
-    green, placed = laid_out(graph, trajectory.tuples[here[-1]].tolist(), layout)
-    return Strip(name, trajectory, here, placed, green)
+    name, graph, walk = row
+    here = [step for step in steps if step < len(walk.steps)]
+    if not here or graph.y is None:
+        raise InputError(f"states {list(steps)} are not in a search of {len(walk.steps)} states with a known class")
+    shown = [walk.steps[step] for step in here]
+    green, placed = laid_out(graph, shown[-1].tuples, layout)
+    return Strip(name, shown, here, int(graph.y[0]), placed, green)
 
 
 def _state(strip: Strip, place: int, q_range: marked.Range, size: float) -> Drawing:
     """Draw one panel: the state's name, the graph with its marks, and p(y)."""
     step, last = strip.steps[place], place == len(strip.steps) - 1
     panel = Panel.of(strip.layout, size, strip.layout.reach)
-    gains = node_values(strip.trajectory.q_tables[step]).tolist()
-    before = strip.tuples(place - 1) if place else None
+    before = strip.steps[place - 1].tuples if place else None
     room = (HEAD, size, panel.bottom)
-    shapes: list[Shape] = [Words((size / 2, HEAD / 2), marked.step_name(step), 12, style.SOFT_INK)]
+    shapes: list[Shape] = [Words((size / 2, HEAD / 2), marked.step_name(strip.numbers[place]), 12, style.SOFT_INK)]
     shapes += panel.edges(strip.green if last else {})
-    shapes += marked.nodes(panel.points, panel.radius, gains, q_range)
-    shapes += marked.came_from(before, strip.tuples(place), panel.points, panel.radius, room)
-    shapes += marked.marks(strip.tuples(place), panel.points, panel.radius)
-    score = f"p(y) = {strip.trajectory.probabilities[step]:.3f}"
+    shapes += marked.nodes(panel.points, panel.radius, node_gains(step), q_range)
+    shapes += marked.came_from(before, step.tuples, panel.points, panel.radius, room)
+    shapes += marked.marks(step.tuples, panel.points, panel.radius)
+    score = f"p(y) = {step.answer[strip.label]:.3f}"
     shapes.append(Words((size / 2, panel.bottom + LINE_HEIGHT / 2), score, 12, bold=True))
     return Drawing(size, panel.bottom + LINE_HEIGHT, shapes)
 
@@ -213,14 +217,14 @@ def green_edges(graph: GraphBatch, tuples: marked.Tuples) -> dict[Edge, str]:
     return colours
 
 
-def _q_range(trajectories: Sequence[Trajectory]) -> marked.Range:
-    tables = [node_values(table) for trajectory in trajectories for table in trajectory.q_tables]
-    return min(float(table.min()) for table in tables), max(float(table.max()) for table in tables)
+def _q_range(walks: Sequence[Trace]) -> marked.Range:
+    gains = [gain for walk in walks for step in walk.steps for gain in node_gains(step)]
+    return min(gains), max(gains)
 
 
 def _legend(strips: Sequence[Strip], q_range: marked.Range) -> Drawing:
     """Draw the legend of shades, marks and lines; green edges only if there are any."""
-    key = marked.legend(q_range, len(strips[0].tuples(0)))
+    key = marked.legend(q_range, len(strips[0].steps[0].tuples))
     shapes, height = list(key.shapes), key.height
     colours = {colour for strip in strips for colour in strip.green.values()}
     greens = green_key(colours)

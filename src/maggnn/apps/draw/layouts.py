@@ -112,7 +112,7 @@ def _drawn(smiles: str, num_nodes: int) -> np.ndarray:
     from rdkit.rdBase import BlockLogs
 
     with BlockLogs():
-        mol = parsed(smiles.strip())
+        mol = parsed(smiles)
         if mol.GetNumAtoms() != num_nodes:
             mol = Chem.AddHs(mol)
         if mol.GetNumAtoms() != num_nodes:
@@ -224,11 +224,11 @@ def _component_positions(component: nx.Graph) -> np.ndarray:
     return _parted(np.array([places[node] for node in sorted(component)]), 1.1 / math.sqrt(len(component)))
 
 
-def _parted(points: np.ndarray, gap: float, rounds: int = 60) -> np.ndarray:
+def _parted(points: np.ndarray, gap: float) -> np.ndarray:
     """Separate nodes that are almost at the same position, until none are closer than about `gap`."""
     spiral = 1e-3 * gap * _circle(np.arange(len(points)), len(points))  # so that equal points have a direction
     points = points + spiral
-    for _ in range(rounds):
+    for _ in range(60):
         away = points[:, None] - points[None]  # [n, n, 2]
         distance = np.linalg.norm(away, axis=-1, keepdims=True) + np.eye(len(points))[..., None]
         points = points + (0.3 * np.maximum(gap - distance, 0.0) * away / distance).sum(axis=1)

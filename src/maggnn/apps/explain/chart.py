@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from maggnn.apps.draw.marked import HUES
 from maggnn.apps.draw.shapes import Area, Disc, Drawing, Line, Point, Shape, Words
 from maggnn.apps.draw.style import GREYS, GRID, INK, PALE, SOFT_INK
 from maggnn.apps.explain.explanation import SHOWN_OUTPUTS, Explanation
-from maggnn.apps.explain.trace import Step, Trace
+from maggnn.apps.explain.trace import Step
 
 WIDTH, HEIGHT = 400.0, 235.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 16.0, 34.0, 40.0
@@ -54,8 +56,8 @@ def _curves(explanation: Explanation) -> list[Curves]:
             )
         )
     if all(step.score is not None for step in explanation.agent.steps):
-        scores = [_scores(walk) for walk in [explanation.agent, *explanation.random]]
-        result.append(Curves("score", scores[0], scores[1:]))
+        agent, *random = ([_score(step) for step in walk.steps] for walk in (explanation.agent, *explanation.random))
+        result.append(Curves("score", agent, random))
     return result
 
 
@@ -67,10 +69,6 @@ def _shown_outputs(explanation: Explanation) -> list[int]:
     return [int(explanation.target[0]) if explanation.target else last.index(max(last))]
 
 
-def _scores(walk: Trace) -> list[float]:
-    return [_score(step) for step in walk.steps]
-
-
 def _score(step: Step) -> float:
     return math.nan if step.score is None else step.score
 
@@ -78,10 +76,8 @@ def _score(step: Step) -> float:
 def chart(curves: Curves) -> Drawing:
     """Draw one chart."""
     num_moves = len(curves.agent) - 1
-    columns = [sorted(values) for values in zip(*curves.random, strict=True)]
-    low = [_quantile(values, TAIL) for values in columns]
-    high = [_quantile(values, 1 - TAIL) for values in columns]
-    mean = [sum(values) / len(values) for values in columns]
+    low, high = np.quantile(curves.random, (TAIL, 1 - TAIL), axis=0).tolist()
+    mean = np.mean(curves.random, axis=0).tolist()
     known = [] if curves.target is None else [curves.target]
     ticks = nice_ticks(min([*curves.agent, *low, *mean, *known]), max([*curves.agent, *high, *mean, *known]))
 
@@ -143,10 +139,3 @@ def nice_ticks(low: float, high: float) -> list[float]:
     step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= rough)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(place * step, 12) for place in range(first, last + 1)]
-
-
-def _quantile(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = int(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])

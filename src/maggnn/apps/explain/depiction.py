@@ -34,6 +34,24 @@ ELEMENT = re.compile(r"[A-Z][a-z]?|[?*]")
 
 
 @dataclass(frozen=True)
+class Original:
+    """A graph as it was given, for drawings: a model may read it in another order and with other categories.
+
+    Attributes:
+        x, edge_attr: the given features of nodes and edges [n, F] and [E, F], in the order that the model reads.
+        features: the feature set of a molecule's columns; empty for graphs that are not molecules.
+        smiles: the SMILES of the graph, if any.
+        rows: the given number of each node, if they were reordered; else empty.
+    """
+
+    x: Tensor | None = None
+    edge_attr: Tensor | None = None
+    features: str = ""
+    smiles: str | None = None
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Depicted:
     """The drawing data of a graph.
 
@@ -62,22 +80,10 @@ class Depicted:
         return f"{found[0] if found else UNKNOWN}{number}"
 
 
-def depicted(
-    single: PackedGraphs,
-    features: str,
-    x: Tensor | None,
-    edge_attr: Tensor | None,
-    smiles: str | None = None,
-    rows: Sequence[int] = (),
-) -> Depicted:
-    """Return the drawing data of the single graph of `single`, with atoms and bonds for molecules.
-
-    Args:
-        features: the feature set of a molecule's columns; empty for other graphs.
-        x, edge_attr: the original features [n, F] and [E, F]; the model may read replaced categories instead.
-        smiles: the SMILES of the graph, if any.
-        rows: the original number of each node, if they were reordered; else empty.
-    """
+def depicted(single: PackedGraphs, original: Original) -> Depicted:
+    """Return the drawing data of the single graph of `single`, with atoms and bonds for molecules."""
+    features, x, edge_attr = original.features, original.x, original.edge_attr
+    smiles, rows = original.smiles, original.rows
     pairs = single.edge_index.T.tolist()
     if not features or x is None or x.is_floating_point():
         labels, orders = [], [1.0] * len(pairs)
@@ -102,7 +108,7 @@ def depicted(
 
 def _signs(labels: Sequence[str], smiles: str | None, rows: Sequence[int]) -> list[str]:
     """Return the text at each atom as in chemical drawings, with hydrogens, which labels do not have."""
-    mol = None if smiles is None or not labels else parsed(smiles.strip())
+    mol = None if smiles is None or not labels else parsed(smiles)
     if mol is None or mol.GetNumAtoms() != len(labels):  # the graph has hydrogens as nodes
         return ["" if label == "C" else label for label in labels]
     signs = [_sign(atom) for atom in mol.GetAtoms()]

@@ -122,7 +122,7 @@ def explain_subject(subject: Subject, num_moves: int | None = None, seed: int = 
     random = [trace(model, packed, 0, num_moves, "random moves", other, start, reward) for other in seeds]
     return Explanation(
         name=subject.name,
-        graph=depicted(packed, subject.features, subject.x, subject.edge_attr, subject.smiles, subject.rows),
+        graph=depicted(packed, subject.original),
         task=model.task,
         outputs=list(subject.outputs),
         target=[] if packed.y is None else [float(value) for value in packed.y.flatten()],

@@ -22,20 +22,21 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from maggnn.apps.explain.depiction import Original
 from maggnn.apps.explain.words import gain_notes, output_names
-from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning, is_fitted, load_first
-from maggnn.apps.fit.own_table import graphs_of
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning, is_fitted, load_first
 from maggnn.data import registry
 from maggnn.data.graph_files import READERS, read_graphs
 from maggnn.data.molecules.smiles import featurise
 from maggnn.data.packing import pack
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.conversions import pack_graph6
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model
+from maggnn.model.saving import load_model, model_file
 
 MOST_NODES = 1000
 """The largest number of nodes of a graph that can be drawn usefully."""
@@ -47,29 +48,22 @@ class Subject:
 
     Attributes:
         packed: the single graph in the form that the model reads; its y is the true target, in its own units, or None.
-        x, edge_attr: the original features of nodes and edges, before unseen categories were replaced, for drawing.
+        original: the graph as it was given, for drawing.
         name: the displayed name of the graph.
-        smiles: the SMILES of the graph, if any.
-        features: the feature set of a molecule's columns; empty for other graphs.
         classes: the classes of a classifier's outputs; empty for numbers.
         targets: the names of the numbers, or of a classifier's target.
         reward: the kind of gains, `training.reward`.
         notes: remarks for the reader.
-        rows: the original number of each node, if they were reordered; else empty.
     """
 
     model: MagGNN
     packed: PackedGraphs
-    x: Tensor | None
-    edge_attr: Tensor | None
+    original: Original
     name: str
-    smiles: str | None
-    features: str
     classes: tuple[str, ...]
     targets: tuple[str, ...]
     reward: str
-    notes: tuple[str, ...] = ()
-    rows: tuple[int, ...] = ()
+    notes: tuple[str, ...]
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -96,36 +90,38 @@ def read_subject(model: Path, graph: str, target: Sequence[str] = (), fitted: Fi
     return subject
 
 
+def as_read(network: FittedModel, given: PackedGraphs) -> tuple[PackedGraphs, Original]:
+    """Return a graph as a fitted network reads it, and as it was given; warns of unseen categories."""
+    readable = network.with_seen_categories(given)
+    rows = canonical_rows(readable)  # the order in which `predict` reads it
+    given = reordered(given, rows)
+    return reordered(readable, rows), Original(given.x, given.edge_attr, rows=tuple(rows.tolist()))
+
+
 def _of_fitted(fitted: FittedModel, folder: Path, graph: str) -> Subject:
     facts = fitted.facts
     is_smiles = facts.source == "smiles"
     if is_smiles:
-        made, name = _from_smiles(graph, facts.features), graph.strip()
+        made, name = from_smiles(graph, facts.features), graph.strip()
     else:
         made, name = _from_text(graph, f"{folder} was fitted to graphs and does not keep them")
     with warnings.catch_warnings(record=True, action="always", category=UnseenWarning) as caught:
-        packed = fitted.with_seen_categories(made)
-        _check_features(fitted.model, packed)
-    rows = canonical_rows(packed)  # the order in which `predict` reads it
-    made, packed = reordered(made, rows), reordered(packed, rows)
+        packed, original = as_read(fitted, made)
+    _check_features(fitted.model, packed)
     return Subject(
         fitted.model,
         replace(packed, y=None),
-        made.x,
-        made.edge_attr,
+        replace(original, features=facts.features, smiles=name) if is_smiles else original,
         name,
-        smiles=name if is_smiles else None,
-        features=facts.features if is_smiles else "",
         classes=facts.classes,
         targets=facts.targets,
         reward=fitted.config.training.reward,
         notes=(*(str(warning.message) for warning in caught), *gain_notes(fitted.model, fitted.config)),
-        rows=tuple(rows.tolist()),
     )
 
 
 def _of_run(path: Path, graph: str) -> Subject:
-    model, config = load_model(path / MODEL if path.is_dir() else path)
+    model, config = load_model(model_file(path))
     data = config.data.name
     entry = registry.known_entry(data)
     dataset, smiles = None, None
@@ -138,7 +134,7 @@ def _of_run(path: Path, graph: str) -> Subject:
         packed, name = dataset.graphs.select(torch.tensor([number])), f"graph {number} of {data}"
     elif features and not _ending(graph):
         smiles = name = graph.strip()
-        packed = _from_smiles(smiles, features)
+        packed = from_smiles(smiles, features)
     else:
         packed, name = _from_text(graph, "")
         features = ""
@@ -148,11 +144,8 @@ def _of_run(path: Path, graph: str) -> Subject:
     return Subject(
         model,
         replace(packed, y=None if dataset is None else _known(packed.y)),
-        packed.x,
-        packed.edge_attr,
+        Original(packed.x, packed.edge_attr, features, smiles),
         name,
-        smiles,
-        features,
         classes,
         targets,
         reward=config.training.reward,
@@ -165,7 +158,8 @@ def _known(y: Tensor | None) -> Tensor | None:
     return y if y is not None and bool(y.isfinite().all()) else None
 
 
-def _from_smiles(smiles: str, features: str) -> PackedGraphs:
+def from_smiles(smiles: str, features: str) -> PackedGraphs:
+    """Return the graph of a molecule, with RDKit's order of its atoms."""
     return graphs_of(pack([featurise(smiles, features)]))
 
 
@@ -225,8 +219,7 @@ def _check_features(model: MagGNN, packed: PackedGraphs) -> None:
 
 def _columns(spec: FeatureSpec) -> str:
     kind = "integer" if spec.categories else "float"
-    count = len(spec.categories) or spec.width
-    return f"{count} {kind} column{'s' if count > 1 else ''}" if count else "no columns"
+    return f"{spec.columns} {kind} column{'s' if spec.columns > 1 else ''}" if spec.columns else "no columns"
 
 
 def _target(values: Sequence[str], subject: Subject) -> Tensor:

@@ -44,7 +44,7 @@ def contributions_svg(smiles: str, values: Sequence[float]) -> str:
     Shapes:
         values: [n]
     """
-    mol = parsed(smiles.strip())
+    mol = parsed(smiles)
     for atom, number in zip(mol.GetAtoms(), written_numbers(smiles), strict=True):
         atom.SetAtomMapNum(0)  # it would be drawn as an additional number
         atom.SetProp("atomNote", str(number))
@@ -77,7 +77,7 @@ def _opened(width: float, height: float, discs: Sequence[tuple[float, float, flo
 def plain_svg(smiles: str) -> str:
     """Return a small drawing; empty if RDKit cannot read the SMILES."""
     try:
-        return _drawn(parsed(smiles.strip()), SMALL_WIDTH, SMALL_HEIGHT)[1]
+        return _drawn(parsed(smiles), SMALL_WIDTH, SMALL_HEIGHT)[1]
     except InputError:
         return ""
 

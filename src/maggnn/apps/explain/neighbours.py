@@ -44,7 +44,7 @@ class Neighbours:
         with BlockLogs():  # RDKit warns about each training molecule such as [H+]
             for row, smiles in enumerate(known.smiles):
                 try:
-                    self.prints.append(self.generator.GetFingerprint(parsed(smiles.strip())))
+                    self.prints.append(self.generator.GetFingerprint(parsed(smiles)))
                     self.rows.append(row)
                 except InputError:  # in a file that was changed
                     continue
@@ -53,7 +53,7 @@ class Neighbours:
         """Return the most similar molecules, the most similar first; ties keep the order of the table."""
         from rdkit.DataStructs import BulkTanimotoSimilarity
 
-        own = self.generator.GetFingerprint(parsed(smiles.strip()))
+        own = self.generator.GetFingerprint(parsed(smiles))
         near = BulkTanimotoSimilarity(own, self.prints)
         order = sorted(range(len(near)), key=lambda place: -near[place])[:count]
         rows = [(self.rows[place], near[place]) for place in order]

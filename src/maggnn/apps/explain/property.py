@@ -15,19 +15,17 @@ from pathlib import Path
 import torch
 
 from maggnn.apps.explain.contributions import METHOD, atom_contributions
+from maggnn.apps.explain.graph import as_read, from_smiles
 from maggnn.apps.explain.neighbours import Neighbours, Similar
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.reported import labels
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
-from maggnn.apps.fit.own_table import graphs_of
 from maggnn.apps.fit.training_rows import read_training_rows
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.fragments import chosen_fragments
-from maggnn.data.molecules.smiles import featurise, parsed, written_numbers
-from maggnn.data.packing import pack
+from maggnn.data.molecules.smiles import parsed, written_numbers
 from maggnn.errors import InputError
-from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.packed import PackedGraphs
 
 ONE_ATOM = (
@@ -108,7 +106,7 @@ class PropertyExplainer:
             seed: The seed of random starts of the marks, if a model has them.
         """
         (smiles,) = chosen_fragments([smiles], self.fitted.facts.salts)  # atoms are numbered in what the model reads
-        made = graphs_of(pack([featurise(smiles, self.fitted.facts.features)]))
+        made = from_smiles(smiles, self.fitted.facts.features)
         molecules = descriptors_of([smiles]) if self.fitted.reads_molecules else None
         # The explanation of the search mentions it.
         with warnings.catch_warnings(action="ignore", category=UnseenWarning):
@@ -119,7 +117,7 @@ class PropertyExplainer:
         numbers = written_numbers(smiles)
         by_number = torch.empty_like(contributions)
         by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms in the order of the SMILES
-        mol = parsed(smiles.strip())
+        mol = parsed(smiles)
         elements = {number: atom.GetSymbol() for number, atom in zip(numbers, mol.GetAtoms(), strict=True)}
         near = [] if self.neighbours is None else self.neighbours.of(smiles)
         return PropertyExplanation(
@@ -148,10 +146,9 @@ class PropertyExplainer:
         """Return the mean over networks, [O, n], with atoms in their original order."""
         found = []
         for network in self.fitted.networks:
-            packed = network.with_seen_categories(made)
-            rows = canonical_rows(packed)  # the order in which `predict` reads it
+            packed, original = as_read(network, made)
             own = torch.empty(self.fitted.model.num_outputs, int(made.num_nodes[0]), dtype=torch.float64)
-            own[:, rows] = atom_contributions(network.model, reordered(packed, rows), seed)
+            own[:, list(original.rows)] = atom_contributions(network.model, packed, seed)
             found.append(own)
         return torch.stack(found).mean(dim=0)
 

@@ -24,7 +24,8 @@ from maggnn.apps.fit.answers.given_y import target_names
 from maggnn.apps.fit.card.model_card import remove_card
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.ensemble import fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import MODEL, Answer, Facts, FittedModel, is_fitted
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import MODEL, Answer, FittedModel, is_fitted
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.config import Config

@@ -16,10 +16,12 @@ from maggnn.apps.fit.card.model_card import OWN
 from maggnn.apps.fit.card.reported import reports, to_json
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, unseen_told
-from maggnn.apps.fit.own_table import Cleaning, graphs_of, metric_of, packed_table
+from maggnn.apps.fit.own_table import Cleaning, metric_of, packed_table
 from maggnn.apps.fit.tables.number_columns import number_parsers, stacked
 from maggnn.apps.fit.uncertainty import COVERAGE
+from maggnn.apps.terminal import finite_or_none
 from maggnn.data.molecules.target_column import TargetKind, known_numbers
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
 from maggnn.training.metrics import Metric
 
@@ -102,15 +104,14 @@ def _columns(model: Path, own: tuple[str, ...], given: Sequence[str]) -> tuple[s
 
 
 def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Metric) -> dict[str, Any]:
-    """Return the score of each of several targets; NaN, which JSON does not have, becomes None."""
+    """Return the score of each of several targets; None where it is not defined."""
     if len(targets) < 2:
         return {}
     found = zip(targets, judge_targets(answers, y, metric), strict=True)
-    return {"targets": {name: judged.value if math.isfinite(judged.value) else None for name, judged in found}}
+    return {"targets": finite_or_none({name: judged.value for name, judged in found})}
 
 
 def _covered(answer: Answer, y: Tensor) -> float:
     """Return the share of true values within the 90 % intervals."""
-    low, high = answer.interval(COVERAGE)
     true = y.reshape(len(y), -1).double().numpy()
-    return float(((low <= true) & (true <= high))[~np.isnan(true)].mean())
+    return float(answer.contains(true, COVERAGE)[~np.isnan(true)].mean())

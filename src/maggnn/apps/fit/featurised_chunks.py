@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from maggnn.apps.fit.classical.descriptors import Descriptors, DescriptorTable
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
 from maggnn.data.packing import Arrays, pack
+
+
+class SmilesReading(NamedTuple):
+    """How a model reads molecules: the arguments of `featurised_chunk` besides the SMILES, which processes get."""
+
+    features: str
+    with_fingerprints: bool
+    with_descriptors: bool
+    salts: str
+    most_atoms: int = MOST_ATOMS
 
 
 @dataclass(frozen=True)

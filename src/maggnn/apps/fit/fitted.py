@@ -4,7 +4,7 @@
     model-2.safetensors   the second network, and so on
     trees.safetensors     the trees of the other parts, and fingerprints of the training molecules (`trees_file`)
     fitted.json           what is needed to read new data: source, columns and classes; the weights of the parts and
-                          the spread of errors (`facts_file`)
+                          the spread of errors (`facts`)
 
 To fit, `MagClassifier` and `maggnn fit` make a `Dataset` and call `fit_blend` (`ensemble`). To predict, they load the
 folder and call `FittedModel.predict` with packed graphs.
@@ -15,16 +15,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from maggnn.apps.fit.answers.blended import Blend, Seen
+from maggnn.apps.fit.answers.blended import Blend
 from maggnn.apps.fit.answers.given_graphs import read_inputs
 from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
@@ -34,22 +34,18 @@ from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.classical.kernel import Kernels
 from maggnn.apps.fit.classical.trees import Trees
 from maggnn.apps.fit.classical.trees_file import TREES, check_file, load_trees, save_trees
-from maggnn.apps.fit.facts_file import check_agreement, read_values, write_values
+from maggnn.apps.fit.facts import FACTS, Facts, load_facts, save_facts
 from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
-from maggnn.data.inputs import COLUMN
 from maggnn.errors import InputError
 from maggnn.graphs.batch import Task
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
-from maggnn.model.saving import load_model, save_model
+from maggnn.model.saving import MODEL, load_model, save_model
 from maggnn.model.weights_file import checksum_of, one_line
-
-FACTS = "fitted.json"
-MODEL = "model.safetensors"
 
 
 class UnseenWarning(UserWarning):
@@ -64,50 +60,6 @@ def unseen_told(rows: str) -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(warning.message) for warning in noticed):  # networks may answer in two ways
         tell(f"{rows}: {message}")
-
-
-@dataclass(frozen=True)
-class Facts:
-    """A description of the data that a model was fitted to.
-
-    Attributes:
-        source: "smiles", from which `features` ("mol") are computed, or graphs with their own features.
-        smiles_column: the table's column of SMILES; empty if there was none.
-        targets: the names of the predicted columns, one for each output; a single one for a target with classes.
-        classes: the classes of a single target, in the order of the outputs; else empty.
-        labels: the two labels of each of several two-class targets; an output is the probability of the second.
-        metric: accuracy, auroc or mae.
-        units: the units of the targets, as given by the user; empty if none were given.
-        rows: the number of graphs in each part of the split.
-        scores: the metric on each held-out part of the split that has targets.
-        salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
-        number_columns: columns of the table that are read besides descriptors.
-        seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
-        started_from: the names of the earlier models whose weights initialised the networks, the oldest first.
-    """
-
-    source: Literal["smiles", "graphs"]
-    task: Task
-    features: str = ""
-    smiles_column: str = ""
-    targets: tuple[str, ...] = ()
-    classes: tuple[str, ...] = ()
-    metric: str = ""
-    rows: dict[str, int] = field(default_factory=dict)
-    scores: dict[str, float] = field(default_factory=dict)
-    seen_nodes: Seen = field(default=(), repr=False)
-    seen_edges: Seen = field(default=(), repr=False)
-    blend: Blend = field(default_factory=Blend)
-    units: tuple[str, ...] = ()
-    labels: tuple[tuple[str, ...], ...] = ()
-    salts: str = "keep"
-    number_columns: tuple[str, ...] = ()
-    started_from: tuple[str, ...] = ()
-
-    @property
-    def column_of_smiles(self) -> str:
-        """In a table to answer for; the usual name where the model was not fitted to a table."""
-        return self.smiles_column or COLUMN
 
 
 @dataclass(frozen=True)
@@ -139,6 +91,11 @@ class Answer:
         reach = self.errors * np.array([spread.reach(coverage) for spread in self.spreads])
         values = self.values.double().numpy()
         return values - reach, values + reach
+
+    def contains(self, true: np.ndarray, coverage: float) -> np.ndarray:
+        """Return which true values [G, outputs] are within the intervals; never a missing one (NaN)."""
+        low, high = self.interval(coverage)
+        return (low <= true) & (true <= high)
 
 
 @dataclass(frozen=True)
@@ -342,7 +299,7 @@ class FittedModel:
             edge_attr, unseen_edges = None, len(edge_attr)
         if edge_attr is None and not spec.empty:  # graphs without edges: none has features, but there are columns
             dtype = torch.float32 if spec.width else torch.long
-            edge_attr = torch.empty(0, spec.width or len(spec.categories), dtype=dtype, device=packed.device)
+            edge_attr = torch.empty(0, spec.columns, dtype=dtype, device=packed.device)
         if warn and (unseen_nodes or unseen_edges):
             warnings.warn(
                 f"categories that are not in the training data were replaced by the most frequent ones: of nodes "
@@ -368,7 +325,7 @@ class FittedModel:
             written.append(TREES)
         files = {name: checksum_of(folder / name) for name in written}
         facts = replace(self.facts, blend=replace(self.facts.blend, files=files))
-        write_values(folder / FACTS, asdict(facts), checksum_of(folder / MODEL))
+        save_facts(folder, facts, checksum_of(folder / MODEL))
         for left in {*folder.glob(member_file("*")), folder / TREES} - {folder / name for name in written}:
             left.unlink(missing_ok=True)  # files of a previous model in this folder
 
@@ -391,8 +348,7 @@ class FittedModel:
         model, config = load_model(folder / MODEL)
         if not (folder / FACTS).exists():
             raise InputError(f"{folder}: has no {FACTS}: it is a training run, not a model of `maggnn fit`")
-        facts = Facts(**read_values(folder / FACTS, Facts, checksum_of(folder / MODEL)))
-        check_agreement(folder / FACTS, facts, model)
+        facts = load_facts(folder, model, checksum_of(folder / MODEL))
         networks = range(2, facts.blend.folds + 1) if facts.blend.uses_networks else ()
         strange = sorted(facts.blend.files.keys() - {*map(member_file, networks), TREES})
         if strange:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,14 @@ from maggnn.apps.fit.card.reported import reports, to_json, write_metrics
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.ensemble import OutOfFold, fit_blend, fold_set, trimmed
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, unseen_told
+from maggnn.apps.fit.facts import FACTS, Facts
+from maggnn.apps.fit.fitted import MODEL, FittedModel, unseen_told
 from maggnn.apps.fit.folds import Folds, deal_folds, single_fold
-from maggnn.apps.fit.members import Start, member_folder
+from maggnn.apps.fit.members import member_folder
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import FEATURES, Cleaning, OwnTable, Weighting, read_own_table, skewed_targets
 from maggnn.apps.fit.packing import write_errors
-from maggnn.apps.fit.tables.cross_validation import CrossValidated, Plan, Scores, cross_validated
+from maggnn.apps.fit.tables.cross_validation import Plan, Scores, cross_validated
 from maggnn.apps.fit.tables.earlier_model import EarlierModel
 from maggnn.apps.fit.tables.number_columns import stacked
 from maggnn.apps.fit.training_rows import MOST_TEST_ROWS, TEST_FILE, training_rows, write_training_rows
@@ -98,20 +100,8 @@ def fit_table(
             its own batch of `batch_size` graphs. None: one process trains every network.
     """
     began = time.monotonic()
-    require("rdkit", "matplotlib")
-    _remove_done(out)
-    _check_folder(out, overwrite, list(out.glob(f"{TRAINING}*")))
-    if out.is_dir():
-        with _only_here(out):  # checked before long work, too
-            pass
+    _check_request(out, overwrite, split, plan, ensemble, number_columns)
     given = None if settings is None else configs.load(settings)
-    plan.check(split)
-    if number_columns:
-        require("sklearn")
-        if ensemble == 1:
-            raise InputError(
-                "--feature is for boosting, which --ensemble 1 (a single network) does not use: leave one out"
-            )
     earlier = None if start is None else EarlierModel.load(start, FEATURES)
     own = read_own_table(table, smiles, targets, task, split, seed, workers, cleaning, weighting, number_columns)
     _check_units(own, units)
@@ -124,29 +114,52 @@ def fit_table(
     if given is not None:
         config = _given_config(given, config, steps)
     config = (config if earlier is None else earlier.config(config)).replaced(runtime={"device": device})
+    facts = replace(
+        table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns),
+        started_from=() if earlier is None else earlier.names,
+    )  # fmt: skip
+    starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
+    more = stacked(own.table.numbers, number_columns)
+    fit = partial(fit_blend, smiles=own.table.canonical, workers=workers, starts=starts, more=more, launch=launch)
     with _only_here(out):
         training = out / f"{TRAINING}{data_digest(_learned_from(own, folds, earlier, number_columns), config)}"
         _check_folder(out, overwrite, [training])  # another fit may have finished here in the meantime
-        facts = replace(
-            table_facts(own, smiles), salts=cleaning.salts, units=tuple(units), number_columns=tuple(number_columns),
-            started_from=() if earlier is None else earlier.names,
-        )  # fmt: skip
-        starts = None if earlier is None else earlier.starts(facts, max(ensemble, folds.count))
         validated = None
         if plan.folds:
-            validated = cross_validated(
-                own, facts, config, plan, ensemble, training, workers, _own_scores, starts, launch
+            validated = cross_validated(own, facts, config, plan, ensemble, training, fit, _own_scores)
+        choices = _choices(own, cleaning, weighting, config, earlier, number_columns)
+        if own.table.target.guessed:
+            tell(f"{table}: {own.table.target.why}")
+        found = fit(own.dataset, facts, config, folds, folder=training, quiet=False)
+        test, seconds = tested(*found, own.dataset)
+        fitted = _with_score(trimmed(found[0]), test.judged[model_card.OWN].value)
+        fitted.save(out)
+        origin = model_card.Origin(
+            str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
+            time.monotonic() - began, own.table.target.why, own.balance, own.known, choices, validated,
+        )  # fmt: skip
+        _describe(out, fitted.facts, origin, test, own)
+        _finish(out, training)
+    return _result(out, fitted.facts, origin, test, seconds)
+
+
+def _check_request(
+    out: Path, overwrite: bool, split: str, plan: Plan, ensemble: int, number_columns: Sequence[str]
+) -> None:
+    """Check what can be checked before the long work of reading a table."""
+    require("rdkit", "matplotlib")
+    _remove_done(out)
+    _check_folder(out, overwrite, list(out.glob(f"{TRAINING}*")))
+    if out.is_dir():
+        with _only_here(out):
+            pass
+    plan.check(split)
+    if number_columns:
+        require("sklearn")
+        if ensemble == 1:
+            raise InputError(
+                "--feature is for boosting, which --ensemble 1 (a single network) does not use: leave one out"
             )
-        choices = _choices(own, cleaning, weighting, config)
-        if number_columns:
-            columns = ", ".join(map(plain, number_columns))
-            choices += (f"Columns read with the descriptors, by all parts that read these: {columns}",)
-        if earlier is not None:
-            parts = {part: [own.table.canonical[row] for row in own.table.arrays[part]] for part in PARTS}
-            choices += (earlier.words(parts["test"], parts["train"] + parts["val"]),)
-        return _fitted_folder(
-            own, facts, config, folds, table, out, training, workers, began, validated, choices, starts, launch
-        )
 
 
 def _learned_from(own: OwnTable, folds: Folds, earlier: EarlierModel | None, number_columns: Sequence[str]) -> Arrays:
@@ -164,8 +177,15 @@ def _own_scores(fitted: FittedModel, held_out: OutOfFold, molecules: Descriptors
     return {name: judged.value for name, judged in test.judged.items()}
 
 
-def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting, config: Config) -> tuple[str, ...]:
-    """Return the choices about rows and initial weights, as lines of the card."""
+def _choices(
+    own: OwnTable,
+    cleaning: Cleaning,
+    weighting: Weighting,
+    config: Config,
+    earlier: EarlierModel | None,
+    number_columns: Sequence[str],
+) -> tuple[str, ...]:
+    """Return the choices about rows, columns and initial weights, as lines of the card."""
     repeated = len(own.table.canonical) - len(set(own.table.canonical))
     lines = [SALTS_IN_WORDS[cleaning.salts]]
     if own.table.num_merged:
@@ -187,6 +207,12 @@ def _choices(own: OwnTable, cleaning: Cleaning, weighting: Weighting, config: Co
     if name:
         trained = "trained to compute properties of public molecules, without measured values"
         lines.append(f"Initial weights of the networks: {plain(name)}" + (f", {trained}" if name in PREDICTORS else ""))
+    if number_columns:
+        columns = ", ".join(map(plain, number_columns))
+        lines.append(f"Columns read with the descriptors, by all parts that read these: {columns}")
+    if earlier is not None:
+        parts = {part: [own.table.canonical[row] for row in own.table.arrays[part]] for part in PARTS}
+        lines.append(earlier.words(parts["test"], parts["train"] + parts["val"]))
     return tuple(lines)
 
 
@@ -214,40 +240,9 @@ def learned_folds(own: OwnTable, count: int, seed: int) -> Folds:
     return single_fold(split, len(y)) if dealt is None else dealt
 
 
-def _fitted_folder(
-    own: OwnTable,
-    facts: Facts,
-    config: Config,
-    folds: Folds,
-    table: Path,
-    out: Path,
-    training: Path,
-    workers: int,
-    began: float,
-    validated: CrossValidated | None,
-    choices: tuple[str, ...],
-    starts: Sequence[Start] | None,
-    launch: Launch | None,
-) -> dict[str, Any]:
-    """Fit, test, and write the folder. Returns a summary as plain values."""
-    if own.table.target.guessed:
-        tell(f"{table}: {own.table.target.why}")
-    more = stacked(own.table.numbers, facts.number_columns)
-    fit = fit_blend(
-        own.dataset, facts, config, folds, own.table.canonical, training, workers, False, starts, more, launch
-    )
-    test, seconds = tested(*fit, own.dataset)
-    fitted, value = trimmed(fit[0]), test.judged[model_card.OWN].value
-    fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
-    fitted.save(out)
-    origin = model_card.Origin(
-        str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
-        time.monotonic() - began, own.table.target.why, own.balance, own.known,
-        choices, validated,
-    )  # fmt: skip
-    _describe(out, fitted.facts, origin, test, own)
-    _finish(out, training)
-    return _result(out, fitted.facts, origin, test, seconds)
+def _with_score(fitted: FittedModel, value: float) -> FittedModel:
+    """Store the score on the test split in the facts, if there is one."""
+    return replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
 
 
 def _only_here(out: Path) -> AbstractContextManager[None]:

@@ -23,10 +23,9 @@ from maggnn.data.molecules.table_splits import SplitChoice, Times, split_choice
 from maggnn.data.molecules.target_column import LEAST_SPREAD, TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split
 from maggnn.data.packing import Arrays, DuplicateWarning
-from maggnn.data.sources import GRAPH_ARRAYS
+from maggnn.data.sources import graphs_of
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError
-from maggnn.graphs.packed import PackedGraphs
 
 FEATURES = "mol"
 ALL_AT_RANDOM = split_choice("random", 0)
@@ -198,15 +197,6 @@ def packed_table(
             path, smiles, targets, FEATURES, choice.split_column, 0, workers, on_row, kind, choice.deal, partial=True,
             numbers=numbers, duplicates=cleaning.duplicates, salts=cleaning.salts,
         )  # fmt: skip
-
-
-def graphs_of(arrays: Arrays) -> PackedGraphs:
-    """Return packed graphs from arrays of small integer types."""
-    tensors = {name: torch.from_numpy(arrays[name]) for name in GRAPH_ARRAYS if name in arrays}
-    wide = {name: value if value.is_floating_point() else value.long() for name, value in tensors.items()}
-    if "y" in wide and wide["y"].is_floating_point():
-        wide["y"] = wide["y"].reshape(len(wide["y"]), -1)
-    return PackedGraphs.build(**wide, level="graph", undirected_once=True, missing_targets=True)  # pyright: ignore[reportArgumentType]
 
 
 def metric_of(kind: TargetKind) -> Metric:

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, answer_names, answer_types
-from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
-from maggnn.apps.fit.fitted import FACTS, MODEL, Facts, FittedModel, UnseenWarning
-from maggnn.apps.fit.own_table import graphs_of
+from maggnn.apps.fit.facts import FACTS, Facts
+from maggnn.apps.fit.featurised_chunks import Featurised, SmilesReading, featurised_chunk
+from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning
 from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.parts import Parts
 from maggnn.apps.fit.row_files import (
@@ -45,6 +45,7 @@ from maggnn.apps.fit.uncertainty import COVERAGE, check_coverage
 from maggnn.apps.terminal import tell
 from maggnn.data.files import check_not_input
 from maggnn.data.packing import Arrays
+from maggnn.data.sources import graphs_of
 from maggnn.data.worker_processes import worker_pool
 from maggnn.errors import InputError
 from maggnn.inference.engine import CACHE_MB
@@ -128,9 +129,9 @@ def load_for_smiles(model: Path) -> FittedModel:
     return fitted
 
 
-def read_by(fitted: FittedModel) -> tuple[str, bool, bool, str]:
-    """Return the arguments of `featurised_chunk` for a model: features, fingerprints, descriptors, rule for salts."""
-    return fitted.facts.features, fitted.known is not None, fitted.reads_numbers, fitted.facts.salts
+def read_by(fitted: FittedModel) -> SmilesReading:
+    """Return how a model reads molecules."""
+    return SmilesReading(fitted.facts.features, fitted.known is not None, fitted.reads_numbers, fitted.facts.salts)
 
 
 def _number_place(names: Sequence[str]) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from itertools import islice
@@ -24,6 +23,7 @@ from maggnn.data.molecules.rows import (
     column_place,
     ending,
     open_table,
+    parquet_file,
     parquet_tools,
 )
 from maggnn.data.molecules.table import count_lines
@@ -35,7 +35,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """The characters with which a spreadsheet formula can begin."""
 
 HARMLESS = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|[-+]+", re.IGNORECASE)
-"""Numbers and bare signs: they begin as a formula does, and are none."""
+"""Numbers and bare signs, which begin like a formula but are not formulas."""
 
 
 @dataclass(frozen=True)
@@ -232,36 +232,28 @@ def _read_smi(source: Source, size: int) -> Iterator[Chunk]:
 
 
 def _read_parquet(source: Source, size: int) -> Iterator[Chunk]:
-    with _parquet_file(source.path) as file:
+    with parquet_file(source.path, source.path) as file:
         for batch in file.iter_batches(batch_size=size):
             yield arrow_chunk(batch, source.place)
 
 
-@contextmanager
-def _parquet_file(path: Path) -> Iterator[Any]:
-    arrow, parquet = parquet_tools(path)
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield file
-    except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
-
-
 def _open_parquet(path: Path, smiles: str) -> Source:
-    arrow, _ = parquet_tools(path)
-    with _parquet_file(path) as file:
-        schema, num_rows = file.schema_arrow, file.metadata.num_rows
+    with parquet_file(path, path) as file:
+        return Source(path, *parquet_columns(file.schema_arrow, path, smiles), file.metadata.num_rows)
+
+
+def parquet_columns(schema: Any, path: Path | str, smiles: str) -> tuple[list[str], list[Any], int]:
+    """Return the names and types of the columns of a Parquet file, and the index of the column of SMILES."""
+    from pyarrow import types
+
     check_names(path, schema.names)
     place = column_place(path, schema.names, smiles)
-    if not _is_text(arrow, schema.types[place]):
-        raise InputError(f"{path}: column {smiles!r} has type {schema.types[place]}, not text")
-    return Source(path, list(schema.names), list(schema.types), place, num_rows)
-
-
-def _is_text(arrow: Any, kind: Any) -> bool:
-    """Whether a type is text in any encoding; pandas, for example, writes categories with a dictionary."""
-    kind = kind.value_type if arrow.types.is_dictionary(kind) else kind
-    return arrow.types.is_string(kind) or arrow.types.is_large_string(kind) or str(kind) == "string_view"
+    kind = schema.types[place]
+    # Text in any encoding; pandas, for example, writes categories with a dictionary.
+    plain = kind.value_type if types.is_dictionary(kind) else kind
+    if not (types.is_string(plain) or types.is_large_string(plain) or str(plain) == "string_view"):
+        raise InputError(f"{path}: column {smiles!r} has type {kind}, not text")
+    return list(schema.names), list(schema.types), place
 
 
 def _arrow_type(arrow: Any, kind: Any) -> Any:

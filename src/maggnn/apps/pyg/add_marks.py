@@ -91,7 +91,7 @@ class AddMarks(BaseTransform):
 
 
 def _as_floats(x: Tensor) -> Tensor:
-    """Features [N, F] as floats that hold all of them exactly."""
+    """Convert features [N, F] to floats; raises an `InputError` for whole numbers that floats would round."""
     found = x.to(torch.promote_types(x.dtype, torch.float32))
     if not x.is_floating_point() and not bool((found.double() == x.double()).all()):
         raise InputError("x holds whole numbers that float32 rounds: give attr_name, and the marks are not added to x")

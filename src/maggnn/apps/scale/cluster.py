@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 
 LOCAL = "local"
 """The address for a new Ray instance on this machine."""
@@ -188,8 +188,3 @@ def _silence() -> None:
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-
-
-def first_line(error: object) -> str:
-    """Return the first line of an error, or its type if it says nothing."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any
 
 from maggnn.apps.fit.predicting import ROWS
-from maggnn.apps.fit.row_files import Chunk, arrow_chunk, smi_chunks, text_chunks
+from maggnn.apps.fit.row_files import Chunk, arrow_chunk, parquet_columns, smi_chunks, text_chunks
 from maggnn.apps.scale.storage import Place
-from maggnn.data.molecules.rows import check_names, column_place, csv_rows, record_of
+from maggnn.data.molecules.rows import check_names, column_place, csv_rows, parquet_file, record_of
 from maggnn.errors import InputError
 
 ENDINGS = (".csv", ".smi", ".parquet")
@@ -158,20 +158,13 @@ def _divided(table: Place, lines: _Lines, rows: Iterable[Any], size: int, mark: 
 
 
 def _plan_parquet(table: Place, digest: str, smiles: str, size: int) -> Plan:
-    import pyarrow
-
-    with _parquet(table) as file:
-        schema, rows = file.schema_arrow, file.metadata.num_rows
-    check_names(table.shown, schema.names)
-    place = column_place(table.shown, schema.names, smiles)
-    kind = schema.types[place]
-    if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-        raise InputError(f"{table.shown}: column {smiles!r} has type {kind}, not text")
+    with table.open() as stream, parquet_file(stream, table.shown) as file:
+        columns, rows = Columns(*parquet_columns(file.schema_arrow, table.shown, smiles)), file.metadata.num_rows
     shards = [
         Shard(table, number, begin // ROWS, min(size, rows - begin))
         for number, begin in enumerate(range(0, rows, size))
     ]
-    return Plan(table, digest, Columns(list(schema.names), list(schema.types), place), shards)
+    return Plan(table, digest, columns, shards)
 
 
 def _csv_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
@@ -190,7 +183,7 @@ def _smi_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
 
 def _parquet_chunks(columns: Columns, shard: Shard) -> Iterator[Chunk]:
     begin, end = shard.first * ROWS, shard.first * ROWS + shard.rows
-    with _parquet(shard.table) as file:
+    with shard.table.open() as stream, parquet_file(stream, shard.table.shown) as file:
         at, groups, skipped = 0, [], 0
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
@@ -215,16 +208,3 @@ def _decoding(table: Place, what: str) -> Iterator[None]:
         yield
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{table.shown}: cannot be read as {what} in UTF-8 ({error})") from error
-
-
-@contextlib.contextmanager
-def _parquet(table: Place) -> Iterator[Any]:
-    """Open the Parquet file of a table."""
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with table.open() as stream, parquet.ParquetFile(stream) as file:
-            yield file
-    except (OSError, pyarrow.ArrowException) as error:
-        raise InputError(f"{table.shown}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
+from maggnn.apps.fit.featurised_chunks import Featurised, SmilesReading, featurised_chunk
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.apps.scale.selection import Selection
 from maggnn.apps.scale.shards import Columns, Shard, chunks_of
@@ -84,11 +84,11 @@ class Reader:
     """Reads shards and featurises their molecules.
 
     Args:
-        read_by: the arguments for featurising SMILES (`maggnn.apps.fit.predicting.read_by`).
+        reading: how the model reads molecules.
     """
 
-    def __init__(self, columns: Columns, read_by: tuple[str, bool, bool, str]) -> None:
-        self.columns, self.read_by = columns, read_by
+    def __init__(self, columns: Columns, reading: SmilesReading) -> None:
+        self.columns, self.reading = columns, reading
 
     def __call__(self, batch: Any) -> Any:
         return _row(lambda: self._read(pickle.loads(_cell(batch, "job"))))
@@ -99,7 +99,7 @@ class Reader:
         work: list[tuple[Chunk, Featurised]] = []
         for chunk in chunks_of(self.columns, job.shard):
             usable = [text for text, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            work.append((chunk, featurised_chunk(usable, *self.read_by)))
+            work.append((chunk, featurised_chunk(usable, *self.reading)))
         return {"job": pickle.dumps(job), "rows": pickle.dumps(work, protocol=5)}
 
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from maggnn.apps.scale.cluster import first_line
 from maggnn.data.files import whole_file
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ def _raise_mistake(error: Any) -> None:
 
 
 def _is_loss(cause: BaseException) -> bool:
-    """Whether a worker died, which is an error of Ray's own, or waited in vain for one that died."""
+    """Whether a worker died, which is an error of Ray's own, or lost its connection to one that died."""
     of_ray = type(cause).__module__.partition(".")[0] == "ray"
     return of_ray or isinstance(cause, torch.distributed.DistError) or "gloo/transport" in str(cause)
 
@@ -189,7 +189,7 @@ class _Lines(io.TextIOBase):
 
 @contextlib.contextmanager
 def _printed_here() -> Iterator[Any]:
-    """A queue whose lines are printed to standard error while the block runs."""
+    """Yield a queue whose lines are printed to standard error while the block runs."""
     from ray.util.queue import Empty, Queue
 
     lines, ended = Queue(actor_options={"num_cpus": 0}), threading.Event()

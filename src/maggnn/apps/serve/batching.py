@@ -86,6 +86,7 @@ class Batcher:
     seen: Seen = field(default_factory=Seen)
 
     async def __aenter__(self) -> Batcher:
+        self._reading = read_by(self.fitted)._replace(most_atoms=self.most_atoms)
         self._waiting: deque[_Request] = deque()
         self._arrived, self._changed = asyncio.Event(), asyncio.Event()
         self._places = asyncio.Semaphore(UNDER_WAY)
@@ -188,16 +189,13 @@ class Batcher:
         """Parse a batch in another process. If that process has died, new ones are started, which try once more."""
         loop, parsers = asyncio.get_running_loop(), self._parsers
         try:
-            return await loop.run_in_executor(parsers, featurised_chunk, smiles, *self._asked())
+            return await loop.run_in_executor(parsers, featurised_chunk, smiles, *self._reading)
         except BrokenProcessPool:
             if self._parsers is parsers:  # the other batch in progress may have replaced them
                 self._parsers = worker_pool(self.workers)
-            return await loop.run_in_executor(self._parsers, featurised_chunk, smiles, *self._asked())
-
-    def _asked(self) -> tuple[str, bool, bool, str, int]:
-        return *read_by(self.fitted), self.most_atoms
+            return await loop.run_in_executor(self._parsers, featurised_chunk, smiles, *self._reading)
 
     def _answered(self, smiles: list[str], molecules: Any = None) -> Columns:
-        molecules = featurised_chunk(smiles, *self._asked()) if molecules is None else molecules
+        molecules = featurised_chunk(smiles, *self._reading) if molecules is None else molecules
         with warnings.catch_warnings(action="ignore", category=UnseenWarning):  # the row mentions it
             return answered(self.fitted, Chunk([], smiles, [""] * len(smiles)), molecules, 0, self.coverage)[0]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from maggnn.apps.fit.row_files import arrow_stream, arrow_table
 from maggnn.apps.show.web import what_is_wrong
 from maggnn.data.molecules.smiles import MOST_CHARACTERS
-from maggnn.errors import InputError, did_you_mean
+from maggnn.errors import InputError, did_you_mean, first_line
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
@@ -55,8 +55,6 @@ def _from_json(body: bytes) -> list[str]:
         return Request.model_validate_json(body).smiles
     except ValidationError as error:
         found: dict[str, Any] = {**error.errors()[0]}
-        if found["type"] == "json_invalid":
-            raise InputError(f"the request is not JSON: {found['ctx']['error']}") from error
         raise InputError(what_is_wrong({**found, "loc": ("body", *found["loc"])})) from error
 
 
@@ -82,7 +80,7 @@ def _from_arrow(body: bytes, column: str, most_rows: int) -> list[str]:
                     raise InputError(f"column {name!r} has type {values.type}, not text")
                 smiles += ["" if value is None else value for value in values.to_pylist()]
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"the request is not an Arrow stream: {str(error).splitlines()[0]}") from error
+        raise InputError(f"the request is not an Arrow stream: {first_line(error)}") from error
     return smiles
 
 

@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from maggnn.apps.explain.depiction import depicted
+from maggnn.apps.explain.depiction import Original, depicted
+from maggnn.apps.explain.graph import as_read
 from maggnn.apps.explain.trace import MOST_MOVES, Policy, Step, step_at, trace
 from maggnn.apps.explain.words import gain_notes, output_names, score_unit
 from maggnn.apps.fit.card.reported import labels
-from maggnn.apps.fit.fitted import Facts, FittedModel, UnseenWarning, load_first
-from maggnn.apps.fit.own_table import graphs_of
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import FittedModel, UnseenWarning, load_first
 from maggnn.apps.fit.training_rows import TEST_FILE
 from maggnn.apps.show.molecule_rows import MoleculeRow, read_molecules, test_molecules
 from maggnn.apps.show.runs import MODEL, Run
@@ -30,8 +31,8 @@ from maggnn.data import registry
 from maggnn.data.dataset import Dataset
 from maggnn.data.molecules.smiles import RowError, featurise_all
 from maggnn.data.packing import pack
+from maggnn.data.sources import graphs_of
 from maggnn.errors import InputError
-from maggnn.graphs.canonical_order import canonical_rows, reordered
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import make_generator
@@ -51,19 +52,14 @@ class Entry:
     """A graph of the gallery: number `graph` of `graphs`.
 
     Attributes:
-        x, edge_attr: the original features [n, F] and [E, F], before unknown categories were replaced; None if there
-            were none.
-        rows: the original number of each node, if they were reordered; else empty.
+        original: the graph as it was given; None if the model reads it like that.
         note: a remark for the reader.
     """
 
     title: str
     graphs: PackedGraphs
     graph: int = 0
-    smiles: str | None = None
-    x: Tensor | None = None
-    edge_attr: Tensor | None = None
-    rows: tuple[int, ...] = ()
+    original: Original | None = None
     note: str = ""
 
 
@@ -133,20 +129,11 @@ class Gallery:
             raise InputError(f"a molecule of {packed.largest_graph} atoms: at most {MOST_ATOMS} can be shown")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", UnseenWarning)
-            readable = self.fitted.with_seen_categories(packed)
+            readable, original = as_read(self.fitted, packed)
         if said:
             note = f"{note} It has a category that is not in the training data, replaced by the most frequent.".strip()
-        rows = canonical_rows(readable)  # the order that `predict` uses
-        readable, packed = reordered(readable, rows), reordered(packed, rows)
-        entry = Entry(
-            _short(smiles),
-            readable,
-            smiles=smiles,
-            x=packed.x,
-            edge_attr=packed.edge_attr,
-            rows=tuple(rows.tolist()),
-            note=note,
-        )
+        original = replace(original, features=self.features, smiles=smiles)
+        entry = Entry(_short(smiles), readable, original=original, note=note)
         with self.lock:
             self.entries.append(entry)
             return len(self.entries) - 1
@@ -195,9 +182,7 @@ class Gallery:
     def _picture(self, number: int) -> dict[str, Any]:
         """Return the nodes, edges and target of a graph."""
         entry, alone = self._entry(number), self._alone(number)
-        x = alone.x if entry.x is None else entry.x
-        edge_attr = alone.edge_attr if entry.edge_attr is None else entry.edge_attr
-        drawn = depicted(alone, self.features, x, edge_attr, entry.smiles, entry.rows)
+        drawn = depicted(alone, entry.original or Original(alone.x, alone.edge_attr, self.features))
         return {
             "title": entry.title,
             "note": entry.note,

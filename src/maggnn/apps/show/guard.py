@@ -142,7 +142,7 @@ def _bounded(receive: Receive, most: int) -> Receive:
         except TimeoutError:
             return {"type": "http.disconnect"}
         if not message.get("more_body", False):
-            until = None  # whoever waits for the client to leave may wait for ever
+            until = None  # the body has arrived: waiting for the client to disconnect has no time limit
         read += len(message.get("body", b""))
         return message if read <= most else {"type": "http.disconnect"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.row_files import open_source
 from maggnn.apps.fit.training_rows import TEST_FILE, read_training_rows
 from maggnn.data.molecules.target_column import TargetKind

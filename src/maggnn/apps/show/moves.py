@@ -20,7 +20,7 @@ MOST_SECONDS = 2.0
 """The time limit after which no further test starts, so that the page does not wait; the first one always runs."""
 
 MOST_JUDGED = 100
-"""The largest number of graphs in a test: few enough that a user of the page hardly waits."""
+"""The largest number of graphs in a test: few enough that a user of the page does not wait long."""
 
 HANDOVER_S = 0.005
 """A pause between tests: a lock that is acquired again at once would never go to a waiting thread."""

@@ -11,11 +11,13 @@ from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 
+from maggnn.apps.fit.facts import FACTS
 from maggnn.apps.show.card import has_card
 from maggnn.errors import InputError
+from maggnn.model.saving import MODEL
 from maggnn.model.weights_file import check_header_size
-
-MODEL, FACTS, LOG, CHECKPOINT = "model.safetensors", "fitted.json", "metrics.jsonl", "checkpoint.safetensors"
+from maggnn.training.checkpoint import FILE as CHECKPOINT
+from maggnn.training.progress import LOG
 
 DEEPEST = 3
 """The depth of nested folders that are searched."""

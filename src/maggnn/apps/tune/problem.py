@@ -44,10 +44,14 @@ class Problem:
         return self.dataset.metric != "mae"
 
     @property
+    def uses_loss(self) -> bool:
+        """Whether the mean loss is optimised: errors of several targets may have different units."""
+        return self.dataset.metric == "mae" and self.dataset.num_outputs > 1
+
+    @property
     def objective(self) -> str:
         """The name of the metric that is optimised."""
-        several = self.dataset.metric == "mae" and self.dataset.num_outputs > 1
-        return "mae in units of the targets' spread" if several else self.dataset.metric
+        return "mae in units of the targets' spread" if self.uses_loss else self.dataset.metric
 
 
 def table_problem(

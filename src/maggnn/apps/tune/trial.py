@@ -48,8 +48,7 @@ def validation_score(trial: Trial, config: Config, problem: Problem, until: floa
         trained.model, dataset.graphs.to(device), trained.split.val[:MOST_GRAPHS], dataset.task,
         config.agent.num_moves, 1, 0.0, generator, metric=dataset.metric,
     )  # fmt: skip
-    several = dataset.metric == "mae" and dataset.num_outputs > 1
-    value = float((result.loss if several else result.kept(config.agent.keep))[0, -1])
+    value = float((result.loss if problem.uses_loss else result.kept(config.agent.keep))[0, -1])
     if not math.isfinite(value):
         trial.set_user_attr("reason", "its predictions are not finite")
         raise optuna.TrialPruned

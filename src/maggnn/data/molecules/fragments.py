@@ -42,6 +42,6 @@ def largest_fragment(smiles: str) -> str:
 
     try:
         with BlockLogs():
-            return Chem.MolToSmiles(LargestFragmentChooser(preferOrganic=True).choose(parsed(smiles.strip())))
+            return Chem.MolToSmiles(LargestFragmentChooser(preferOrganic=True).choose(parsed(smiles)))
     except (InputError, RuntimeError, ValueError):
         return smiles

@@ -19,11 +19,12 @@ import gzip
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from maggnn.errors import InputError, did_you_mean
+from maggnn.errors import InputError, did_you_mean, first_line
 
 TABLES = (".csv", ".csv.gz", ".parquet", ".sdf", ".sdf.gz")
 """The suffixes of tables with a header."""
@@ -112,7 +113,7 @@ def column_place(path: Path | str, header: Sequence[str], name: str) -> int:
     raise InputError(f"{path}: no column {name!r}{did_you_mean(name, header)}")
 
 
-def parquet_tools(path: Path) -> tuple[Any, Any]:
+def parquet_tools(path: Path | str) -> tuple[Any, Any]:
     """Import PyArrow and its Parquet module, which are an extra."""
     try:
         import pyarrow
@@ -120,6 +121,21 @@ def parquet_tools(path: Path) -> tuple[Any, Any]:
     except ImportError as error:
         raise InputError(f"{path}: Parquet needs pyarrow: pip install 'maggnn[parquet]'") from error
     return pyarrow, parquet
+
+
+@contextmanager
+def parquet_file(source: Any, shown: Path | str) -> Iterator[Any]:
+    """Open a Parquet file, whose path is `shown` in the message of any error while it is read.
+
+    Args:
+        source: its path, or a stream of its bytes.
+    """
+    arrow, parquet = parquet_tools(shown)
+    try:
+        with parquet.ParquetFile(source) as file:
+            yield file
+    except (OSError, arrow.ArrowException) as error:
+        raise InputError(f"{shown}: cannot be read as Parquet ({first_line(error)})") from error
 
 
 Row = tuple[int, list[str], str]
@@ -136,17 +152,13 @@ def _reader(path: Path) -> Iterator[Row]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    arrow, parquet = parquet_tools(path)
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield 1, list(file.schema_arrow.names), ""
-            line = 1
-            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
-                for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    line += 1
-                    yield line, ["" if cell is None else str(cell) for cell in cells], ""
-    except (OSError, arrow.ArrowException) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({str(error).splitlines()[0]})") from error
+    with parquet_file(path, path) as file:
+        yield 1, list(file.schema_arrow.names), ""
+        line = 1
+        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+            for cells in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                line += 1
+                yield line, ["" if cell is None else str(cell) for cell in cells], ""
 
 
 def opened(path: Path) -> TextIO:

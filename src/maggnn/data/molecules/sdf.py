@@ -73,7 +73,7 @@ def _property_names(path: Path) -> list[str]:
             if found is not None:
                 names[found[1].decode("utf-8")] = None
             last = line.strip() or last
-    if not last.startswith(ENDS):  # RDKit would take half a value for a whole one
+    if not last.startswith(ENDS):  # RDKit would read a value that was cut off as complete
         raise InputError(f"{path}: ends within a record: the file was cut short, or its last record lacks $$$$")
     return list(names)
 

@@ -196,7 +196,7 @@ def _molecule_or_error(read: _Read, rows: FeatureRows | None, features: str, ord
     if rows is not None:
         return Molecule(read.canonical, *rows)
     try:
-        mol = parsed(read.smiles.strip(), order)
+        mol = parsed(read.smiles, order)
         return Molecule(read.canonical, *_features_by_atoms(mol, read.smiles, feature_set(features)))
     except (InputError, UnicodeEncodeError, RuntimeError) as error:
         return RowError(read.row, read.smiles, _reason(error))
@@ -226,11 +226,12 @@ def _rows(mol: Mol, smiles: str, chosen: FeatureSet) -> tuple[Rows, Rows]:
     try:
         return chosen.describe(mol, smiles)
     except InputError:
-        return chosen.describe(parsed(smiles.strip(), "written"), smiles)
+        return chosen.describe(parsed(smiles, "written"), smiles)
 
 
 def parsed(smiles: str, order: AtomOrder = "canonical") -> Mol:
     """Parse SMILES or InChI to a sanitised molecule; raises an `InputError` if that is impossible."""
+    smiles = smiles.strip()
     if len(smiles) > MOST_CHARACTERS:
         raise InputError(f"a SMILES of {len(smiles)} characters: at most {MOST_CHARACTERS} are allowed")
     _check_alone(smiles)
@@ -298,7 +299,7 @@ def _forget_atom_maps(mol: Mol) -> None:
 
 
 def _without_spare_hydrogens(mol: Mol) -> Mol:
-    """The molecule without hydrogens that RDKit kept although they say nothing: [H]/N=C(C)C is CC(C)=N.
+    """Remove explicit hydrogens that RDKit keeps although they carry no information: [H]/N=C(C)C becomes CC(C)=N.
 
     RDKit keeps a hydrogen that is drawn beside a double bond before it knows whether that bond has stereo. It has none
     where a group is there twice, such as two hydrogens at one end, of which RDKit counts only the one that is drawn.
@@ -344,12 +345,12 @@ def canonical_smiles(smiles: str) -> str:
     from rdkit.rdBase import BlockLogs
 
     with BlockLogs():
-        return Chem.MolToSmiles(parsed(smiles.strip()))
+        return Chem.MolToSmiles(parsed(smiles))
 
 
 def written_numbers(smiles: str) -> list[int]:
     """Return the position of each atom of `parsed(smiles)` in the SMILES, counted from 0."""
-    return _canonical_order(parsed(smiles.strip(), "written"))
+    return _canonical_order(parsed(smiles, "written"))
 
 
 def _canonical_order(mol: Mol) -> list[int]:

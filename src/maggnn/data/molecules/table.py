@@ -40,10 +40,10 @@ class NumberColumn(NamedTuple):
     """A further column of numbers.
 
     Attributes:
-        parse: makes a number of a cell.
-        merge: what becomes of it where the rows of a molecule become one. Rows that differ in it are kept "apart", as
-            measurements under other conditions; or the "least" stands for all; or the "total" does, by which targets
-            are weighed.
+        parse: converts a cell to a number.
+        merge: what to do when rows of the same molecule are merged: keep rows with different values "apart", as
+            measurements under other conditions, take the "least" value, or take the "total", by which the targets of
+            the rows are weighted.
     """
 
     parse: Parser
@@ -227,7 +227,7 @@ class _Reading:
             raise InputError(f"{self.table.path}: {self._why_nothing()}")
 
     def _measured(self, molecule: Molecule, row: _Row) -> tuple[object, ...]:
-        """What a row is about: its molecule, under the conditions that further columns tell."""
+        """Return what identifies repeated measurements: the molecule, and the values of columns that are kept apart."""
         found = zip(self.columns.numbers.values(), row.numbers, strict=True)
         return (molecule.canonical, *(str(value) for (_, column), value in found if column.merge == "apart"))
 

@@ -99,9 +99,9 @@ def split_choice(split: str, seed: int) -> SplitChoice:
 
 
 class Times:
-    """Makes times that can be compared of the cells of a column: numbers, or dates such as 2024-01-31 (ISO 8601).
+    """Converts the cells of a column to times that can be compared: numbers, or dates such as 2024-01-31 (ISO 8601).
 
-    The year 2019 and the date 2018-05-01 cannot be compared, so a column holds the one or the other.
+    The year 2019 and the date 2018-05-01 cannot be compared, so a column has either numbers or dates.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Times:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
     def check(self, where: str) -> None:
-        """Refuse a column of both."""
+        """Raise an `InputError` if the column has both numbers and dates."""
         if self.numbers and self.dates:
             raise InputError(
                 f"{where} mixes numbers such as {self.numbers[0].strip()[:40]!r} with dates such as "

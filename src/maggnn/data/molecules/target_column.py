@@ -62,8 +62,8 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*(,[0-9]+)+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 _DATE = re.compile(r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([ T].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{4}|[0-9]{2})")
 _QUANTITY = re.compile(r"[^\w(\[]*[0-9][-0-9.,'’_\s±/–−]*([eE][+-]?[0-9]+)?[^0-9]*[0-9]?")
-"""A number with signs before it (>10, −1.5, $3), another number (1.2 ± 0.3, 10-20) or a unit (12 nM, 45%, 3 mg/m3);
-no name that only begins with a number, such as 5-HT1A."""
+"""A number with signs before it (>10, −1.5, $3), with a second number (1.2 ± 0.3, 10-20) or with a unit (12 nM, 45%,
+3 mg/m3). It does not match names that only begin with a number, such as 5-HT1A."""
 
 
 @dataclass(frozen=True)

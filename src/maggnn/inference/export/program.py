@@ -182,7 +182,7 @@ def _description(path: Path, text: str) -> dict[str, Any]:
 
 
 def _check_seen(seen: Any, categories: Any) -> None:
-    """Of each column, some of its categories."""
+    """Check the categories of training: for each column, numbers of some of its categories."""
     known = [isinstance(column, list) and bool(column) for column in seen]
     if seen and (not all(known) or len(known) != len(categories)):
         raise ValueError("seen")

@@ -8,14 +8,15 @@ import pytest
 import torch
 
 from maggnn.apps.draw import style
-from maggnn.apps.draw.drawing import draw_trajectories, green_edges, trajectories
+from maggnn.apps.draw.drawing import draw_trajectories, draw_walks_of, green_edges, trajectories
 from maggnn.apps.draw.layouts import block_circle, components_apart, layout_of, torus_grid, undirected_edges
 from maggnn.apps.draw.marked import HUES
 from maggnn.apps.draw.pair import MarkedGraph
 from maggnn.apps.draw.pair import pair as draw_two
 from maggnn.apps.draw.shapes import Disc, Line
-from maggnn.apps.draw.walk import trajectory
-from maggnn.config import AgentConfig, EncoderConfig
+from maggnn.apps.explain.trace import trace
+from maggnn.config import AgentConfig, Config, EncoderConfig
+from maggnn.data import registry
 from maggnn.data.synthetic import expressivity
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
@@ -35,11 +36,6 @@ def make_model(num_tuples: int = 1, tuple_order: int = 2, **model) -> MagGNN:
 @pytest.fixture
 def pair() -> PackedGraphs:
     return expressivity.shrikhande_rook()
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(0)
 
 
 def image_size(path) -> tuple[int, int]:
@@ -121,35 +117,11 @@ def test_plot_of_accuracy(tmp_path):
 # ---- trajectories ---------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("num_tuples", [1, 2])
-def test_trajectory_is_a_walk_with_the_models_own_numbers(pair, generator, num_tuples):
-    model, graph = make_model(num_tuples), pair[ROOK]
-    start = torch.tensor([[[0, 1], [5, 5]]])[:, :num_tuples]
-    found = trajectory(model, graph, start, 3, generator)
-    assert len(found.tuples) == len(found.probabilities) == len(found.q_tables) == 4
-    assert torch.equal(found.tuples[0], start[0])
-    for before, after in zip(found.tuples, found.tuples[1:], strict=False):
-        assert ((before != after).sum(dim=1) <= 1).all()
-    for tuples, probability in zip(found.tuples, found.probabilities, strict=True):
-        expected = model.predictor(graph, tuples[None]).softmax(-1)[0, 1]
-        assert probability == pytest.approx(float(expected), abs=1e-6)
-
-
-@torch.no_grad()
-def test_each_move_is_the_best_of_its_q_table(pair, generator):
-    found = trajectory(make_model(), pair[SHRIKHANDE], None, 4, generator)
-    for before, after, table in zip(found.tuples, found.tuples[1:], found.q_tables, strict=False):
-        assert table.shape == (16, 1, 2)
-        values = [table[after[0, slot], 0, slot] for slot in range(2) if before[0, 1 - slot] == after[0, 1 - slot]]
-        assert max(values) >= table.max() - 1e-4
-
-
-def test_trajectory_needs_one_graph_and_a_classifier(pair):
-    with pytest.raises(InputError, match="one graph"):
-        trajectory(make_model(), pair[torch.arange(2)], None, 1)
-    with pytest.raises(InputError, match="classifier"):
-        trajectory(make_model(task="regression"), pair[ROOK], None, 1)
+def test_a_picture_of_searches_needs_a_classifier_with_an_agent(pair, tmp_path):
+    dataset, plain = registry.load("shrikhande_rook"), MagGNN(2, agent=AgentConfig(tuple_order=0, num_moves=0))
+    for model in (make_model(task="regression"), plain):
+        with pytest.raises(InputError, match="classifier of graphs whose agent"):
+            draw_walks_of(model, Config(), dataset, tmp_path / "none.png", [0], 0)
 
 
 def test_green_edges_show_what_differs(pair):
@@ -160,11 +132,10 @@ def test_green_edges_show_what_differs(pair):
         assert colours.count(style.LIGHT_GREEN) == 4
 
 
-def test_both_graphs_in_one_picture(pair, generator, tmp_path):
+def test_both_graphs_in_one_picture(pair, tmp_path):
     model, rows = make_model(), []
-    for name, graph_id in (("Shrikhande", SHRIKHANDE), ("rook", ROOK)):
-        found = trajectory(model, pair[graph_id], torch.tensor([[[0, 0]]]), 2, generator)
-        rows.append((name, pair[graph_id], found))
+    for place, name in enumerate(("Shrikhande", "rook")):
+        rows.append((name, pair[torch.tensor([place])], trace(model, pair, place, 2, tuples=torch.tensor([[0, 0]]))))
     draw_trajectories(rows, tmp_path / "pair.png", layout_of("shrikhande_rook"))
     width, height = image_size(tmp_path / "pair.png")
     assert width == 1200 and 600 < height < 1200
@@ -172,11 +143,11 @@ def test_both_graphs_in_one_picture(pair, generator, tmp_path):
 
 def test_every_mark_is_a_ring_and_every_move_an_arrow(pair):
     model, graph = make_model(num_tuples=2), pair[ROOK]
-    found = trajectory(model, graph, torch.tensor([[[0, 0], [5, 9]]]), 2)
+    found = trace(model, pair, 1, 2, tuples=torch.tensor([[0, 0], [5, 9]]))
     shapes = trajectories([("rook", graph, found)], layout_of("shrikhande_rook")).shapes
     rings = [shape for shape in shapes if isinstance(shape, Disc) and shape.rim in HUES and not shape.dashed]
     ghosts = [shape for shape in shapes if isinstance(shape, Disc) and shape.dashed]
-    moved = sum(int((before != after).sum()) for before, after in pairwise(found.tuples))
+    moved = sum(int((torch.tensor(a.tuples) != torch.tensor(b.tuples)).sum()) for a, b in pairwise(found.steps))
     assert len(rings) == 3 * 4 + 2 and len(ghosts) == moved + 1  # and those of the legend
     assert len([shape for shape in shapes if isinstance(shape, Line) and shape.curve]) <= moved
 
@@ -190,12 +161,12 @@ def test_a_pair_has_one_scale(pair):
 
 
 @pytest.mark.parametrize("name", ["exp", "supergraph1"])
-def test_one_graph_with_several_tuples_and_chosen_states(generator, tmp_path, name):
-    graph = expressivity.super_graphs(1)[torch.tensor([0])]
-    found = trajectory(make_model(num_tuples=2), graph, None, 2, generator)
+def test_one_graph_with_several_tuples_and_chosen_states(tmp_path, name):
+    graphs = expressivity.super_graphs(1)
+    graph, found = graphs[torch.tensor([0])], trace(make_model(num_tuples=2), graphs, 0, 2)
     draw_trajectories([("", graph, found)], tmp_path / "one.png", layout_of(name), shown=[0, 2])
     assert image_size(tmp_path / "one.png")[0] == 1200
-    with pytest.raises(InputError, match="not in a trajectory"):
+    with pytest.raises(InputError, match="not in a search"):
         draw_trajectories([("", graph, found)], tmp_path / "none.png", shown=[7])
 
 

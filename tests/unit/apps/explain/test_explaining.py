@@ -20,7 +20,7 @@ from maggnn.apps.draw.marked import HUES, shade
 from maggnn.apps.draw.shapes import Disc, Line, Words, to_svg
 from maggnn.apps.explain.chart import nice_ticks
 from maggnn.apps.explain.command import HEADER, explain, table_rows
-from maggnn.apps.explain.depiction import depicted
+from maggnn.apps.explain.depiction import Original, depicted
 from maggnn.apps.explain.explanation import BEST_MOVES, RANDOM_WALKS, explain_subject
 from maggnn.apps.explain.graph import read_subject
 from maggnn.apps.explain.page import page
@@ -123,8 +123,8 @@ def test_a_molecule_is_drawn_alike_in_any_order_of_its_atoms():
     made = packed_inputs([smiles], features="mol")[0]
     rows = canonical_rows(made)
     other = reordered(made, rows)
-    first = depicted(made, "mol", made.x, made.edge_attr, smiles)
-    second = depicted(other, "mol", other.x, other.edge_attr, smiles, rows.tolist())
+    first = depicted(made, Original(made.x, made.edge_attr, "mol", smiles))
+    second = depicted(other, Original(other.x, other.edge_attr, "mol", smiles, tuple(rows.tolist())))
     assert rows.tolist() != sorted(rows.tolist())
 
     def described(drawn):

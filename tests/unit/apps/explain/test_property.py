@@ -91,7 +91,7 @@ def test_odds_of_two_classes_are_opposite_and_the_second_is_shown(models):
     told = PropertyExplainer.of(models / "words").explain("CC(=O)N")
     assert told.contributions[0].output.removeprefix("log-odds of ") in ("yes", "y = yes")
     numbers = written_numbers("CC(=O)N")
-    rows = [numbers[row] for row in subject.rows]
+    rows = [numbers[row] for row in subject.original.rows]
     assert [told.contributions[0].values[row] for row in rows] == pytest.approx(both[1].tolist(), abs=1e-6)
     assert told.similar == [] and any("no known_molecules.csv" in note for note in told.notes)
     several = PropertyExplainer.of(models / "three").explain("CC(=O)N")

@@ -78,6 +78,13 @@ def test_row_groups_of_parquet(tmp_path, group):
     assert [shard.rows for shard in plan.shards] == [6, 6, 6, 2]
 
 
+def test_categories_of_pandas_are_text(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"smiles": arrow.array(["CCO", "C", "CCO", None]).dictionary_encode()})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    assert assert_same(tmp_path / "a.parquet").rows == 4
+
+
 def test_a_uri_is_the_same_place(tmp_path):
     (tmp_path / "a.smi").write_text("CC\nCO\n")
     plan = plan_table(place_of((tmp_path / "a.smi").as_uri()), "smiles")

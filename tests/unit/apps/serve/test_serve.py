@@ -24,10 +24,11 @@ from maggnn.apps.fit.featurised_chunks import featurised_chunk  # noqa: E402
 from maggnn.apps.fit.fitted import Facts, FittedModel  # noqa: E402
 from maggnn.apps.fit.folds import single_fold  # noqa: E402
 from maggnn.apps.fit.own_settings import own_config  # noqa: E402
-from maggnn.apps.fit.own_table import graphs_of, read_own_table  # noqa: E402
+from maggnn.apps.fit.own_table import read_own_table  # noqa: E402
 from maggnn.apps.serve.batching import Batcher, FullError  # noqa: E402
 from maggnn.apps.serve.messages import ARROW, JSON  # noqa: E402
 from maggnn.apps.serve.server import make_app  # noqa: E402
+from maggnn.data.sources import graphs_of  # noqa: E402
 
 HOST = "http://127.0.0.1"
 

@@ -147,7 +147,7 @@ def test_molecules(client):
 
 def test_the_answer_for_a_molecule_is_the_fitted_model_s(client, runs):
     from maggnn.apps.fit.featurised_chunks import featurised_chunk
-    from maggnn.apps.fit.own_table import graphs_of
+    from maggnn.data.sources import graphs_of
 
     number = good(client.post("/api/molecule", json={"run": "mine", "smiles": "CC(C)O"}))["graph"]
     start = good(client.post("/api/start", json={"run": "mine", "graph": number}))

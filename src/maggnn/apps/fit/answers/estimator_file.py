@@ -66,7 +66,7 @@ def plain_labels(classes: np.ndarray) -> dict[str, Any]:
 
 
 def labels_from(found: Any, folder: Path) -> np.ndarray:
-    """The inverse of `plain_labels`."""
+    """Return the labels that `plain_labels` wrote."""
     try:
         if not all(isinstance(label, PLAIN) for label in found["labels"]):
             raise ValueError("labels are not plain values")

@@ -17,10 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from maggnn.data.molecules.target_column import LARGEST, LEAST_SPREAD
-from maggnn.errors import InputError
+from maggnn.errors import InputError, first_line
 
 NO_NUMBERS = {"c": "complex numbers", "M": "dates", "m": "differences of dates"}
-"""Kinds of numpy's types that would become numbers without a word."""
+"""Kinds of numpy's types that numpy would convert to numbers without a warning."""
 
 
 def has_columns(y: Any) -> bool:
@@ -57,7 +57,7 @@ def class_numbers(y: Any, who: str, name: str = "y") -> tuple[np.ndarray, Tensor
     except (ValueError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{name} cannot be used as labels: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{name} cannot be used as labels: {first_line(error)}") from error
     if len(classes) < 2:
         what = f"the one class {classes.tolist()[0]!r}" if len(classes) else "no labels"
         raise InputError(f"{name} has {what}: a classifier needs at least two classes")
@@ -73,7 +73,7 @@ def finite_numbers(y: Any, who: str) -> np.ndarray:
             raise TypeError(f"it holds {NO_NUMBERS[values.dtype.kind]}")
         numbers = values.astype(np.float64)
     except (ValueError, TypeError) as error:
-        raise InputError(f"y cannot be used as numbers: {str(error).splitlines()[0]}") from error
+        raise InputError(f"y cannot be used as numbers: {first_line(error)}") from error
     if not numbers.size:
         raise InputError("y is empty: there is nothing to learn from")
     if numbers.ndim not in (1, 2):
@@ -122,7 +122,7 @@ def _array(y: Any) -> np.ndarray:
     try:
         return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     except ValueError as error:  # rows of different lengths
-        raise InputError(f"y cannot be used as targets: {str(error).splitlines()[0]}") from error
+        raise InputError(f"y cannot be used as targets: {first_line(error)}") from error
 
 
 def _without_objects(values: np.ndarray) -> np.ndarray:

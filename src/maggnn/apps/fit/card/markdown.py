@@ -24,6 +24,11 @@ def number(value: float, metric: str) -> str:
     return f"{value:.4g}" if metric == "mae" else f"{value / 100:.3f}"
 
 
+def better(metric: str) -> str:
+    """Return which direction of a metric is better."""
+    return "lower is better" if metric == "mae" else "higher is better"
+
+
 def with_interval(judged: Judged, metric: str) -> str:
     """Format a score with its 95 % interval, if it has one."""
     low, high = judged.interval

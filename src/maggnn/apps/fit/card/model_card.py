@@ -13,14 +13,15 @@ from torch import Tensor
 
 from maggnn.apps.fit.blend import NETWORK, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.intervals import Judged
-from maggnn.apps.fit.card.markdown import LONGEST_NAME, number, plain, table, with_interval
+from maggnn.apps.fit.card.markdown import LONGEST_NAME, better, number, plain, table, with_interval
 from maggnn.apps.fit.card.metrics import limits
 from maggnn.apps.fit.card.reported import FILE as METRICS
 from maggnn.apps.fit.card.reported import MOST_REPORTS, TargetReport, class_rows, labels, metric_rows, threshold_words
 from maggnn.apps.fit.card.target_lines import dominated, known_lines, target_lines
 from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
-from maggnn.apps.fit.fitted import Answer, Facts
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import Answer
 from maggnn.apps.fit.tables.cross_validation import CrossValidated
 from maggnn.apps.fit.training_rows import FILE as TRAINING
 from maggnn.apps.fit.training_rows import TEST_FILE
@@ -112,11 +113,10 @@ def covered(test: Test, coverage: float = COVERAGE) -> dict[str, float] | None:
     """Return the share of true test values within the prediction intervals, with its 95 % interval (Wilson's)."""
     if test.answer.errors is None:
         return None
-    low, high = test.answer.interval(coverage)
     known = ~np.isnan(test.true)
     if not known.any():
         return None
-    inside = ((low <= test.true) & (test.true <= high))[known]
+    inside = test.answer.contains(test.true, coverage)[known]
     share, rows, z = float(inside.mean()), int(known.any(axis=1).sum()), 1.96
     middle, reach = share + z**2 / (2 * rows), z * math.sqrt(share * (1 - share) / rows + z**2 / (4 * rows**2))
     scale = 1 + z**2 / rows
@@ -227,7 +227,7 @@ def _direction(facts: Facts) -> str:
     """Return the unit of the metric, if all targets have the same, and which direction is better."""
     units = set(facts.units)
     unit = f"{plain(units.pop())}, " if facts.metric == "mae" and len(units) == 1 and all(units) else ""
-    return unit + ("lower is better" if facts.metric == "mae" else "higher is better")
+    return unit + better(facts.metric)
 
 
 def _methods(facts: Facts, test: Test) -> list[str]:

@@ -20,7 +20,7 @@ from maggnn.apps.draw import style
 from maggnn.apps.fit.card.metrics import WITH_UNIT, chosen_classes
 from maggnn.apps.fit.card.model_card import MOST_NAMES, Test
 from maggnn.apps.fit.card.reported import labels, metric_name, number
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.uncertainty import COVERAGES
 
 BINS = 5
@@ -123,9 +123,8 @@ def _draw_parity(axes: Any, target: str, label: str, place: int, test: Test) -> 
 def _draw_coverage(axes: Any, names: Sequence[str], test: Test) -> None:
     """Draw how often intervals of each nominal coverage contain the true value."""
     wanted = COVERAGES[4::5]
-    limits = [test.answer.interval(float(coverage)) for coverage in wanted]
     known = np.maximum(np.isfinite(test.true).sum(axis=0), 1)
-    found = np.array([((low <= test.true) & (test.true <= high)).sum(axis=0) / known for low, high in limits])
+    found = np.array([test.answer.contains(test.true, coverage).sum(axis=0) / known for coverage in wanted.tolist()])
     axes.plot((0, 100), (0, 100), color=GUIDE, linewidth=1.2, label="ideal")
     for place, name in enumerate(names[:MOST_CURVES]):
         axes.plot(100 * wanted, 100 * found[:, place], "o-", markersize=3.5, color=style.COLOURS[place],

@@ -27,7 +27,8 @@ from maggnn.apps.fit.card.metrics import (
     per_class,
     two_class_metrics,
 )
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.terminal import finite_or_none
 from maggnn.data.files import whole_file
 
 FILE = "metrics.json"
@@ -162,33 +163,24 @@ def _of_methods(
 
 def to_json(found: Mapping[str, TargetReport]) -> dict[str, Any]:
     """Return plain values for `json.dumps`; a metric that is not defined is None."""
+    return {name: finite_or_none(_plain_report(report)) for name, report in found.items()}
+
+
+def _plain_report(report: TargetReport) -> dict[str, Any]:
     return {
-        name: {
-            "rows": report.own.count,
-            "unit": report.unit or None,
-            **({"positive": report.positive, "threshold": report.own.threshold} if report.positive else {}),
-            "methods": {
-                method: {
-                    key: {"value": _finite(value), **_interval(metrics, key)} for key, value in metrics.values.items()
-                }
-                for method, metrics in report.methods.items()
-            },
-            **({"classes": _each_class(report.own)} if report.own.classes else {}),
-        }
-        for name, report in found.items()
+        "rows": report.own.count,
+        "unit": report.unit or None,
+        **({"positive": report.positive, "threshold": report.own.threshold} if report.positive else {}),
+        "methods": {
+            method: {key: {"value": value, **_interval(metrics, key)} for key, value in metrics.values.items()}
+            for method, metrics in report.methods.items()
+        },
+        **({"classes": report.own.classes} if report.own.classes else {}),
     }
 
 
-def _each_class(metrics: Metrics) -> dict[str, dict[str, float | None]]:
-    return {label: {key: _finite(value) for key, value in values.items()} for label, values in metrics.classes.items()}
-
-
-def _interval(metrics: Metrics, key: str) -> dict[str, list[float | None]]:
-    return {"interval": [_finite(limit) for limit in metrics.intervals[key]]} if key in metrics.intervals else {}
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _interval(metrics: Metrics, key: str) -> dict[str, tuple[float, float]]:
+    return {"interval": metrics.intervals[key]} if key in metrics.intervals else {}
 
 
 def write_metrics(folder: Path, found: Mapping[str, TargetReport]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from maggnn.apps.fit.card.intervals import Judged
 from maggnn.apps.fit.card.markdown import number, plain, table, with_interval
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.data.molecules.several_targets import Known
 
 

@@ -14,28 +14,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from maggnn.apps.fit.card.markdown import number, plain, table
-from maggnn.apps.fit.ensemble import fit_blend
-from maggnn.apps.fit.fitted import Facts
+from maggnn.apps.fit.facts import Facts
 from maggnn.apps.fit.folds import Folds, deal_folds
-from maggnn.apps.fit.members import Start
 from maggnn.apps.fit.own_table import OwnTable
-from maggnn.apps.fit.tables.number_columns import stacked
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
-from maggnn.data.dataset import Dataset
 from maggnn.data.files import whole_file
 from maggnn.data.own_file import official_split
 from maggnn.errors import InputError
-from maggnn.training.devices import Launch
 
 SEEDS_APART = 1000
 """The difference between the seeds of two repeats."""
@@ -46,8 +40,11 @@ SHARE_TO_VALIDATE = 9
 Scores = dict[str, float]
 """The score of each method; for several targets, the mean over them."""
 
+Fit = Callable[..., tuple[Any, ...]]
+"""`fit_blend` with the molecules and the options that are the same for all folds."""
+
 Judge = Callable[..., Scores]
-"""A function that computes test scores from the results of `fit_blend` and the data set."""
+"""Computes the test scores of each method from the results of `fit_blend` and the data set."""
 
 
 @dataclass(frozen=True)
@@ -122,20 +119,15 @@ def cross_validated(
     plan: Plan,
     ensemble: int,
     folder: Path,
-    workers: int,
+    fit: Fit,
     judge: Judge,
-    starts: Sequence[Start] | None = None,
-    launch: Launch | None = None,
 ) -> CrossValidated:
     """Fit and test on every fold of every repeat; folds whose scores are in `folder` already are skipped.
 
     Args:
         ensemble: the number of folds within the rows that a model is fitted to, as in the fit itself.
         folder: the folder of checkpoints and scores.
-        starts: initial weights of the networks.
-        launch: starts the processes that train each network together; None for one process.
     """
-    fit = partial(fit_blend, workers=workers, starts=starts, launch=launch)
     scores: dict[str, list[float]] = {}
     shares = []
     for name, seed, test, rest in _folds(own, plan, config.runtime.seed):
@@ -143,9 +135,13 @@ def cross_validated(
         path = folder / f"{name}.json"
         if not path.exists():
             tell(f"{own.dataset.name}: cross-validation, {name}")
-            own_config = config.replaced(runtime={"seed": seed})
             inner = _inner_folds(own, rest, ensemble, seed)
-            found = _fold_scores(own, facts, own_config, inner, test, folder / name, fit, judge)
+            parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
+            dataset = replace(own.dataset, protocol=official_split, extra=parts)
+            fitted = fit(dataset, facts, config.replaced(runtime={"seed": seed}), inner, folder=folder / name)
+            found = {
+                method: value if math.isfinite(value) else None for method, value in judge(*fitted, dataset).items()
+            }
             with whole_file(path) as waiting:
                 waiting.write_text(json.dumps(found), encoding="utf-8")
         for method, value in json.loads(path.read_text(encoding="utf-8")).items():
@@ -167,24 +163,6 @@ def _folds(own: OwnTable, plan: Plan, seed: int) -> Iterator[tuple[str, int, np.
             held_out = dealt.held_out(fold)
             test = held_out[dealt.counted[held_out]]  # only rows of new groups, if the split is by groups
             yield f"repeat-{repeat + 1}-fold-{fold + 1}", own_seed, test, dealt.train(fold)
-
-
-def _fold_scores(
-    own: OwnTable,
-    facts: Facts,
-    config: Config,
-    inner: Folds,
-    test: np.ndarray,
-    folder: Path,
-    fit: Callable[..., tuple[Any, ...]],
-    judge: Judge,
-) -> dict[str, float | None]:
-    """Fit to the rows of the inner folds, and return the scores on the test rows; None where one is not finite."""
-    parts = {"train": inner.train(0), "val": inner.held_out(0), "test": test}
-    dataset: Dataset = replace(own.dataset, protocol=official_split, extra=parts)
-    more = stacked(own.table.numbers, facts.number_columns)
-    fitted = fit(dataset, facts, config, inner, own.table.canonical, folder, more=more)
-    return {name: value if math.isfinite(value) else None for name, value in judge(*fitted, dataset).items()}
 
 
 def _inner_folds(own: OwnTable, rest: np.ndarray, ensemble: int, seed: int) -> Folds:

@@ -16,7 +16,8 @@ from torch import Tensor
 from maggnn.apps.fit.card.markdown import plain
 from maggnn.apps.fit.classical.descriptors import descriptors_of
 from maggnn.apps.fit.classical.trees_file import MOST_KNOWN
-from maggnn.apps.fit.fitted import Facts, FittedModel
+from maggnn.apps.fit.facts import Facts
+from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.uncertainty import nearest_similarity
 from maggnn.config import Config
 from maggnn.errors import InputError

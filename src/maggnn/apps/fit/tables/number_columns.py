@@ -80,5 +80,5 @@ def with_numbers(chunk: Chunk, columns: Sequence[str], places: Sequence[int]) ->
 
 
 def cell_of(value: Any) -> str:
-    """A value of Python, pandas or Parquet as a cell of a table; what is missing is said by its text."""
+    """Return a value of Python, pandas or Parquet as the text of a cell, by which missing values are recognised."""
     return "" if value is None else str(value)

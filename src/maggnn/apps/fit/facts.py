@@ -1,4 +1,4 @@
-"""`fitted.json`: plain values with checksums, read as untrusted input.
+"""The facts about a fitted model, and `fitted.json`: plain values with checksums, read as untrusted input.
 
 A checksum detects damage and files of two models in one folder. It is not a signature: whoever changes a file can also
 change its checksum.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -20,16 +20,16 @@ from maggnn.apps.fit.blend import BLEND, NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.classical.cheap_baselines import BOOSTING, COLUMNS
 from maggnn.apps.fit.uncertainty import COVERAGES, Spread
 from maggnn.data.files import whole_file
+from maggnn.data.inputs import COLUMN
 from maggnn.data.molecules.atom_features import FEATURE_SETS
 from maggnn.data.molecules.fragments import SALTS
 from maggnn.errors import InputError
+from maggnn.graphs.batch import Task
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.weights_file import one_line
 
-if TYPE_CHECKING:
-    from maggnn.apps.fit.fitted import Facts
-
+FACTS = "fitted.json"
 MOST_BYTES = 8 * 2**20
 """The largest size of such a file; larger ones are rejected."""
 
@@ -38,20 +38,66 @@ METRICS = {"classification": ("", "accuracy", "auroc"), "multilabel": ("", "auro
 CHECKSUM, OF_MODEL = "checksum", "model_checksum"
 
 
-def write_values(path: Path, values: dict[str, Any], of_model: str) -> None:
-    """Write the values atomically, with their checksum and that of the model they belong to."""
-    known = values | {OF_MODEL: of_model}
+@dataclass(frozen=True)
+class Facts:
+    """A description of the data that a model was fitted to.
+
+    Attributes:
+        source: "smiles", from which `features` ("mol") are computed, or graphs with their own features.
+        smiles_column: the table's column of SMILES; empty if there was none.
+        targets: the names of the predicted columns, one for each output; a single one for a target with classes.
+        classes: the classes of a single target, in the order of the outputs; else empty.
+        labels: the two labels of each of several two-class targets; an output is the probability of the second.
+        metric: accuracy, auroc or mae.
+        units: the units of the targets, as given by the user; empty if none were given.
+        rows: the number of graphs in each part of the split.
+        scores: the metric on each held-out part of the split that has targets.
+        salts: which fragments of salts and mixtures are read: "keep" for all, or the "largest".
+        number_columns: columns of the table that are read besides descriptors.
+        seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
+        started_from: the names of the earlier models whose weights initialised the networks, the oldest first.
+    """
+
+    source: Literal["smiles", "graphs"]
+    task: Task
+    features: str = ""
+    smiles_column: str = ""
+    targets: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    metric: str = ""
+    rows: dict[str, int] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+    seen_nodes: Seen = field(default=(), repr=False)
+    seen_edges: Seen = field(default=(), repr=False)
+    blend: Blend = field(default_factory=Blend)
+    units: tuple[str, ...] = ()
+    labels: tuple[tuple[str, ...], ...] = ()
+    salts: str = "keep"
+    number_columns: tuple[str, ...] = ()
+    started_from: tuple[str, ...] = ()
+
+    @property
+    def column_of_smiles(self) -> str:
+        """The column of SMILES to read in a table: that of training, or the usual name if there was no table."""
+        return self.smiles_column or COLUMN
+
+
+def save_facts(folder: Path, facts: Facts, of_model: str) -> None:
+    """Write the facts atomically, with their checksum and that of the model they belong to."""
+    known = asdict(facts) | {OF_MODEL: of_model}
     text = json.dumps(known | {CHECKSUM: _checksum(known)}, indent=1)
-    with whole_file(path) as waiting:
+    with whole_file(folder / FACTS) as waiting:
         waiting.write_text(text + "\n", encoding="utf-8")
 
 
-def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
-    """Read what `write_values` wrote, with the types that the dataclass `kind` declares; older files have no checksum.
+def load_facts(folder: Path, model: MagGNN, of_model: str) -> Facts:
+    """Read the facts of a folder, and check that they describe its model; older files have no checksum.
 
     Args:
-        of_model: the checksum of the model in the same folder.
+        model: the first network of the folder.
+        of_model: the checksum of that network's file.
     """
+    path = folder / FACTS
     try:
         values = _object(path)
         said, other = values.pop(CHECKSUM, None), values.get(OF_MODEL, of_model)
@@ -60,16 +106,13 @@ def read_values(path: Path, kind: type, of_model: str) -> dict[str, Any]:
         if other != of_model:
             raise ValueError("it was written for a different model than the one next to it")
         values.pop(OF_MODEL, None)
-        return _typed_fields(kind, values)
+        facts = Facts(**_typed_fields(Facts, values))
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({one_line(error)})") from error
-
-
-def check_agreement(path: Path, facts: Facts, model: MagGNN) -> None:
-    """Check that the facts describe this model: its task, its outputs and its feature columns."""
     for mismatch in (_task_mismatch, _outputs_mismatch, _features_mismatch, _descriptors_mismatch, _blend_mismatch):
         if wrong := mismatch(facts, model):
             raise InputError(f"{path}: does not match the model next to it ({one_line(wrong)})")
+    return facts
 
 
 def _task_mismatch(facts: Facts, model: MagGNN) -> str:
@@ -120,9 +163,8 @@ def _features_mismatch(facts: Facts, model: MagGNN) -> str:
     if made is None:
         return f"features are {facts.features!r}, must be one of {', '.join(FEATURE_SETS)}"
     for name, spec, columns in zip(("node", "edge"), specs, (made.node_columns, made.edge_columns), strict=True):
-        found = len(spec.categories)
-        if spec.width or found not in (0, columns):
-            return f"{name} features {facts.features} have {columns} columns, the model reads {found or spec.width}"
+        if spec.width or spec.columns not in (0, columns):
+            return f"{name} features {facts.features} have {columns} columns, the model reads {spec.columns}"
     return ""
 
 

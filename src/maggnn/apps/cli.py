@@ -220,7 +220,7 @@ def fit(
     print(result["verdict"])
     _print_metrics(result["metrics"])
     took = f"{result['seconds']['all']:.0f} s"
-    print(f"{result['left_out']} of {result['rows']} rows left out; {took}; model card: {out}/README.md")
+    print(f"{_left_out(result)}; {took}; model card: {out}/README.md")
 
 
 @app.command()
@@ -430,9 +430,14 @@ def _show_table_evaluation(
     between = f"95 % interval {low:.4g} to {high:.4g}; " if math.isfinite(low) else ""
     print(f"{score} ({between}{better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
+    print(_left_out(result))
+
+
+def _left_out(result: dict[str, Any]) -> str:
+    """Say how many rows of a table were not used, and why the first of them was not."""
     first = result["first_left_out"]
     why = "" if first is None else f"; the first in line {first['row']}: {first['reason']}"
-    print(f"{result['left_out']} of {result['rows']} rows left out{why}")
+    return f"{result['left_out']} of {result['rows']} rows left out{why}"
 
 
 def _print_metrics(targets: dict[str, Any]) -> None:

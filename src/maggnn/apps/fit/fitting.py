@@ -247,7 +247,8 @@ def _fitted_folder(
     )  # fmt: skip
     _describe(out, fitted.facts, origin, test, own)
     _finish(out, training)
-    return _result(out, fitted.facts, origin, test, seconds)
+    first = asdict(own.table.errors[0]) if own.table.errors else None
+    return _result(out, fitted.facts, origin, test, seconds) | {"first_left_out": first}
 
 
 def _only_here(out: Path) -> AbstractContextManager[None]:

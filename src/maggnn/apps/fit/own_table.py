@@ -226,12 +226,18 @@ def _check_parts(path: Path, table: PackedTable, choice: SplitChoice) -> None:
     counts = {part: len(table.arrays[part]) for part in PARTS}
     different = len(set(table.canonical))
     repeated = "" if different == len(table.canonical) else f" ({different} different molecules)"
+    first = table.errors[0] if table.errors else None
+    unused = (
+        ""
+        if first is None
+        else f"; {len(table.errors)} rows were left out, the first in line {first.row}: {first.reason}"
+    )
     for part in PARTS:
         if counts[part] < FEWEST[part]:
             found = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InputError(
                 f"{path}: too few rows{repeated} for the split ({choice.words}): {found}; {part} needs at least "
-                f"{FEWEST[part]}"
+                f"{FEWEST[part]}{unused}"
             )
 
 

@@ -29,6 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
+from torch_geometric.data import Data
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit import estimator_base as module
@@ -37,7 +38,7 @@ from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.predicting import predict_table
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.packing import pack, save_packed
-from maggnn.graphs.conversions import to_graph6, to_networkx, to_pyg
+from maggnn.graphs.conversions import pack_networkx, to_graph6, to_networkx, to_pyg
 from maggnn.model.pretrained import pretrained_agent
 
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "C1CCCCC1", "OCCO", "C", "C#N", "O=C=O", "CC(C)O", "NCCO", "CO"]
@@ -255,6 +256,22 @@ def test_targets_that_a_set_brings_are_not_looked_at(regressor):
     packed = packed_inputs(SMILES)[0]
     packed = replace(packed, y=torch.zeros(len(packed.in_degree)), level="node")
     assert np.array_equal(regressor.predict(packed), regressor.predict(SMILES))
+
+
+def test_features_of_whole_graphs_and_weights_of_edges_are_refused(tmp_path):
+    graphs = [nx.cycle_graph(3 + number % 5) for number in range(12)]
+    y = [float(len(graph)) for graph in graphs]
+    model, packed = MagRegressor(steps=1).fit(graphs, y), pack_networkx(graphs)
+    more = packed.with_graph_attr(torch.ones(12, 1))
+    weighted = [Data(edge_index=graph.edge_index, edge_weight=torch.ones(graph.num_edges)) for graph in to_pyg(packed)]
+    for given, name in ((more, "graph_attr"), (to_pyg(more), "graph_attr"), (weighted, "edge_weight")):
+        for call in (lambda X: MagRegressor(steps=1).fit(X, y), model.predict, model.fitted_.predict):
+            with pytest.raises(InputError, match=name):
+                call(given)
+    torch.save(to_pyg(more), tmp_path / "more.pt")
+    model.save(tmp_path / "model")
+    with pytest.raises(InputError, match="graph_attr"):
+        predict_table(tmp_path / "model", tmp_path / "more.pt", tmp_path / "out.csv")
 
 
 def test_one_atom_and_unseen_elements(regressor):

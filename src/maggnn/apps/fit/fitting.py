@@ -207,11 +207,22 @@ def learned_folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups, own.weights)
+        dealt = deal_folds(
+            rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups, own.weights, own.times
+        )
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
     return single_fold(split, len(y)) if dealt is None else dealt
+
+
+def _split_in_words(own: OwnTable, folds: Folds) -> str:
+    """Describe the split and, for one by time, on which rows intervals are calibrated."""
+    if own.times is None or own.dataset.task != "regression" or folds.count == 1:
+        return own.split
+    if folds.newest is None:
+        return f"{own.split}; intervals by random folds, as the newest other rows are few: they may be too narrow"
+    return f"{own.split}; intervals by the newest {int(folds.newest.sum())} of the other rows"
 
 
 def _fitted_folder(
@@ -241,7 +252,7 @@ def _fitted_folder(
     fitted = replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
     fitted.save(out)
     origin = model_card.Origin(
-        str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
+        str(table), _split_in_words(own, folds), own.table.num_rows, len(own.table.errors), len(own.table.shared),
         time.monotonic() - began, own.table.target.why, own.balance, own.known,
         choices, validated,
     )  # fmt: skip

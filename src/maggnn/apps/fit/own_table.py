@@ -75,6 +75,7 @@ class OwnTable:
         balance: the number of molecules of each class in each part; empty for numbers and for several targets.
         known: for several targets, the number of known values in each part; else empty.
         groups: the scaffold or cluster of each molecule, by which the table was split; None for other splits.
+        times: the time of each molecule, by which the table was split, [G]; None for other splits.
     """
 
     dataset: Dataset
@@ -83,6 +84,7 @@ class OwnTable:
     balance: dict[str, dict[str, int]]
     groups: list[str] | None = None
     known: dict[str, dict[str, Known]] = field(default_factory=dict)
+    times: np.ndarray | None = None
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -141,7 +143,8 @@ def read_own_table(
     words = choice.words
     if groups is not None and choice.groups is None:
         words += "; the test part has its own scaffolds, so folds keep scaffolds together"
-    return OwnTable(dataset, table, words, balance, groups, known)
+    when = None if choice.time_column is None else table.numbers[choice.time_column]
+    return OwnTable(dataset, table, words, balance, groups, known, when)
 
 
 def _groups(table: PackedTable, choice: SplitChoice) -> list[str] | None:

@@ -39,6 +39,7 @@ def with_fitted_weights(
     counted: np.ndarray,
     near: np.ndarray | None,
     trained: np.ndarray | None = None,
+    like_test: np.ndarray | None = None,
 ) -> Blend:
     """Return the blend with fitted weights, temperatures and error spreads.
 
@@ -50,6 +51,7 @@ def with_fitted_weights(
         near: similarity to the most similar training molecule, [R].
         trained: the weights of rows in training, in the shape of y; None if all are equal. Probabilities for classes
             of equal total weight are calibrated for these, not for the classes as they occur.
+        like_test: the counted rows on which intervals are calibrated, [R]; all counted ones if it is None.
     """
     start = blend.weights
     choose = blend.folds > 1
@@ -68,7 +70,8 @@ def with_fitted_weights(
             each.append(_fit_two_class_weights(own, y[rows, place], start, choose, weights))
         else:
             near_rows = None if near is None else near[rows]
-            each.append(_fit_number_weights(own, y[rows, place], near_rows, start, choose, weights))
+            sized = (counted if like_test is None else like_test)[rows]
+            each.append(_fit_number_weights(own, y[rows, place], near_rows, start, choose, weights, sized))
     spreads = tuple(spread for found in each for spread in found.spreads)
     spreads = spreads if len(spreads) == len(each) else ()  # intervals of only some targets would be misleading
     if len(each) == 1 and task == "regression":
@@ -133,13 +136,15 @@ def _fit_number_weights(
     start: dict[str, float],
     choose: bool,
     rows: np.ndarray | None,
+    sized: np.ndarray,
 ) -> _FittedWeights:
-    """Choose weights for values [R]."""
+    """Choose weights for values [R], and the spread of errors on the rows `sized` [R]."""
     if not len(y):
         return _FittedWeights(start, {})
     columns = {name: part[:, None] for name, part in parts.items()}
     weights = blend_weights(columns, y[:, None], classify=False, rows=rows) if choose else start
-    if len(y) < FEWEST_HELD_OUT:
+    if sized.sum() < FEWEST_HELD_OUT:
         return _FittedWeights(weights, {})
-    apart = disagreement({name: part[None] for name, part in parts.items()}, weights)
-    return _FittedWeights(weights, {}, (fitted_spread(blended(parts, weights) - y, apart, near),))
+    apart = disagreement({name: part[None, sized] for name, part in parts.items()}, weights)
+    errors = (blended(parts, weights) - y)[sized]
+    return _FittedWeights(weights, {}, (fitted_spread(errors, apart, None if near is None else near[sized]),))

@@ -210,6 +210,17 @@ def test_evaluate_says_why_rows_were_left_out(folder, called):
     assert said.rstrip().endswith("2 of 11 rows left out; the first in line 11: target 'y' is 'high', not a number")
 
 
+def test_evaluate_says_how_many_molecules_the_model_has_learned_from(folder, called):
+    known = (folder / "model" / "known_molecules.csv").read_text()
+    (folder / "t.csv").write_text(known + "BrCCBr,1.5\n")
+    line = called(*COMMANDS["evaluate"], cwd=folder).output().splitlines()[-2]
+    count = len(known.splitlines()) - 1
+    assert line.startswith(f"{count} of these rows have the fingerprint of a molecule that the model was fitted to")
+    assert json.loads(called(*COMMANDS["evaluate"], "--json", cwd=folder).output())["known"] == count == 54
+    (folder / "t.csv").write_text(table(["BrCCBr,1.5", "BrCCCBr,2.5"]))
+    assert "fingerprint" not in called(*COMMANDS["evaluate"], cwd=folder).output()
+
+
 def test_fit_says_why_rows_were_left_out(called, tmp_path):
     """Rows of a third of the weights, which have decimal commas, were left out with a count alone."""
     lines = [f'{row},"{("1", "2", "0,5")[n % 3]}"' for n, row in enumerate(rows())]

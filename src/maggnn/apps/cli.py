@@ -430,6 +430,11 @@ def _show_table_evaluation(
     between = f"95 % interval {low:.4g} to {high:.4g}; " if math.isfinite(low) else ""
     print(f"{score} ({between}{better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
+    if result["known"]:
+        print(
+            f"{result['known']} of these rows have the fingerprint of a molecule that the model was fitted to: it has "
+            "seen the same molecule or almost the same, and their scores are too good"
+        )
     print(_left_out(result))
 
 

@@ -221,6 +221,16 @@ def test_evaluate_says_how_many_molecules_the_model_has_learned_from(folder, cal
     assert "fingerprint" not in called(*COMMANDS["evaluate"], cwd=folder).output()
 
 
+def test_fit_says_that_molecules_are_in_more_than_one_part(called, tmp_path):
+    lines = [f"{row},{('train', 'train', 'val', 'test')[n % 4]}" for n, row in enumerate([*rows(), *rows(2)])]
+    (tmp_path / "t.csv").write_text(table([*lines, "OCC,1.5,train", "CCO,1.5,test"], "smiles,y,part"))
+    fit = ("fit", "t.csv", *COLUMNS, "--split", "column:part", "--steps", "2", "--ensemble", "1", "-o", "model")
+    code, _, err = called(*fit, cwd=tmp_path)
+    assert (
+        code == 0 and "t.csv: molecules in more than one part of the split: 1, such as CCO; test scores are opt" in err
+    )
+
+
 def test_fit_says_why_rows_were_left_out(called, tmp_path):
     """Rows of a third of the weights, which have decimal commas, were left out with a count alone."""
     lines = [f'{row},"{("1", "2", "0,5")[n % 3]}"' for n, row in enumerate(rows())]

@@ -51,6 +51,8 @@ from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
 LOCK = "fit.lock"
+LONGEST_SMILES = 80
+"""The largest number of characters of a SMILES that are shown."""
 SALTS_IN_WORDS = {
     "keep": "Salts and mixtures: all fragments are kept, as one graph",
     "largest": "Salts and mixtures: only the largest organic fragment is read, here and by `maggnn predict`",
@@ -118,6 +120,9 @@ def fit_table(
     skewed = skewed_targets(own.dataset)
     if skewed:
         tell(f"{table}: {skewed}")
+    if own.table.shared:
+        shared = f"{len(own.table.shared)}, such as {own.table.shared[0][:LONGEST_SMILES]}"
+        tell(f"{table}: molecules in more than one part of the split: {shared}; test scores are optimistic")
     folds = learned_folds(own, ensemble, seed)
     changes = {} if steps is None else {"predictor_steps": steps}
     config = own_config(fold_set(own.dataset, folds, 0), seed, **changes)

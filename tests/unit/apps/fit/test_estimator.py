@@ -33,7 +33,7 @@ from torch_geometric.data import Data
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit import estimator_base as module
-from maggnn.apps.fit.answers.given_y import several_labels
+from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, several_labels
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.predicting import predict_table
 from maggnn.data.inputs import packed_inputs
@@ -308,6 +308,17 @@ def test_molecules_become_what_the_model_learned_from_whatever_is_set_later():
     model = MagRegressor(steps=1, features="ogb").fit(SMILES, OXYGENS)
     answers = model.predict(SMILES)
     assert np.array_equal(model.set_params(features="mol").predict(SMILES), answers)
+
+
+def test_masked_targets_are_missing():
+    """Numpy drops the mask of an array that it converts, and its values would be learned."""
+    masked = np.ma.masked_array([[1.0, 2.0], [1e6, 3.0], [2.0, 5.0]], mask=[[0, 0], [1, 0], [0, 0]])
+    numbers = finite_numbers(masked, "MagRegressor")
+    assert np.isnan(numbers[1, 0]) and np.isfinite(numbers).sum() == 5
+    with pytest.raises(InputError, match=r"y\[1\] is nan"):
+        finite_numbers(masked[:, 0], "MagRegressor")
+    with pytest.raises(InputError, match=r"y\[1\] is None: drop or repair that row"):
+        class_numbers(np.ma.masked_array([0, 1, 1], mask=[0, 1, 0]), "MagClassifier")
 
 
 def test_labels_of_several_columns_are_told_apart_as_those_of_one():

@@ -7,7 +7,8 @@ puts into training, are distributed molecule by molecule, and their out-of-fold 
 
 After a split by time, numbers have the newest rows as a fold of their own, and the older rows are divided at random.
 Intervals are calibrated on the newest fold, which is predicted from older rows, as the test is: the models of the other
-folds know both earlier and later molecules. The weights of parts are chosen by all rows, since the newest are few.
+folds know both earlier and later molecules. The weights of parts are chosen by the older rows: the newest are few, and
+their errors, which are larger, would decide alone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Folds:
 
     Attributes:
         fold: the fold of each row, -1 for rows of the test split, [G].
-        counted: whether a row's out-of-fold prediction is of the same kind as those of the test, [G].
+        counted: whether the weights of parts are chosen by a row's out-of-fold prediction, [G].
         count: the number of folds.
         newest: after a split by time, whether a row is in the fold on which intervals are calibrated, [G]; else None,
             and all counted rows are used.
@@ -102,7 +103,8 @@ def deal_folds(
             by_time = _by_time(labels, alike, times[rows], number, seed)
             last = rows[by_time == number - 1]
             if _are_many(y[last]):
-                dealt, newest = by_time, np.isin(np.arange(len(y)), last)
+                dealt, counted = by_time, by_time != number - 1
+                newest = np.isin(np.arange(len(y)), last)
         if _serves(dealt, number, y[rows], task, None if weights is None else weights[rows] > 0):
             fold, all_counted = np.full(len(y), -1), np.zeros(len(y), dtype=bool)
             fold[rows], all_counted[rows] = dealt, counted

@@ -155,8 +155,12 @@ def test_the_newest_rows_are_a_fold_after_a_split_by_time(count):
     names = [f"molecule {number}" for number in generator.integers(0, 200, 300)]
     oldest = np.array([min(years[other] for other in rows if names[other] == name) for name in names])
     folds = deal_folds(rows, generator.normal(size=(300, 1)), "regression", count, 0, names, times=years)
-    assert folds.count == count and folds.counted.all() and len(np.unique(folds.fold)) == count
-    assert folds.like_test is folds.newest and np.unique(folds.fold[folds.newest]).tolist() == [count - 1]
+    assert folds.count == count and len(np.unique(folds.fold)) == count
+    assert (
+        np.array_equal(folds.counted, ~folds.newest)
+        and folds.like_test is folds.newest
+        and np.unique(folds.fold[folds.newest]).tolist() == [count - 1]
+    )
     assert oldest[folds.newest].min() >= oldest[~folds.newest].max()
     assert max(30, 300 / count) <= folds.newest.sum() < max(30, 300 / count) + 10
     assert all(len({folds.fold[row] for row in rows if names[row] == name}) == 1 for name in set(names))
@@ -178,8 +182,8 @@ def test_intervals_are_as_wide_as_the_errors_of_the_rows_that_are_like_the_test(
     part = y + generator.normal(size=(400, 1)) * np.where(newest, 3.0, 1.0)[:, None]
     everything, start = np.ones(400, dtype=bool), Blend({"network": 1.0}, folds=5)
     wide, narrow = (
-        with_fitted_weights(start, {"network": part}, y, "regression", everything, None, None, rows).spreads[0]
-        for rows in (newest, None)
+        with_fitted_weights(start, {"network": part}, y, "regression", counted, None, None, rows).spreads[0]
+        for counted, rows in ((~newest, newest), (everything, None))
     )
     none = np.zeros(1)
     assert wide.rows == 100 and narrow.rows == 400

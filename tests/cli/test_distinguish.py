@@ -84,6 +84,14 @@ def test_isomorphic_graphs(maggnn):
     assert code == 0 and "isomorphic" in out and (maggnn.folder / "same.png").exists()
 
 
+def test_a_byte_order_mark_belongs_to_no_name(maggnn):
+    (maggnn.folder / "one.edges").write_text("a b\nb c\nc a\n", encoding="utf-8-sig")
+    (maggnn.folder / "two.edges").write_text("a b\nb c\nc a\n")
+    assert facts(maggnn, "one.edges", "two.edges")["isomorphic"]
+    (maggnn.folder / "pair.g6").write_text("Bw\nBw\n", encoding="utf-8-sig")
+    assert facts(maggnn, "pair.g6")["isomorphic"]
+
+
 def test_a_node_without_edges(maggnn):
     (maggnn.folder / "one.edges").write_text("a b\nc\n")
     (maggnn.folder / "two.edges").write_text("a b\nb c\n")
@@ -135,6 +143,8 @@ BAD_FILES = {
     "bad.smi": "CCO\nC1CC\n",
     "none.csv": "id,name\n1,water\n",
     "long.edges": "a b c\n",
+    "commas.edges": "a,b\nb,c\n",
+    "semicolons.edges": "a; b\n",
     "empty.edges": "# nothing\n",
     "text.npz": "no archive",
     "text.pt": "no archive",
@@ -150,6 +160,8 @@ BAD_FILES = {
         ("bad.smi", "molecule 2 (C1CC)"),
         ("none.csv", "no column 'smiles'"),
         ("long.edges", "line 1 has 3 names"),
+        ("commas.edges", "line 1 has ',': names are separated by blanks"),
+        ("semicolons.edges", "line 1 has ';': names are separated by blanks"),
         ("empty.edges", "has no nodes"),
         ("text.npz", "cannot be read"),
         ("text.pt", "cannot be read safely"),

@@ -210,6 +210,44 @@ def test_evaluate_says_why_rows_were_left_out(folder, called):
     assert said.rstrip().endswith("2 of 11 rows left out; the first in line 11: target 'y' is 'high', not a number")
 
 
+def test_evaluate_says_how_many_molecules_the_model_has_learned_from(folder, called):
+    known = (folder / "model" / "known_molecules.csv").read_text()
+    (folder / "t.csv").write_text(known + "BrCCBr,1.5\n")
+    line = called(*COMMANDS["evaluate"], cwd=folder).output().splitlines()[-2]
+    count = len(known.splitlines()) - 1
+    assert line.startswith(f"{count} of these rows have the fingerprint of a molecule that the model was fitted to")
+    assert json.loads(called(*COMMANDS["evaluate"], "--json", cwd=folder).output())["known"] == count == 54
+    (folder / "t.csv").write_text(table(["BrCCBr,1.5", "BrCCCBr,2.5"]))
+    assert "fingerprint" not in called(*COMMANDS["evaluate"], cwd=folder).output()
+
+
+def test_fit_says_that_molecules_are_in_more_than_one_part(called, tmp_path):
+    lines = [f"{row},{('train', 'train', 'val', 'test')[n % 4]}" for n, row in enumerate([*rows(), *rows(2)])]
+    (tmp_path / "t.csv").write_text(table([*lines, "OCC,1.5,train", "CCO,1.5,test"], "smiles,y,part"))
+    fit = ("fit", "t.csv", *COLUMNS, "--split", "column:part", "--steps", "2", "--ensemble", "1", "-o", "model")
+    code, _, err = called(*fit, cwd=tmp_path)
+    assert (
+        code == 0 and "t.csv: molecules in more than one part of the split: 1, such as CCO; test scores are opt" in err
+    )
+
+
+def test_fit_says_why_rows_were_left_out(called, tmp_path):
+    """Rows of a third of the weights, which have decimal commas, were left out with a count alone."""
+    lines = [f'{row},"{("1", "2", "0,5")[n % 3]}"' for n, row in enumerate(rows())]
+    (tmp_path / "t.csv").write_text(table(lines, "smiles,y,w"))
+    fit = ("fit", "t.csv", *COLUMNS, "--weight", "w", "--steps", "2", "--ensemble", "1", "-o", "model")
+    said = called(*fit, cwd=tmp_path).output()
+    reason = "its weight is '0,5', not a number from 0 to 1e+30"
+    assert f"20 of 60 rows left out; the first in line 4: {reason}; " in said
+
+
+def test_a_split_without_rows_says_why_they_were_left_out(called, tmp_path):
+    parts = ("train", "train", "Validation", "test")
+    (tmp_path / "t.csv").write_text(table([f"{row},{parts[n % 4]}" for n, row in enumerate(rows())], "smiles,y,part"))
+    line = called("fit", "t.csv", *COLUMNS, "--split", "column:part", "-o", "model", cwd=tmp_path).mistake()
+    assert "val 0" in line and "15 rows were left out, the first in line 4: split 'Validation' is none of" in line
+
+
 def test_evaluate_says_in_its_own_words_that_elements_are_new(folder, called):
     (folder / "t.csv").write_text(table(["C[Se]C,1.5", "CCC1CC1,2.5"]))
     code, _, err = called(*COMMANDS["evaluate"], cwd=folder)

@@ -6,6 +6,7 @@ trained = maggnn.train(config, dataset=dataset)          # or the PyG dataset it
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -116,8 +117,16 @@ def _as_data(item: object, index: int) -> Data:
 
 
 def task_of(y: Tensor | None) -> Task:
-    """Return regression if the targets are floats, else classification."""
-    return "regression" if y is not None and y.is_floating_point() else "classification"
+    """Return regression if the targets are floats, else classification; warns of floats that look like classes."""
+    if y is None or not y.is_floating_point():
+        return "classification"
+    if y.numel() and torch.equal(y.unique(), torch.tensor([0.0, 1.0], dtype=y.dtype, device=y.device)):
+        warnings.warn(
+            "y has only the floats 0 and 1, which are taken as numbers: give task='multilabel' (or y as integers) for "
+            "classes, or task='regression'",
+            stacklevel=4,
+        )
+    return "regression"
 
 
 def num_outputs_of(y: Tensor | None, task: Task) -> int:

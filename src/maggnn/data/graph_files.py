@@ -48,7 +48,7 @@ def read_graphs(source: str) -> PackedGraphs:
 
 
 def _read_graph6(path: Path) -> PackedGraphs:
-    with path.open(encoding="utf-8") as file:
+    with path.open(encoding="utf-8-sig") as file:
         try:
             return pack_graph6(file)
         except InputError as error:
@@ -84,8 +84,11 @@ def _read_edges(path: Path) -> PackedGraphs:
     import networkx as nx
 
     graph = nx.Graph()
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         names = line.partition("#")[0].split()
+        mark = next((mark for mark in ",;" if any(mark in name for name in names)), None)
+        if mark is not None:  # "0,1" would be the name of a node without edges
+            raise InputError(f"{path}: line {number} has {mark!r}: names are separated by blanks")
         if len(names) > 2:
             raise InputError(f"{path}: line {number} has {len(names)} names: two are an edge, one is a node")
         graph.add_nodes_from(names)

@@ -9,6 +9,7 @@ Shapes: B graphs, N nodes and E directed edges of a batch; G graphs in a whole s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import index as index_of
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ from maggnn.graphs.checks import (
     check_batch,
     check_columns,
     check_edge_index,
+    check_graph_attr,
     check_sorted,
     check_tensor,
     level_of,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from torch_geometric.data import Batch, Data
 
 GRAPH6_HEADER = ">>graph6<<"
+GRAPH_ATTR = "graph_attr"
+"""The attribute of a PyG graph with features of the whole graph."""
 
 
 # ---- PyG ------------------------------------------------------------------------------------------------
@@ -60,6 +64,7 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = T
 
     Args:
         batch: nodes grouped by graph, as from PyG's collate. `y` has one row for each graph or for each node.
+            `graph_attr`, if there is one, has a row of features for each graph.
         validate: whether to check sizes, edge ids and features, which synchronises a GPU; `False` skips it for
             batches that are known to be valid.
         targets: whether `y` is read; an answer needs none, so a model reads graphs whatever their `y` is.
@@ -68,7 +73,7 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = T
         The same graphs as a `GraphBatch`.
 
     Shapes:
-        x: [N, F]; edge_index: [2, E]; edge_attr: [E, F]; y: [B, ...] or [N, ...].
+        x: [N, F]; edge_index: [2, E]; edge_attr: [E, F]; y: [B, ...] or [N, ...]; graph_attr: [B, F].
     """
     batch = cast("Data", batch)  # a Batch is a Data, which type checkers cannot see
     num_nodes = _pyg_num_nodes(batch)  # [B]
@@ -81,14 +86,19 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = T
         check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
     order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
     edge_attr = None if batch.edge_attr is None else _columns(batch.edge_attr[order])
-    return batch_of_edges(num_nodes, edge_index[:, order], _columns(batch.x), edge_attr, y)
+    made = batch_of_edges(num_nodes, edge_index[:, order], _columns(batch.x), edge_attr, y)
+    graph_attr = getattr(batch, GRAPH_ATTR, None)
+    if graph_attr is None:
+        return made
+    check_graph_attr(graph_attr, len(num_nodes))
+    return replace(made, graph_attr=graph_attr.float())
 
 
 def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
     """Pack a list of PyG graphs. `x` and `edge_attr` are in all graphs or in none; `y` is read if every graph has it.
 
     A graph without edges needs no `edge_attr`. `y` has one value or row for each graph, or one row for each node (then
-    in every graph).
+    in every graph). `graph_attr` has one row, [1, F], and is in all graphs or in none.
 
     Args:
         graphs: the graphs.
@@ -102,7 +112,7 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
     num_nodes = [_pyg_node_count(graph) for graph in graphs]
     edges = [_pyg_edge_index(graph) for graph in graphs]
     y, level = _pyg_targets(graphs, num_nodes) if targets else (None, "graph")
-    return PackedGraphs.build(
+    packed = PackedGraphs.build(
         num_nodes=torch.tensor(num_nodes, dtype=torch.long),
         num_edges=torch.tensor([edge_index.shape[1] for edge_index in edges], dtype=torch.long),
         edge_index=torch.cat(edges, dim=1) if edges else torch.empty(2, 0, dtype=torch.long),
@@ -113,6 +123,8 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
         y=y,
         level=level,
     )
+    found = [getattr(graph, GRAPH_ATTR, None) for graph in graphs]
+    return packed.with_graph_attr(_concatenated(GRAPH_ATTR, found, [1] * len(graphs)))
 
 
 def to_pyg(packed: PackedGraphs) -> list[Data]:
@@ -128,8 +140,10 @@ def to_pyg(packed: PackedGraphs) -> list[Data]:
 
     graphs = []
     for index, (nodes, edges) in enumerate(_slices(packed)):
-        rows = nodes if packed.level == "node" else slice(index, index + 1)
+        whole = slice(index, index + 1)
+        rows = nodes if packed.level == "node" else whole
         fields = {"x": (packed.x, nodes), "edge_attr": (packed.edge_attr, edges), "y": (packed.y, rows)}
+        fields |= {GRAPH_ATTR: (packed.graph_attr, whole)}
         present = {name: value[part] for name, (value, part) in fields.items() if value is not None}
         num_nodes = nodes.stop - nodes.start
         graphs.append(Data(edge_index=packed.edge_index[:, edges], num_nodes=num_nodes, **present))
@@ -160,7 +174,8 @@ def _check_pyg(graph: Data, index: int) -> None:
 
     if isinstance(graph, Batch):
         raise InputError(f"graph {index} is a Batch: give its graphs one by one, as batch.to_data_list() does")
-    for name, value in (("x", graph.x), ("edge_attr", graph.edge_attr)):
+    for name in ("x", "edge_attr", GRAPH_ATTR):
+        value = getattr(graph, name, None)
         if value is not None:
             check_tensor(f"{name} of graph {index}", value)
     if graph.edge_index is not None:
@@ -169,6 +184,10 @@ def _check_pyg(graph: Data, index: int) -> None:
 
 def _pyg_edge_index(graph: Data) -> Tensor:
     """Return the edges, [2, E]; a PyG graph without edges may have no `edge_index` at all."""
+    if getattr(graph, "edge_weight", None) is not None:  # PyG's layers read it only where it is given to them
+        raise InputError(
+            "a graph has edge_weight, which nothing would read: give it as edge_attr, [E, 1], or remove it"
+        )
     if graph.edge_index is not None:
         return graph.edge_index
     if "adj_t" in graph or "adj" in graph:  # it would silently become a graph without edges

@@ -1,5 +1,7 @@
 """PyG datasets as data sets: targets, splits, training and estimators."""
 
+import warnings
+
 import pytest
 import torch
 from torch_geometric.data import Data, InMemoryDataset
@@ -35,6 +37,19 @@ def test_targets_and_parts(form):
     assert torch.cat([split.train, split.val, split.test]).sort().values.tolist() == list(range(30))
     numbers = dataset_from_pyg(form(graphs(numbers=True)))
     assert (numbers.task, numbers.metric, numbers.y.shape) == ("regression", "mae", (30, 1))
+
+
+@pytest.mark.parametrize("make", [dataset_from_pyg, maggnn.MagGNN.for_data])
+def test_floats_that_look_like_classes_are_numbers_with_a_warning(make):
+    """MoleculeNet of PyG has its classes as floats."""
+    floats = [path(2 + n % 5, torch.tensor([[float(n % 2), 1.0]])) for n in range(30)]
+    with pytest.warns(UserWarning, match="only the floats 0 and 1, which are taken as numbers: give task='multilabel'"):
+        assert make(floats).task == "regression"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="y has only")
+        assert make(floats, task="multilabel").task == "multilabel"
+        assert make(floats, task="regression").task == "regression"
+        assert make(graphs()).task == "classification" and make(graphs(numbers=True)).task == "regression"
 
 
 def test_a_split_of_ones_own():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rdkit import Chem
 
 from maggnn.data.molecules import smiles as molecules
 from maggnn.data.molecules.atom_features import FEATURE_SETS, ZINC_TYPES
@@ -283,6 +284,14 @@ def test_mirror_images_differ_and_have_cip_labels():
     right, left = (featurise(smiles, "mol") for smiles in ("C[C@H](N)O", "C[C@@H](N)O"))
     assert {right.x[:, 1].max(), left.x[:, 1].max()} == {1, 2}
     assert featurise("CC(N)O", "mol").x[:, 1].max() == 0
+
+
+@pytest.mark.parametrize("smiles", ["F[Pt@SP1](Cl)(Br)I", "F[As@TB1](Cl)(Br)(N)O", "F[Co@OH12](Cl)(Br)(I)(N)O"])
+def test_centres_that_are_no_tetrahedra_have_one_category_however_they_are_written(smiles):
+    """RDKit calls square-planar platinum R or S by the order in which its neighbours are written."""
+    written = {Chem.MolToSmiles(Chem.MolFromSmiles(smiles), doRandom=True) for _ in range(40)}
+    found = {tuple(sorted(map(tuple, featurise(text, "mol").x.tolist()))) for text in written}
+    assert len(written) > 10 and len(found) == 1
 
 
 @pytest.mark.parametrize("smiles", ["OCC", "C(C)O", "[O-]C(=O)c1ccccc1", "F"])

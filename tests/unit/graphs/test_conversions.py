@@ -70,6 +70,20 @@ def test_pyg_batch_agrees_with_packed_gather(level):
     assert_same_batch(from_pyg(graphs), gathered)
 
 
+def test_features_of_whole_pyg_graphs():
+    graphs = random_list()
+    for number, graph in enumerate(graphs):
+        graph.graph_attr = torch.tensor([[number, torch.nan]], dtype=torch.double)
+    packed = pack_pyg(graphs)
+    assert packed.graph_attr.dtype == torch.float32 and packed.graph_attr[:, 0].tolist() == list(range(len(graphs)))
+    for batch in (batch_from_pyg(Batch.from_data_list(graphs)), from_pyg(graphs)):
+        assert torch.equal(batch.graph_attr.nan_to_num(7.0), packed.graph_attr.nan_to_num(7.0))
+    assert to_pyg(packed)[2].graph_attr[0, 0] == 2
+    graphs[1].graph_attr = None
+    with pytest.raises(InputError, match="graph 1 has no graph_attr"):
+        pack_pyg(graphs)
+
+
 def test_one_pyg_graph_and_a_batch_vector_without_ptr():
     graph = random_list()[0]
     alone = batch_from_pyg(graph)
@@ -143,13 +157,19 @@ ODD = {
         {"edge_index": None, "adj_t": torch.eye(2)},
         "its edges as adj_t or adj: give them as",
     ),
+    "weights of edges": ({"edge_weight": torch.ones(1)}, "edge_weight, which nothing would read: give it as edge_attr"),
+    "flat graph_attr": (
+        {"graph_attr": torch.ones(2)},
+        r"graph_attr of graph 1 has rows of shape \(\), graph 0 has \(2,\)",
+    ),
+    "infinite graph_attr": ({"graph_attr": torch.full((1, 2), torch.inf)}, "graph_attr of graph 1 is infinite"),
     "words as y": ({"y": "toxic"}, "y cannot become a tensor"),
 }
 
 
 @pytest.mark.parametrize(("fields", "message"), ODD.values(), ids=ODD)
 def test_what_pyg_graphs_cannot_hold_is_named(fields, message):
-    first = one(y=1) if "y" in fields else one()
+    first = one(y=1) if "y" in fields else one(graph_attr=torch.ones(1, 2)) if "graph_attr" in fields else one()
     with pytest.raises(InputError, match=message) as caught:
         pack_pyg([first, one(**fields)])
     assert "\n" not in str(caught.value)
@@ -160,6 +180,10 @@ def test_a_batch_is_not_one_graph_and_truth_values_are_categories():
         pack_pyg([Batch.from_data_list([one(), one()])])
     assert pack_pyg([one(x=torch.tensor([[True], [False]]))]).x.tolist() == [[1], [0]]
     assert batch_from_pyg(one(edge_index=torch.tensor([[0], [1]], dtype=torch.int32))).edge_index.dtype == torch.int64
+    with pytest.raises(InputError, match="edge_weight, which nothing would read"):
+        batch_from_pyg(Batch.from_data_list([one(edge_weight=torch.ones(1)), one(edge_weight=torch.ones(1))]))
+    with pytest.raises(InputError, match=r"graph_attr has shape \(2,\), expected \(1, number of features\)"):
+        batch_from_pyg(one(graph_attr=torch.ones(2)))
     with pytest.raises(InputError, match="its edges as adj_t"):
         batch_from_pyg(Data(x=torch.ones(2, 1), adj_t=torch.eye(2).to_sparse()))
     assert pack_pyg([one(y="toxic")], targets=False).y is None

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Batch
 
 from builders import all_of, random_molecules, renumbered, seeded
 from maggnn.config import AgentConfig, Config, EncoderConfig, PredictorConfig
@@ -14,6 +15,7 @@ from maggnn.data.packing import save_packed, smallest
 from maggnn.data.splits import Split
 from maggnn.errors import InputError
 from maggnn.graphs.canonical_order import in_canonical_order
+from maggnn.graphs.conversions import to_pyg
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.inference.export.program import program_inputs
@@ -215,6 +217,16 @@ def test_features_that_are_missing_or_that_nothing_reads_are_one_line():
         plain(batch)
     with pytest.raises(InputError, match="graph_features are for targets of graphs"):
         MagGNN(2, level="node", graph_features=4)
+
+
+def test_they_are_read_from_pyg_graphs():
+    packed = graphs()
+    model, plain = make_model(packed).eval(), make_model_without(packed)
+    batch = Batch.from_data_list(to_pyg(packed))
+    assert torch.allclose(model(batch), model(all_of(packed)), atol=1e-5)
+    assert MagGNN.for_data(to_pyg(packed), 2, task="regression").graph_features == COLUMNS
+    with pytest.raises(InputError, match="these graphs have graph_attr, which this model does not read"):
+        plain(batch)
 
 
 def make_model_without(packed: PackedGraphs) -> MagGNN:

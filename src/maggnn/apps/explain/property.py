@@ -1,7 +1,9 @@
 """Explains a fitted model's prediction for a molecule: contributions of atoms, and similar training molecules.
 
 The answer is that of the whole model. Contributions are the mean over its networks: the classical parts of a blend read
-descriptors and fingerprints of the whole molecule and have no contributions of atoms, which a note says.
+descriptors and fingerprints of the whole molecule and have no contributions of atoms, which a note says. They are also
+the mean over atoms that a symmetry of the molecule maps to each other: a mark is on one of these, which of them depends
+on nothing in the molecule, and alone the marked atom would contribute differently from its equals.
 
 Shapes: n atoms.
 """
@@ -24,13 +26,14 @@ from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.training_rows import read_training_rows
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.molecules.fragments import chosen_fragments
-from maggnn.data.molecules.smiles import parsed, written_numbers
+from maggnn.data.molecules.smiles import equivalent_atoms, parsed, written_numbers
 from maggnn.errors import InputError
 from maggnn.graphs.packed import PackedGraphs
 
 ONE_ATOM = (
     "The contribution of a single atom is 0 whatever the answer: its state is the mean state of the molecule's atoms."
 )
+EQUIVALENT = "Atoms that a symmetry of the molecule maps to each other have their mean contribution."
 NO_TRAINING = "The folder has no known_molecules.csv, so training molecules cannot be shown."
 
 
@@ -114,10 +117,11 @@ class PropertyExplainer:
             if not bool(answer.values.isfinite().all()):
                 raise InputError("no prediction for this graph: the model's answer is not a finite number")
             contributions = self._contributions(made, molecules, seed)
+        mol = parsed(smiles)
+        contributions = _mean_of_equivalent(contributions, equivalent_atoms(mol))
         numbers = written_numbers(smiles)
         by_number = torch.empty_like(contributions)
         by_number[:, torch.tensor(numbers)] = contributions  # [O, n], atoms in the order of the SMILES
-        mol = parsed(smiles)
         elements = {number: atom.GetSymbol() for number, atom in zip(numbers, mol.GetAtoms(), strict=True)}
         near = [] if self.neighbours is None else self.neighbours.of(smiles)
         return PropertyExplanation(
@@ -186,7 +190,7 @@ class PropertyExplainer:
         return [Contributions(f"log-odds of {self._class(place)}", contributions[place].tolist())]
 
     def _notes(self) -> list[str]:
-        notes = [METHOD]
+        notes = [f"{METHOD} {EQUIVALENT}"]
         weights = self.fitted.facts.blend.weights
         others = [name for name, weight in weights.items() if weight and name not in READINGS]
         if others:
@@ -203,3 +207,10 @@ class PropertyExplainer:
                 "molecule and have no contributions of atoms."
             )
         return notes if self.neighbours is not None else [*notes, NO_TRAINING]
+
+
+def _mean_of_equivalent(contributions: torch.Tensor, kinds: list[int]) -> torch.Tensor:
+    """Return the mean of the contributions [O, n] of the atoms of each kind, at each of these atoms."""
+    kind = torch.tensor(kinds)
+    sums = contributions.new_zeros(len(contributions), max(kinds) + 1).index_add(1, kind, contributions)
+    return (sums / kind.bincount())[:, kind]

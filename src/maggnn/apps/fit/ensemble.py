@@ -211,8 +211,8 @@ def _blended(
     near = None if molecules is None else _near_out_of_fold(molecules, dataset, folds, found.rows)
     y = dataset.y.numpy()[found.rows]
     trained = None if dataset.weights is None else dataset.weights.numpy()[found.rows]
-    counted = folds.counted[found.rows]
-    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, counted, near, trained)
+    counted, like_test = folds.counted[found.rows], folds.like_test[found.rows]
+    blend = with_fitted_weights(fitted.facts.blend, found.parts, y, dataset.task, counted, near, trained, like_test)
     calibrated = {name: blend.calibrated(part, name, dataset.task) for name, part in found.parts.items()}
     fitted = replace(fitted, facts=replace(fitted.facts, blend=blend))
     return fitted, replace(found, answers=blend.combined(calibrated, dataset.task)), molecules

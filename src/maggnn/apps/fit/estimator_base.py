@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from maggnn.apps.fit.answers.estimator_file import read_estimator, write_estimator
-from maggnn.apps.fit.answers.given_graphs import read_inputs
+from maggnn.apps.fit.answers.given_graphs import check_no_graph_attr, read_inputs
 from maggnn.apps.fit.answers.given_y import target_names
 from maggnn.apps.fit.card.model_card import remove_card
 from maggnn.apps.fit.classical.descriptors import descriptors_of
@@ -109,6 +109,7 @@ class MagEstimator(BaseEstimator):
         changes, count = self._changes(), _integer("ensemble", self.ensemble, least=1) or 1
         X = _reiterable(X)
         packed, source = packed_inputs(X, self.inputs, self.features)
+        check_no_graph_attr(packed)
         if len(packed) != len(y):
             raise InputError(f"X has {len(packed)} graphs, y has {len(y)} targets: give one for each graph")
         seed = _seed(self.random_state)

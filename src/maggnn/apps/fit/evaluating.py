@@ -77,6 +77,7 @@ def evaluate_table(
         "rows": packed.num_rows,
         "left_out": len(packed.errors),
         "first_left_out": asdict(packed.errors[0]) if packed.errors else None,
+        "known": _known(answer),
         metric: judged.value,
         "interval": list(judged.interval),
         "metrics": to_json(found),
@@ -109,6 +110,11 @@ def _each_target(answers: Tensor, y: Tensor, targets: Sequence[str], metric: Met
         return {}
     found = zip(targets, judge_targets(answers, y, metric), strict=True)
     return {"targets": finite_or_none({name: judged.value for name, judged in found})}
+
+
+def _known(answer: Answer) -> int | None:
+    """Return how many molecules the model may have learned from, by their fingerprints; None if it lists none."""
+    return None if answer.similarity is None else int((answer.similarity > 1 - 1e-6).sum())
 
 
 def _covered(answer: Answer, y: Tensor) -> float:

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from maggnn.apps.fit.answers.blended import Blend
-from maggnn.apps.fit.answers.given_graphs import read_inputs
+from maggnn.apps.fit.answers.given_graphs import check_no_graph_attr, read_inputs
 from maggnn.apps.fit.answers.network_answers import network_answers
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.categories import known_categories, without_unseen
@@ -174,6 +174,8 @@ class FittedModel:
         """
         if not isinstance(packed, PackedGraphs):
             packed, molecules = read_inputs(self, packed)
+        if self.facts.source == "graphs":
+            check_no_graph_attr(packed)
         used = [name for name, weight in self.facts.blend.weights.items() if weight]
         return self.blended(self.fold_answers(packed, molecules, seed, memory_mb, done, used), molecules)
 

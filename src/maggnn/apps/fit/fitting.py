@@ -53,6 +53,8 @@ from maggnn.training.metrics import Metric, score
 from maggnn.training.progress import LOG
 
 LOCK = "fit.lock"
+LONGEST_SMILES = 80
+"""The largest number of characters of a SMILES that are shown."""
 SALTS_IN_WORDS = {
     "keep": "Salts and mixtures: all fragments are kept, as one graph",
     "largest": "Salts and mixtures: only the largest organic fragment is read, here and by `maggnn predict`",
@@ -108,6 +110,9 @@ def fit_table(
     skewed = skewed_targets(own.dataset)
     if skewed:
         tell(f"{table}: {skewed}")
+    if own.table.shared:
+        shared = f"{len(own.table.shared)}, such as {own.table.shared[0][:LONGEST_SMILES]}"
+        tell(f"{table}: molecules in more than one part of the split: {shared}; test scores are optimistic")
     folds = learned_folds(own, ensemble, seed)
     changes = {} if steps is None else {"predictor_steps": steps}
     config = own_config(fold_set(own.dataset, folds, 0), seed, **changes)
@@ -135,12 +140,13 @@ def fit_table(
         fitted = _with_score(trimmed(found[0]), test.judged[model_card.OWN].value)
         fitted.save(out)
         origin = model_card.Origin(
-            str(table), own.split, own.table.num_rows, len(own.table.errors), len(own.table.shared),
+            str(table), _split_in_words(own, folds), own.table.num_rows, len(own.table.errors), len(own.table.shared),
             time.monotonic() - began, own.table.target.why, own.balance, own.known, choices, validated,
         )  # fmt: skip
         _describe(out, fitted.facts, origin, test, own)
         _finish(out, training)
-    return _result(out, fitted.facts, origin, test, seconds)
+    first = asdict(own.table.errors[0]) if own.table.errors else None
+    return _result(out, fitted.facts, origin, test, seconds) | {"first_left_out": first}
 
 
 def _check_request(
@@ -233,7 +239,9 @@ def learned_folds(own: OwnTable, count: int, seed: int) -> Folds:
     dealt = None
     if count > 1:
         rows = torch.cat([split.train, split.val]).sort().values.numpy()
-        dealt = deal_folds(rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups, own.weights)
+        dealt = deal_folds(
+            rows, y, own.dataset.task, count, seed, own.table.canonical, own.groups, own.weights, own.times
+        )
         if dealt is None or dealt.count < count:
             found = "one network" if dealt is None else f"an ensemble of {dealt.count}"
             tell(f"{own.dataset.name}: {found} instead of {count}: the rows allow no more folds")
@@ -243,6 +251,15 @@ def learned_folds(own: OwnTable, count: int, seed: int) -> Folds:
 def _with_score(fitted: FittedModel, value: float) -> FittedModel:
     """Store the score on the test split in the facts, if there is one."""
     return replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
+
+
+def _split_in_words(own: OwnTable, folds: Folds) -> str:
+    """Describe the split and, for one by time, on which rows intervals are calibrated."""
+    if own.times is None or own.dataset.task != "regression" or folds.count == 1:
+        return own.split
+    if folds.newest is None:
+        return f"{own.split}; intervals by random folds, as the newest other rows are few: they may be too narrow"
+    return f"{own.split}; intervals by the newest {int(folds.newest.sum())} of the other rows"
 
 
 def _only_here(out: Path) -> AbstractContextManager[None]:

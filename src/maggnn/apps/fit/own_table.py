@@ -74,6 +74,7 @@ class OwnTable:
         balance: the number of molecules of each class in each part; empty for numbers and for several targets.
         known: for several targets, the number of known values in each part; else empty.
         groups: the scaffold or cluster of each molecule, by which the table was split; None for other splits.
+        times: the time of each molecule, by which the table was split, [G]; None for other splits.
     """
 
     dataset: Dataset
@@ -82,6 +83,7 @@ class OwnTable:
     balance: dict[str, dict[str, int]]
     groups: list[str] | None = None
     known: dict[str, dict[str, Known]] = field(default_factory=dict)
+    times: np.ndarray | None = None
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -140,7 +142,8 @@ def read_own_table(
     words = choice.words
     if groups is not None and choice.groups is None:
         words += "; the test part has its own scaffolds, so folds keep scaffolds together"
-    return OwnTable(dataset, table, words, balance, groups, known)
+    when = None if choice.time_column is None else table.numbers[choice.time_column]
+    return OwnTable(dataset, table, words, balance, groups, known, when)
 
 
 def _groups(table: PackedTable, choice: SplitChoice) -> list[str] | None:
@@ -216,12 +219,18 @@ def _check_parts(path: Path, table: PackedTable, choice: SplitChoice) -> None:
     counts = {part: len(table.arrays[part]) for part in PARTS}
     different = len(set(table.canonical))
     repeated = "" if different == len(table.canonical) else f" ({different} different molecules)"
+    first = table.errors[0] if table.errors else None
+    unused = (
+        ""
+        if first is None
+        else f"; {len(table.errors)} rows were left out, the first in line {first.row}: {first.reason}"
+    )
     for part in PARTS:
         if counts[part] < FEWEST[part]:
             found = ", ".join(f"{name} {count}" for name, count in counts.items())
             raise InputError(
                 f"{path}: too few rows{repeated} for the split ({choice.words}): {found}; {part} needs at least "
-                f"{FEWEST[part]}"
+                f"{FEWEST[part]}{unused}"
             )
 
 

@@ -5,12 +5,13 @@ dataset = ZINC(root, pre_transform=AddMarks.pretrained("cycles6", num_tuples=2, 
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from maggnn.config import AgentConfig
@@ -22,8 +23,8 @@ from maggnn.model.pretrained import pretrained_agent
 from maggnn.model.runtime import make_generator
 from maggnn.model.saving import load_model
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
+FEATURES = ("x", "edge_attr", "edge_weight", "graph_attr")
+"""What a pretrained agent, which reads only edges, ignores."""
 
 
 class AddMarks(BaseTransform):
@@ -68,11 +69,9 @@ class AddMarks(BaseTransform):
     @torch.no_grad()
     def forward(self, data: Data) -> Data:
         """Add the marks to a graph or a batch."""
-        graphs = as_batch(data)
-        if self.reads_features:
-            self.model.check_features(graphs)
-        else:
-            graphs = replace(graphs, x=None, edge_attr=None)
+        reads_all = self.reads_features or not isinstance(data, Data)  # what is no graph is refused as it is
+        graphs = as_batch(data if reads_all else _edges_alone(data))
+        self.model.check_features(graphs)
         generator = make_generator(self.seed, graphs.device)
         state = self.model.walk(graphs, generator=generator)[-1]
         columns = marks(graphs, state.tuples, 1.0, 0.0, torch.float32).flatten(1)  # [N, m * k]
@@ -88,6 +87,16 @@ class AddMarks(BaseTransform):
     def __repr__(self) -> str:
         agent = cast("MagGNN", self.model).agent
         return f"AddMarks(m={agent.num_tuples}, k={agent.tuple_order}, t={agent.num_moves})"
+
+
+def _edges_alone(data: Data) -> Data:
+    """Return the graphs without features, for an agent that reads none."""
+    bare = copy.copy(data)
+    bare.num_nodes = data.num_nodes  # which is otherwise the number of rows of x
+    for name in FEATURES:
+        if name in bare:
+            del bare[name]
+    return bare
 
 
 def _as_floats(x: Tensor) -> Tensor:

@@ -32,6 +32,9 @@ KEKULE_BONDS = ("SINGLE", "DOUBLE", "TRIPLE")
 # OGB's vocabularies (snap-stanford/ogb, features.py). What is not listed gets the number after the last: OGB's "misc",
 # and for the stereo of a bond its STEREOANY.
 OGB_CHIRALITY = ("CHI_UNSPECIFIED", "CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW", "CHI_OTHER")
+TETRAHEDRAL = (1, 2)
+"""The places of the tags of tetrahedral centres in `OGB_CHIRALITY`."""
+
 OGB_HYBRIDISATION = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 OGB_BOND = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 OGB_STEREO = ("STEREONONE", "STEREOZ", "STEREOE", "STEREOCIS", "STEREOTRANS")
@@ -105,10 +108,15 @@ def chiral_tag(atom: Atom) -> int:
 
 
 def cip_label(atom: Atom) -> int:
-    """Return 0 without stereochemistry, 1 for R, 2 for S, and 3 if RDKit has no label."""
-    if not _chirality(atom.GetChiralTag()):
+    """Return 0 without stereochemistry, 1 for R, 2 for S, and 3 if RDKit has no label.
+
+    R and S are of tetrahedra. RDKit also labels other centres, such as square-planar platinum, by the order in which
+    their neighbours are written.
+    """
+    tag = _chirality(atom.GetChiralTag())
+    if not tag:
         return 0
-    return CIP.get(atom.GetProp("_CIPCode"), 3) if atom.HasProp("_CIPCode") else 3
+    return CIP.get(atom.GetProp("_CIPCode"), 3) if tag in TETRAHEDRAL and atom.HasProp("_CIPCode") else 3
 
 
 def _ogb_atom(atom: Atom, chirality: int) -> tuple[int, ...]:

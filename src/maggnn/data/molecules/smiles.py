@@ -353,6 +353,23 @@ def written_numbers(smiles: str) -> list[int]:
     return _canonical_order(parsed(smiles, "written"))
 
 
+def equivalent_atoms(mol: Mol) -> list[int]:
+    """Return a number for each atom, equal for atoms that a symmetry of the molecule maps to each other.
+
+    RDKit compares atoms of rings of different sizes as equal if they are in different fragments, so fragments count.
+    """
+    from rdkit import Chem
+
+    ranks = Chem.CanonicalRankAtoms(mol, breakTies=False, includeAtomMaps=False)
+    fragment = [""] * mol.GetNumAtoms()
+    for atoms in Chem.GetMolFrags(mol):
+        name = Chem.MolFragmentToSmiles(mol, atomsToUse=list(atoms))
+        for atom in atoms:
+            fragment[atom] = name
+    numbers: dict[tuple[str, int], int] = {}
+    return [numbers.setdefault(key, len(numbers)) for key in zip(fragment, ranks, strict=True)]
+
+
 def _canonical_order(mol: Mol) -> list[int]:
     """Return the atoms in RDKit's canonical order, which ignores the numbers of atom maps."""
     ranks = _rdkit().CanonicalRankAtoms(mol, includeAtomMaps=False)

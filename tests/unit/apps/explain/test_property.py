@@ -84,6 +84,26 @@ def test_contributions_are_the_mean_of_the_networks_and_follow_the_atoms(models)
     assert told.ranked()[0] == 4  # the number of oxygens rests on the oxygen
 
 
+@pytest.mark.parametrize(
+    ("smiles", "equal"),
+    [
+        ("c1ccccc1C(=O)O", [(0, 4), (1, 3)]),
+        ("OCCO", [(0, 3), (1, 2)]),
+        ("C1CCCCC1", [tuple(range(6))]),
+        ("C1CC1.C1CCC1.C1CC1", [(0, 1, 2, 7, 8, 9), (3, 4, 5, 6)]),
+        ("[CH3:1]C([CH3:2])O", [(0, 2)]),
+    ],
+)
+def test_atoms_that_a_symmetry_exchanges_contribute_the_same(models, smiles, equal):
+    """Marks are on one of several equal atoms, which then contributed differently from the others."""
+    values = PropertyExplainer.of(models / "numbers").explain(smiles).contributions[0].values
+    classes = [*equal, *((atom,) for atom in range(len(values)) if not any(atom in group for group in equal))]
+    means = [np.mean([values[atom] for atom in group]) for group in classes]
+    for mean, group in zip(means, classes, strict=True):
+        assert all(values[atom] == pytest.approx(mean, abs=1e-9) for atom in group)
+    assert len(np.unique(np.round(means, 9))) == len(classes), "atoms that differ have contributions of their own"
+
+
 def test_odds_of_two_classes_are_opposite_and_the_second_is_shown(models):
     subject = read_subject(models / "words", "CC(=O)N")
     both = atom_contributions(subject.model, subject.packed)

@@ -148,6 +148,48 @@ def test_scaffolds_stay_in_a_fold_and_large_ones_do_not_count():
         assert len(set(own)) == 1
 
 
+@pytest.mark.parametrize("count", [2, 5, 10])
+def test_the_newest_rows_are_a_fold_after_a_split_by_time(count):
+    generator = np.random.default_rng(0)
+    rows, years = np.arange(300), generator.integers(2000, 2020, 300).astype(float)
+    names = [f"molecule {number}" for number in generator.integers(0, 200, 300)]
+    oldest = np.array([min(years[other] for other in rows if names[other] == name) for name in names])
+    folds = deal_folds(rows, generator.normal(size=(300, 1)), "regression", count, 0, names, times=years)
+    assert folds.count == count and len(np.unique(folds.fold)) == count
+    assert (
+        np.array_equal(folds.counted, ~folds.newest)
+        and folds.like_test is folds.newest
+        and np.unique(folds.fold[folds.newest]).tolist() == [count - 1]
+    )
+    assert oldest[folds.newest].min() >= oldest[~folds.newest].max()
+    assert max(30, 300 / count) <= folds.newest.sum() < max(30, 300 / count) + 10
+    assert all(len({folds.fold[row] for row in rows if names[row] == name}) == 1 for name in set(names))
+
+
+def test_folds_are_random_for_classes_and_where_the_newest_values_are_few():
+    years = np.arange(100.0)
+    sparse = np.stack([years, np.where(years < 80, years, np.nan)], axis=1)
+    for y, task in ((np.arange(100) % 2, "classification"), (sparse, "regression"), (years[:50, None], "regression")):
+        by_time, random = (deal_folds(np.arange(len(y)), y, task, 5, 0, times=t) for t in (years[: len(y)], None))
+        assert by_time.newest is None and by_time.like_test is by_time.counted
+        assert np.array_equal(by_time.fold, random.fold)
+
+
+def test_intervals_are_as_wide_as_the_errors_of_the_rows_that_are_like_the_test():
+    generator = np.random.default_rng(0)
+    newest = np.arange(400) >= 300
+    y = generator.normal(size=(400, 1))
+    part = y + generator.normal(size=(400, 1)) * np.where(newest, 3.0, 1.0)[:, None]
+    everything, start = np.ones(400, dtype=bool), Blend({"network": 1.0}, folds=5)
+    wide, narrow = (
+        with_fitted_weights(start, {"network": part}, y, "regression", counted, None, None, rows).spreads[0]
+        for counted, rows in ((~newest, newest), (everything, None))
+    )
+    none = np.zeros(1)
+    assert wide.rows == 100 and narrow.rows == 400
+    assert wide.errors(none, None) * wide.reach(0.9) > 1.5 * narrow.errors(none, None) * narrow.reach(0.9)
+
+
 def test_folds_are_fewer_where_a_class_is_rare_and_none_where_there_are_no_two():
     y = np.zeros(60, dtype=int)
     y[:3] = 1

@@ -29,15 +29,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks as checks
 from sklearn.utils.validation import check_is_fitted
+from torch_geometric.data import Data
 
 from maggnn import InputError, MagClassifier, MagRegressor
 from maggnn.apps.fit import estimator_base as module
-from maggnn.apps.fit.answers.given_y import several_labels
+from maggnn.apps.fit.answers.given_y import class_numbers, finite_numbers, several_labels
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.predicting import predict_table
 from maggnn.data.inputs import packed_inputs
 from maggnn.data.packing import pack, save_packed
-from maggnn.graphs.conversions import to_graph6, to_networkx, to_pyg
+from maggnn.graphs.conversions import pack_networkx, to_graph6, to_networkx, to_pyg
 from maggnn.model.pretrained import pretrained_agent
 
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "C1CCCCC1", "OCCO", "C", "C#N", "O=C=O", "CC(C)O", "NCCO", "CO"]
@@ -257,6 +258,22 @@ def test_targets_that_a_set_brings_are_not_looked_at(regressor):
     assert np.array_equal(regressor.predict(packed), regressor.predict(SMILES))
 
 
+def test_features_of_whole_graphs_and_weights_of_edges_are_refused(tmp_path):
+    graphs = [nx.cycle_graph(3 + number % 5) for number in range(12)]
+    y = [float(len(graph)) for graph in graphs]
+    model, packed = MagRegressor(steps=1).fit(graphs, y), pack_networkx(graphs)
+    more = packed.with_graph_attr(torch.ones(12, 1))
+    weighted = [Data(edge_index=graph.edge_index, edge_weight=torch.ones(graph.num_edges)) for graph in to_pyg(packed)]
+    for given, name in ((more, "graph_attr"), (to_pyg(more), "graph_attr"), (weighted, "edge_weight")):
+        for call in (lambda X: MagRegressor(steps=1).fit(X, y), model.predict, model.fitted_.predict):
+            with pytest.raises(InputError, match=name):
+                call(given)
+    torch.save(to_pyg(more), tmp_path / "more.pt")
+    model.save(tmp_path / "model")
+    with pytest.raises(InputError, match="graph_attr"):
+        predict_table(tmp_path / "model", tmp_path / "more.pt", tmp_path / "out.csv")
+
+
 def test_one_atom_and_unseen_elements(regressor):
     assert regressor.predict(["C"]).shape == (1,)
     assert np.array_equal(regressor.predict(to_networkx(packed_inputs(["C"])[0])), regressor.predict(["C"]))
@@ -291,6 +308,17 @@ def test_molecules_become_what_the_model_learned_from_whatever_is_set_later():
     model = MagRegressor(steps=1, features="ogb").fit(SMILES, OXYGENS)
     answers = model.predict(SMILES)
     assert np.array_equal(model.set_params(features="mol").predict(SMILES), answers)
+
+
+def test_masked_targets_are_missing():
+    """Numpy drops the mask of an array that it converts, and its values would be learned."""
+    masked = np.ma.masked_array([[1.0, 2.0], [1e6, 3.0], [2.0, 5.0]], mask=[[0, 0], [1, 0], [0, 0]])
+    numbers = finite_numbers(masked, "MagRegressor")
+    assert np.isnan(numbers[1, 0]) and np.isfinite(numbers).sum() == 5
+    with pytest.raises(InputError, match=r"y\[1\] is nan"):
+        finite_numbers(masked[:, 0], "MagRegressor")
+    with pytest.raises(InputError, match=r"y\[1\] is None: drop or repair that row"):
+        class_numbers(np.ma.masked_array([0, 1, 1], mask=[0, 1, 0]), "MagClassifier")
 
 
 def test_labels_of_several_columns_are_told_apart_as_those_of_one():

@@ -65,6 +65,14 @@ def test_a_pretrained_agent_reads_edges_alone():
     add = AddMarks.pretrained("cycles6", num_tuples=2, num_moves=1)
     marked = add(ring(6, torch.randn(6, 3)))
     assert marked.marks.shape[1] == 2 * add.model.agent.tuple_order and marked.x.shape == (6, 3)
+    full = ring(6, torch.randn(6, 3))
+    full.edge_weight, full.graph_attr = torch.rand(12), torch.rand(1, 2)
+    again = add(full)
+    assert torch.equal(again.marks, marked.marks) and again.edge_weight.shape == (12,)
+    pair = add(Batch.from_data_list([full, full]))
+    assert pair.marks.shape == (12, marked.marks.shape[1]) and pair.x.shape == (12, 3)
+    with pytest.raises(InputError):
+        add(HeteroData())
 
 
 def test_models_without_an_agent_and_other_features_are_refused():

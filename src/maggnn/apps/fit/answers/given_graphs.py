@@ -38,6 +38,14 @@ def read_inputs(fitted: FittedModel, X: Any) -> tuple[PackedGraphs, Descriptors 
     return packed, descriptors_of(smiles).with_columns(more) if fitted.reads_molecules else None
 
 
+def check_no_graph_attr(packed: PackedGraphs) -> None:
+    """Reject features of whole graphs, which a model that is fitted to graphs does not read."""
+    if packed.graph_attr is not None:
+        raise InputError(
+            "these graphs have graph_attr, which estimators do not read: leave it out, or train with maggnn.train"
+        )
+
+
 def _number_columns(X: Any, names: tuple[str, ...]) -> np.ndarray | None:
     """Return the columns of a frame that the model reads besides molecules, [rows, columns]."""
     if not names:

@@ -118,7 +118,10 @@ def target_names(y: Any, count: int) -> tuple[str, ...]:
 
 
 def _array(y: Any) -> np.ndarray:
-    """Convert y to a numpy array; pandas and Polars have their own conversions."""
+    """Convert y to a numpy array; pandas and Polars have their own conversions. Masked values become None."""
+    if isinstance(y, np.ma.MaskedArray):  # an ordinary array would have the values below the mask
+        hidden, y = np.ma.getmaskarray(y), y.data.astype(object)
+        y[hidden] = None
     try:
         return np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     except ValueError as error:  # rows of different lengths

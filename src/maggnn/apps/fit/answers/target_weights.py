@@ -39,6 +39,7 @@ def with_fitted_weights(
     counted: np.ndarray,
     near: np.ndarray | None,
     trained: np.ndarray | None = None,
+    like_test: np.ndarray | None = None,
 ) -> Blend:
     """Return the blend with fitted weights, temperatures and error spreads.
 
@@ -46,10 +47,11 @@ def with_fitted_weights(
         blend: its weights are kept if there is a single fold, or too few rows to choose weights.
         parts: the out-of-fold answers of each part, [R, O].
         y: classes [R], or values [R, O]; NaN for missing ones.
-        counted: whether a row is of the same kind as those of the test (see `Folds`), [R].
+        counted: whether weights are chosen by a row (see `Folds`), [R].
         near: similarity to the most similar training molecule, [R].
         trained: the weights of rows in training, in the shape of y; None if all are equal. Probabilities for classes
             of equal total weight are calibrated for these, not for the classes as they occur.
+        like_test: the rows on which intervals of numbers are calibrated, [R]; the counted ones if it is None.
     """
     start = blend.weights
     choose = blend.folds > 1
@@ -61,14 +63,16 @@ def with_fitted_weights(
     y = y.reshape(next(iter(parts.values())).shape).astype(np.float64)
     each = []
     for place in range(y.shape[1]):
-        rows = counted & ~np.isnan(y[:, place])
+        sized = counted if like_test is None else like_test
+        rows = (counted | sized) & ~np.isnan(y[:, place])
         own = {name: part[rows, place] for name, part in parts.items()}
         weights = None if trained is None else _counting(trained.reshape(y.shape)[:, place], rows)
         if task == "multilabel":
             each.append(_fit_two_class_weights(own, y[rows, place], start, choose, weights))
         else:
             near_rows = None if near is None else near[rows]
-            each.append(_fit_number_weights(own, y[rows, place], near_rows, start, choose, weights))
+            use = counted[rows], sized[rows]
+            each.append(_fit_number_weights(own, y[rows, place], near_rows, start, choose, weights, *use))
     spreads = tuple(spread for found in each for spread in found.spreads)
     spreads = spreads if len(spreads) == len(each) else ()  # intervals of only some targets would be misleading
     if len(each) == 1 and task == "regression":
@@ -133,13 +137,17 @@ def _fit_number_weights(
     start: dict[str, float],
     choose: bool,
     rows: np.ndarray | None,
+    counted: np.ndarray,
+    sized: np.ndarray,
 ) -> _FittedWeights:
-    """Choose weights for values [R]."""
+    """Choose weights for values [R] by the rows `counted` [R], and the spread of errors by the rows `sized` [R]."""
     if not len(y):
         return _FittedWeights(start, {})
-    columns = {name: part[:, None] for name, part in parts.items()}
-    weights = blend_weights(columns, y[:, None], classify=False, rows=rows) if choose else start
-    if len(y) < FEWEST_HELD_OUT:
+    columns = {name: part[counted, None] for name, part in parts.items()}
+    heavy = None if rows is None else rows[counted]
+    weights = blend_weights(columns, y[counted, None], classify=False, rows=heavy) if choose else start
+    if sized.sum() < FEWEST_HELD_OUT:
         return _FittedWeights(weights, {})
-    apart = disagreement({name: part[None] for name, part in parts.items()}, weights)
-    return _FittedWeights(weights, {}, (fitted_spread(blended(parts, weights) - y, apart, near),))
+    apart = disagreement({name: part[None, sized] for name, part in parts.items()}, weights)
+    errors = (blended(parts, weights) - y)[sized]
+    return _FittedWeights(weights, {}, (fitted_spread(errors, apart, None if near is None else near[sized]),))

@@ -33,7 +33,7 @@ def print_fit(result: Mapping[str, Any]) -> None:
     print(result["verdict"])
     _print_metrics(result["metrics"])
     took = f"{result['seconds']['all']:.0f} s"
-    print(f"{result['left_out']} of {result['rows']} rows left out; {took}; model card: {result['model']}/README.md")
+    print(f"{_left_out(result)}; {took}; model card: {result['model']}/README.md")
 
 
 def print_evaluation(result: Mapping[str, Any]) -> None:
@@ -45,9 +45,19 @@ def print_evaluation(result: Mapping[str, Any]) -> None:
     between = f"95 % interval {low:.4g} to {high:.4g}; " if math.isfinite(low) else ""
     print(f"{score} ({between}{better(metric)}) on {used} rows")
     _print_metrics(result["metrics"])
+    if result["known"]:
+        print(
+            f"{result['known']} of these rows have the fingerprint of a molecule that the model was fitted to: it has "
+            "seen the same molecule or almost the same, and their scores are too good"
+        )
+    print(_left_out(result))
+
+
+def _left_out(result: Mapping[str, Any]) -> str:
+    """Say how many rows of a table were not used, and why the first of them was not."""
     first = result["first_left_out"]
     why = "" if first is None else f"; the first in line {first['row']}: {first['reason']}"
-    print(f"{result['left_out']} of {result['rows']} rows left out{why}")
+    return f"{result['left_out']} of {result['rows']} rows left out{why}"
 
 
 def _print_metrics(targets: dict[str, Any]) -> None:

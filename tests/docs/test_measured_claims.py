@@ -124,6 +124,11 @@ CLAIMS: list[tuple[str, str, tuple[Wanted, ...]]] = [
     ),
     (
         NOT_REACHED,
+        "On the other 4,979 PRE has {0.mean:.4f}",
+        ({"table": "molecules", "dataset": "zinc_full:determined", "method": PRE},),
+    ),
+    (
+        NOT_REACHED,
         "PRE has {0.mean:.4f} and random marks {1.mean:.4f} (`zinc_full_directed_walks`)",
         (full(PRE, walks=True), full(RANDOM, walks=True)),
     ),
@@ -314,6 +319,12 @@ NOTES = [
     (NOT_REACHED, "by .85 (p = .070)", "+0.8461, paired sign-flip p = 0.070", molhiv(PRE)),
     (NOT_REACHED, "not significant (p = .21)", "p = 0.211", zinc(PRE)),
     (NOT_REACHED, "test molecules PRE has .0165", "without the worst 1 % of the molecules 0.0165", full(PRE)),
+    (
+        NOT_REACHED,
+        "on these 21 it has 1.95",
+        "on the others, whose target depends on the order of their atoms, 1.9481",
+        {"table": "molecules", "dataset": "zinc_full:determined", "method": PRE},
+    ),
     (NOT_REACHED, "and random marks .0172", "without the worst 1 % of the molecules 0.0172", full(RANDOM)),
     (
         NOT_REACHED,

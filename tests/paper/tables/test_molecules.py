@@ -176,10 +176,12 @@ def test_baselines_without_settings_are_refused_before_anything_is_trained(table
 def test_qm9(tmp_path):
     rows = reproduce_table("qm9", tmp_path / "jobs", 1, 1, ["qm9"], ["gin", "random-marks"])
     jointly = [f"qm9_{target}" for target in QM9_TARGETS if target != "r2"]
-    gin, marks = ["gin"] * 11, ["random-marks", "random-moves"] * 11
-    assert [row.method for row in rows] == [*gin, *marks, "gin", "random-marks", "random-moves"]
-    expected = [*jointly, *(name for name in jointly for _ in range(2)), "qm9_r2", "qm9_r2", "qm9_r2"]
-    assert [row.dataset for row in rows] == expected
+    controls = ["random-marks", "random-marks", "random-moves"]
+    assert [row.method for row in rows] == [*["gin"] * 11, *controls * 11, "gin", *controls]
+    assert [row.dataset for row in rows] == [*jointly, *(name for name in jointly for _ in controls), *["qm9_r2"] * 4]
+    means = [row for row in rows if row.keep and row.keep.startswith("mean of ")]
+    assert [row.dataset for row in means] == [*jointly, "qm9_r2"]
+    assert all(row.mean and row.passes and row.passes > 1 for row in means)
     assert {row.dataset for row in rows if row.note and "alone" in row.note} == {"qm9_r2"}
     (result,) = jobs.run_jobs(molecules.method_jobs("qm9", "gin", 1), tmp_path / "jobs", 1)
     errors = dict(zip(QM9_TARGETS, result["errors"]["gin"][0][0], strict=True))

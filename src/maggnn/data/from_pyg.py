@@ -40,7 +40,8 @@ def dataset_from_pyg(
     """Pack a PyG dataset, with its transform applied once to every graph.
 
     Args:
-        graphs: a PyG dataset or a list of `Data`, each with `y`.
+        graphs: a PyG dataset or a list of `Data`, each with `y`. Of numbers and of several two-class targets, values
+            that are NaN are missing, as in MoleculeNet: losses and scores leave them out.
         split: the ids of training, validation and test graphs; by default random shares of 80, 10 and 10 %, drawn with
             the seed `data.split_seed` of a config.
         task: classification, multilabel or regression; by default regression if `y` has floats.
@@ -69,7 +70,13 @@ def dataset_from_pyg(
 
 
 def _targets(y: Tensor, task: Task, num_outputs: int, name: str) -> Tensor:
-    """Return checked classes [rows], or numbers [rows, num_outputs]."""
+    """Return checked classes [rows], or numbers [rows, num_outputs], of which some may be missing (NaN)."""
+    missing = y.isnan()
+    if bool(missing.any()):
+        if task == "classification":
+            raise InputError(f"{name}: y has NaN, which is no class: remove these graphs, or give task='multilabel'")
+        count = f"{int(missing.sum())} of {y.numel()}"
+        warnings.warn(f"{name}: {count} values of y are missing (NaN); losses and scores leave them out", stacklevel=3)
     if task == "classification":
         classes = y.reshape(-1).long()
         if len(classes) != len(y) or int(classes.min()) < 0 or int(classes.max()) >= num_outputs:
@@ -78,8 +85,11 @@ def _targets(y: Tensor, task: Task, num_outputs: int, name: str) -> Tensor:
     columns = y.reshape(len(y), -1)
     if columns.shape[1] != num_outputs:
         raise InputError(f"{name}: y has {columns.shape[1]} columns, but num_outputs is {num_outputs}")
-    if task == "multilabel" and not bool(((columns == 0) | (columns == 1)).all()):
-        raise InputError(f"{name}: y of a multilabel set must be 0 or 1")
+    if task == "multilabel" and not bool(((columns == 0) | (columns == 1) | columns.isnan()).all()):
+        raise InputError(f"{name}: y of a multilabel set must be 0 or 1, or NaN where it is missing")
+    empty = columns.isnan().all(dim=0)
+    if len(columns) and bool(empty.any()):
+        raise InputError(f"{name}: column {int(empty.nonzero()[0])} of y has no value: remove this column")
     return short_floats(columns)
 
 
@@ -98,14 +108,14 @@ def as_graphs(data: Batch | Data | TorchDataset | Sequence[Data]) -> PackedGraph
     if isinstance(data, HeteroData):
         raise InputError("HeteroData has nodes of several types: give data.to_homogeneous()")
     if isinstance(data, Data):  # a Batch is a Data too
-        return batch_from_pyg(data)
+        return batch_from_pyg(data, missing_targets=True)
     if not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
         kind = type(data).__name__
         raise InputError(
             f"data is of type {kind}: give a PyG Data, Batch, dataset or list of Data; for a loader, give its dataset"
         )
     items = (data[index] for index in range(len(data)))  # one by one, so that a dataset's transform is applied
-    return pack_pyg([_as_data(item, index) for index, item in enumerate(items)])
+    return pack_pyg([_as_data(item, index) for index, item in enumerate(items)], missing_targets=True)
 
 
 def _as_data(item: object, index: int) -> Data:
@@ -120,7 +130,7 @@ def task_of(y: Tensor | None) -> Task:
     """Return regression if the targets are floats, else classification; warns of floats that look like classes."""
     if y is None or not y.is_floating_point():
         return "classification"
-    if y.numel() and torch.equal(y.unique(), torch.tensor([0.0, 1.0], dtype=y.dtype, device=y.device)):
+    if torch.equal(y[~y.isnan()].unique(), torch.tensor([0.0, 1.0], dtype=y.dtype, device=y.device)):
         warnings.warn(
             "y has only the floats 0 and 1, which are taken as numbers: give task='multilabel' (or y as integers) for "
             "classes, or task='regression'",

@@ -47,8 +47,13 @@ def check_sizes(
     _check_rows("y", y, total_nodes if level == "node" else len(num_nodes))
     _check_values("x", x, lambda row: _owner(num_nodes, row))
     _check_values("edge_attr", edge_attr, lambda row: _owner(num_edges, row))
-    known = y.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf) if missing_targets and y is not None else y
+    known = _known(y) if missing_targets else y
     _check_values("y", known, lambda row: _owner(num_nodes, row) if level == "node" else row)
+
+
+def _known(y: Tensor | None) -> Tensor | None:
+    """Replace missing values, NaN, by a number."""
+    return None if y is None else y.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
 
 
 def check_graph_attr(values: Tensor, num_graphs: int) -> None:
@@ -103,7 +108,12 @@ def check_edges(edge_index: Tensor, edge_graph: Tensor, num_nodes: Tensor) -> No
 
 
 def check_batch(
-    num_nodes: Tensor, edge_index: Tensor, x: Tensor | None, edge_attr: Tensor | None, y: Tensor | None
+    num_nodes: Tensor,
+    edge_index: Tensor,
+    x: Tensor | None,
+    edge_attr: Tensor | None,
+    y: Tensor | None,
+    missing_targets: bool = False,
 ) -> None:
     """Check a batch, whose edges have node ids of the batch; y has a row for each graph or for each node.
 
@@ -116,7 +126,8 @@ def check_batch(
     _check_rows("edge_attr", edge_attr, edge_index.shape[1])
     _check_rows("y", y, len(num_nodes), total)
     _check_values("x", x, lambda row: _owner(num_nodes, row))
-    _check_values("y", y, lambda row: row if y is not None and len(y) == len(num_nodes) else _owner(num_nodes, row))
+    known = _known(y) if missing_targets else y
+    _check_values("y", known, lambda row: row if y is not None and len(y) == len(num_nodes) else _owner(num_nodes, row))
     edge_graph = owner_of(num_nodes, total)[edge_index[0].clamp(0, total - 1)]
     _check_values("edge_attr", edge_attr, lambda row: int(edge_graph[row]))
     check_edges(edge_index - (num_nodes.cumsum(0) - num_nodes)[edge_graph], edge_graph, num_nodes)

@@ -59,7 +59,9 @@ def from_pyg(data: Data | Batch | Sequence[Data]) -> GraphBatch:
     return pack_pyg(graphs)[torch.arange(len(graphs))]
 
 
-def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = True) -> GraphBatch:
+def batch_from_pyg(
+    batch: Batch | Data, validate: bool = True, targets: bool = True, missing_targets: bool = False
+) -> GraphBatch:
     """Convert a PyG batch (or one graph) to a `GraphBatch` on the same device, without a loop over graphs.
 
     Args:
@@ -68,6 +70,7 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = T
         validate: whether to check sizes, edge ids and features, which synchronises a GPU; `False` skips it for
             batches that are known to be valid.
         targets: whether `y` is read; an answer needs none, so a model reads graphs whatever their `y` is.
+        missing_targets: whether NaN in `y` is a missing value and not an error.
 
     Returns:
         The same graphs as a `GraphBatch`.
@@ -83,7 +86,7 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = T
     edge_index = edge_index.long()
     y = targets_of("y", batch.y, num_nodes.device) if targets and batch.y is not None else None
     if validate:
-        check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y)
+        check_batch(num_nodes, edge_index, batch.x, batch.edge_attr, y, missing_targets)
     order = torch.argsort(edge_index[1] * int(num_nodes.sum()) + edge_index[0], stable=True)
     edge_attr = None if batch.edge_attr is None else _columns(batch.edge_attr[order])
     made = batch_of_edges(num_nodes, edge_index[:, order], _columns(batch.x), edge_attr, y)
@@ -94,7 +97,7 @@ def batch_from_pyg(batch: Batch | Data, validate: bool = True, targets: bool = T
     return replace(made, graph_attr=graph_attr.float())
 
 
-def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
+def pack_pyg(graphs: Sequence[Data], targets: bool = True, missing_targets: bool = False) -> PackedGraphs:
     """Pack a list of PyG graphs. `x` and `edge_attr` are in all graphs or in none; `y` is read if every graph has it.
 
     A graph without edges needs no `edge_attr`. `y` has one value or row for each graph, or one row for each node (then
@@ -103,6 +106,7 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
     Args:
         graphs: the graphs.
         targets: whether `y` is read.
+        missing_targets: whether NaN in `y` is a missing value and not an error.
 
     Returns:
         The packed graphs.
@@ -122,6 +126,7 @@ def pack_pyg(graphs: Sequence[Data], targets: bool = True) -> PackedGraphs:
         ),
         y=y,
         level=level,
+        missing_targets=missing_targets,
     )
     found = [getattr(graph, GRAPH_ATTR, None) for graph in graphs]
     return packed.with_graph_attr(_concatenated(GRAPH_ATTR, found, [1] * len(graphs)))

@@ -107,6 +107,33 @@ def test_several_two_class_targets(kind, tmp_path):
         dataset_from_pyg([path(3, torch.tensor([[2, 1]]))] * 10, task="multilabel")
 
 
+def with_missing(known):
+    """Thirty graphs with two targets, one of which is missing in every third graph."""
+    values = [[known(n), float("nan") if n % 3 == 0 else known(n + 1)] for n in range(30)]
+    return [path(2 + n % 5, torch.tensor([row])) for n, row in enumerate(values)]
+
+
+@pytest.mark.parametrize("task", ["multilabel", "regression"])
+def test_missing_targets_are_left_out_with_a_warning(task, tmp_path):
+    """As in MoleculeNet: a loss with a missing value would be NaN, and replacing it by a class would be wrong."""
+    items = with_missing((lambda n: float(n % 2)) if task == "multilabel" else (lambda n: n / 7))
+    with pytest.warns(UserWarning, match=r"10 of 60 values of y are missing \(NaN\); losses and scores leave them out"):
+        dataset = dataset_from_pyg(items, task=task)
+    assert int(dataset.y.isnan().sum()) == 10 and dataset.num_outputs == 2
+    with pytest.warns(UserWarning, match="values of y are missing"):
+        trained = maggnn.train(QUICK, str(tmp_path / "run"), dataset=dataset_from_pyg(items, task=task), quiet=True)
+    assert all(bool(weights.isfinite().all()) for weights in trained.model.state_dict().values())
+    assert maggnn.MagGNN.for_data(items, task=task).num_outputs == 2
+
+
+def test_classes_cannot_be_missing_and_a_column_needs_a_value():
+    with pytest.raises(InputError, match="y has NaN, which is no class"):
+        dataset_from_pyg([path(3, torch.tensor([float("nan")]))] * 10, task="classification", num_outputs=2)
+    nothing = [path(3, torch.tensor([[float(n), float("nan")]])) for n in range(10)]
+    with pytest.warns(UserWarning, match="missing"), pytest.raises(InputError, match="column 1 of y has no value"):
+        dataset_from_pyg(nothing)
+
+
 def test_several_columns_of_integers_are_no_classes():
     several = [path(3, torch.tensor([[n % 2, 1, 0]])) for n in range(30)]  # they were read as classes of other graphs
     with pytest.raises(InputError, match=r"y has 3 columns of integers: give task='multilabel'"):

@@ -401,9 +401,16 @@ def to_graph6(packed: PackedGraphs) -> list[str]:
     return [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in to_networkx(packed)]
 
 
+RELATIVES = {":": "sparse6", ">>sparse6<<": "sparse6", "&": "digraph6", ">>digraph6<<": "digraph6"}
+"""How lines of other formats of nauty begin, which graph6 never does."""
+
+
 def _parse_graph6(text: str, number: int) -> nx.Graph:
     import networkx as nx
 
+    for beginning, name in RELATIVES.items():
+        if text.startswith(beginning):
+            raise InputError(f"line {number} is {name}, not graph6: convert it, for example with nauty's copyg -g")
     try:
         graph = nx.from_graph6_bytes(text.removeprefix(GRAPH6_HEADER).encode("ascii"))
     except (nx.NetworkXError, ValueError, IndexError) as error:

@@ -270,6 +270,15 @@ def test_broken_graph6_line_is_named(bad):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [(":An", "sparse6"), (">>sparse6<<:An", "sparse6"), ("&AG", "digraph6"), (">>digraph6<<&AG", "digraph6")],
+)
+def test_other_formats_of_nauty_are_named(line, name):
+    with pytest.raises(InputError, match=f"line 2 is {name}, not graph6: convert it"):
+        pack_graph6(["A_", line])
+
+
 def test_graph6_refuses_what_it_cannot_hold():
     with pytest.raises(InputError, match="line 2 is a graph without nodes"):
         pack_graph6(["A_", "?"])

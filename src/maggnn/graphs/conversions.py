@@ -8,6 +8,7 @@ Shapes: B graphs, N nodes and E directed edges of a batch; G graphs in a whole s
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import index as index_of
@@ -242,7 +243,8 @@ def pack_networkx(
     """Pack NetworkX graphs; nodes keep the order in which the graph lists them.
 
     Node attribute `x` and edge attribute `edge_attr` (a number or a list) become features; all nodes or edges of all
-    graphs have them, or none. Edges of undirected graphs go both ways.
+    graphs have them, or none. Edges of undirected graphs go both ways. Other attributes are not read; there is a
+    warning if edges without `edge_attr` have different `weight`s.
 
     Args:
         graphs: graphs of any kind, node names of any kind.
@@ -266,6 +268,8 @@ def pack_networkx(
     x, edge_attr = _attribute("x", flat_nodes), _attribute("edge_attr", [values for *_, values in flat_edges])
     _check_everywhere("x", "node", node_data)
     _check_everywhere("edge_attr", "edge", [[values for *_, values in part] for part in edges])
+    if edge_attr is None and len({str(values.get("weight", 1)) for *_, values in flat_edges}) > 1:
+        warnings.warn("edges have different weights, which nothing reads: give them as edge_attr", stacklevel=2)
     ends = [(source, target) for source, target, _ in flat_edges]
     return PackedGraphs.build(
         num_nodes=torch.tensor([len(part) for part in node_data], dtype=torch.long),

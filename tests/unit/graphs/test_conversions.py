@@ -1,5 +1,7 @@
 """Graphs survive the way there and back, and unusable ones are named."""
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -241,6 +243,20 @@ def test_edge_features_that_differ_by_direction_stay_apart():
     back = to_networkx(pack_networkx([graph]))[0]
     assert back.is_directed()
     assert (back.edges[0, 1]["edge_attr"], back.edges[1, 0]["edge_attr"]) == ([1], [2])
+
+
+def test_weights_of_networkx_edges_are_not_ignored_without_a_word():
+    graph = nx.Graph()
+    graph.add_edge(0, 1, weight=0.5)
+    graph.add_edge(1, 2, weight=2.0)
+    with pytest.warns(UserWarning, match="different weights, which nothing reads: give them as edge_attr"):
+        pack_networkx([graph])
+    alike = nx.from_numpy_array(nx.to_numpy_array(nx.path_graph(3)))  # has a weight of 1 on each edge
+    nx.set_edge_attributes(graph, 1.0, "edge_attr")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert pack_networkx([alike]).edge_attr is None
+        assert pack_networkx([graph]).edge_attr is not None
 
 
 def test_bad_networkx_graphs_are_named():

@@ -387,6 +387,7 @@ def _rows(dataset: str, name: str, results: Sequence[Result]) -> list[LedgerRow]
     note = f"{name}; validation split, {steps} steps; {' '.join([*BEGUN_FROM.get(dataset, ()), *settings])}"
     note += trimmed_note(results, method, moves)
     if name in _SHARED_AGENT:
+        note += f"; at the random start{trimmed_note(results, 'random-marks', 0).removeprefix(';')}"
         note += equal_cost_note(results, method, moves)
     variant = name.lower().replace(", ", ",").replace(" ", "-")
     outputs = OUTPUTS.get(dataset, {dataset: None})

@@ -21,6 +21,7 @@ from maggnn.apps.explain.graph import as_read, from_smiles
 from maggnn.apps.explain.neighbours import Neighbours, Similar
 from maggnn.apps.fit.blend import NETWORK, READINGS, WITH_DESCRIPTORS
 from maggnn.apps.fit.card.reported import labels
+from maggnn.apps.fit.classical.cheap_baselines import NAMES
 from maggnn.apps.fit.classical.descriptors import Descriptors, descriptors_of
 from maggnn.apps.fit.fitted import Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.training_rows import read_training_rows
@@ -202,9 +203,10 @@ class PropertyExplainer:
                 if share
                 else "which the answer does not use: they show what a network learned from the same molecules"
             )
+            names = " and ".join("the " + NAMES[name].partition(",")[0] for name in others)
+            read = "reads the whole molecule and has" if len(others) == 1 else "read the whole molecule and have"
             notes.append(
-                f"The answer is a blend. Contributions are of {what}, {said}; {' and '.join(others)} read the whole "
-                "molecule and have no contributions of atoms."
+                f"The answer is a blend. Contributions are of {what}, {said}; {names} {read} no contributions of atoms."
             )
         return notes if self.neighbours is not None else [*notes, NO_TRAINING]
 

@@ -129,8 +129,10 @@ def test_similar_molecules_with_their_values(models):
 def test_blends_say_whose_contributions_they_are(models):
     explainer = PropertyExplainer.of(models / "numbers")
     blend = explainer.fitted.facts.blend
+    networks = "the mean of its 2 networks, which have 30 % of the weight; "
     for weights, words in (
-        ({"network": 0.3, "boosting": 0.7}, "the mean of its 2 networks, which have 30 % of the weight; boosting read"),
+        ({"network": 0.3, "boosting": 0.7}, networks + "the gradient boosting reads the whole molecule and has no"),
+        ({"network": 0.3, "forest": 0.4, "kernel": 0.3}, "the random forest and the Gaussian process read the whole"),
         ({"network": 0.0, "forest": 1.0}, "which the answer does not use"),
     ):
         facts = replace(explainer.fitted.facts, blend=replace(blend, weights=weights))

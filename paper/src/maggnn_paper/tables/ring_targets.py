@@ -72,10 +72,10 @@ def _rows(kept: dict[str, list[Job]], folder: Path) -> list[LedgerRow]:
         results = [_tested(job, folder, dataset.graphs, test, unclear) for job in jobs]
         moves = 0 if method == "random-marks" else jobs[0].max_moves
         own, others = (run_means(results, method, keep)[:, moves] for keep in ("last", "undetermined"))
-        note = (
-            f"{int((~unclear).sum())} of {len(test)} test molecules; on the others, whose target depends on the order "
-            f"of their atoms, {float(others.mean()):.4f}; trained on {results[0]['trained_on']}, tests ran here"
-        )
+        note = f"{int((~unclear).sum())} of {len(test)} test molecules; "
+        if unclear.any():
+            note += f"on the others, whose target depends on the order of their atoms, {float(others.mean()):.4f}; "
+        note += f"trained on {results[0]['trained_on']}, tests ran here"
         if method != "random-marks":
             random = run_means(results, "random-moves", "last")[:, moves]
             note += f"; against random moves in the same predictor {paired_note(own, random)}"

@@ -195,7 +195,7 @@ def test_explanations_are_of_the_networks_with_descriptors(fitted):
     weights = {NETWORK: 0.0, WITH_DESCRIPTORS: 0.3, "boosting": 0.7}
     facts = replace(fitted.facts, blend=replace(fitted.facts.blend, weights=weights))
     notes = PropertyExplainer(replace(fitted, facts=facts))._notes()
-    assert any("its 2 networks, which have 30 % of the weight; boosting read" in note for note in notes)
+    assert any("its 2 networks, which have 30 % of the weight; the gradient boosting reads" in note for note in notes)
 
 
 def test_each_of_several_targets_is_explained_as_it_is_answered():

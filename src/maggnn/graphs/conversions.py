@@ -405,14 +405,14 @@ def to_graph6(packed: PackedGraphs) -> list[str]:
     return [nx.to_graph6_bytes(graph, header=False).decode().strip() for graph in to_networkx(packed)]
 
 
-RELATIVES = {":": "sparse6", ">>sparse6<<": "sparse6", "&": "digraph6", ">>digraph6<<": "digraph6"}
-"""How lines of other formats of nauty begin, which graph6 never does."""
+OTHER_FORMATS = {":": "sparse6", ">>sparse6<<": "sparse6", "&": "digraph6", ">>digraph6<<": "digraph6"}
+"""The beginnings of lines in other formats of nauty, with which no graph6 line begins."""
 
 
 def _parse_graph6(text: str, number: int) -> nx.Graph:
     import networkx as nx
 
-    for beginning, name in RELATIVES.items():
+    for beginning, name in OTHER_FORMATS.items():
         if text.startswith(beginning):
             raise InputError(f"line {number} is {name}, not graph6: convert it, for example with nauty's copyg -g")
     try:

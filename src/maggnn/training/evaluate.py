@@ -114,8 +114,10 @@ def evaluate(
     metric = metric or USUAL_METRIC[task]
     last = _mean_over_starts(last, tests, starts)  # [t + 1, tests, rows, out]
     per_test = score(last, y, metric).T.cpu()
-    seen = torch.arange(1, num_moves + 2, device=last.device).reshape(-1, 1, 1, 1)
-    mean = score(last.cumsum(dim=0) / seen, y, metric).T.cpu()
+    mean = per_test
+    if num_moves:
+        seen = torch.arange(1, num_moves + 2, device=last.device).reshape(-1, 1, 1, 1)
+        mean = score(last.cumsum(dim=0) / seen, y, metric).T.cpu()
     if task == "regression":
         errors = absolute_errors(last, y).transpose(0, 1)  # [tests, t + 1, out]
         spread = model.targets.std if model.targets is not None else torch.ones_like(errors)

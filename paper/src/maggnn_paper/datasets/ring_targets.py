@@ -18,7 +18,8 @@ from torch import Tensor
 from maggnn.graphs.packed import PackedGraphs
 
 ORDERS = 20
-"""Random orders in which a molecule is read. Where two values are equally likely, both occur but for one in 500,000."""
+"""The number of random orders in which a molecule is read: of two equally likely values, one is missed with a
+probability of 2 in a million."""
 
 FREE = 6
 """Rings up to this size have no penalty."""

@@ -80,8 +80,8 @@ class Job:
     means: tuple[int, ...] = ()
     """Also test answers averaged over each of these numbers of starts, without a move, as often as the others."""
     central: bool = False
-    """Also test from marks on the most central nodes instead of random ones: without a move, after those of the agent,
-    and the mean answer of as many sets of central nodes, each of the next nodes, as the agent has states."""
+    """Also test from marks on the most central nodes instead of random ones: without a move, after the agent's moves,
+    and the mean answer of t + 1 sets of nodes, the most central ones, the next most central ones, and so on."""
     part: Literal["test", "val"] = "test"
     """Which part of the split is tested: choices between settings are made on `val`."""
     cautions: tuple[float, ...] = ()

@@ -48,7 +48,7 @@ def print_evaluation(result: Mapping[str, Any]) -> None:
     if result["known"]:
         print(
             f"{result['known']} of these rows have the fingerprint of a molecule that the model was fitted to: it has "
-            "seen the same molecule or almost the same, and their scores are too good"
+            "seen the same molecule or almost the same, so the scores are optimistic"
         )
     print(_left_out(result))
 

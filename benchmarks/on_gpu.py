@@ -13,6 +13,9 @@ Every job's result is a file of `OUT/jobs` as soon as it is there; `OUT/results.
 Unpack it where `maggnn-paper reproduce TABLE --folder` looks: it finds the jobs done and writes the ledger's rows.
 What is not finished in time is stopped, and its newest checkpoint comes back in `OUT/unfinished*.tar.gz`. With
 `--resume FOLDER`, where these archives lie, the same command goes on from there.
+
+Jobs share the card equally, so the longest one decides when all are done. `--first 2` gives the first two jobs
+processes of their own whose kernels go before those of the others.
 """
 
 from __future__ import annotations
@@ -116,6 +119,7 @@ def main() -> None:
     parser.add_argument("what", nargs="+")
     parser.add_argument("--seconds", type=float, default=540)
     parser.add_argument("--workers", type=int, default=14)
+    parser.add_argument("--first", type=int, default=0, help="how many of the jobs, the longest, go before the others")
     parser.add_argument("--resume", type=Path, help="a folder with the archives of a call before")
     parser.add_argument("--models", default="", help="bring back the models of jobs whose names begin with this")
     options = parser.parse_args()
@@ -126,8 +130,13 @@ def main() -> None:
     jobs = [job for what in options.what for job in jobs_of(what)]
     jobs = [job for job in jobs if not (folder / f"{job.name}.json").exists()]
     stop_daemon = share_the_card()
-    pool = ProcessPoolExecutor(options.workers, get_context("spawn"), single_thread)
-    futures = {pool.submit(run_and_keep, job, work(job)[0], folder): job for job in jobs}
+    first, others = jobs[: options.first], jobs[options.first :]
+    pools = [pool_of(len(first), single_thread), pool_of(options.workers, after_others if first else single_thread)]
+    futures = {
+        pool.submit(run_and_keep, job, work(job)[0], folder): job
+        for pool, submitted in zip(pools, (first, others), strict=True)
+        for job in submitted
+    }
     try:
         for number, future in enumerate(as_completed(futures, timeout=options.seconds), start=1):
             job = futures[future]
@@ -139,11 +148,21 @@ def main() -> None:
             print(f"{seconds:4.0f} s [{number}/{len(jobs)}] {job.name}  {words}", flush=True)
     except TimeoutError:
         print(f"time is up: {sum(future.done() for future in futures)} of {len(jobs)} done", flush=True)
-    for process in list(pool._processes.values()):
+    for process in [process for pool in pools for process in pool._processes.values()]:
         process.kill()
     pack(folder, options.out, options.models)
     stop_daemon()
     os._exit(0)  # without waiting for processes that were stopped
+
+
+def pool_of(workers: int, prepare: Callable[[], None]) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(max(1, workers), get_context("spawn"), prepare)
+
+
+def after_others() -> None:
+    """Make this process's kernels wait for those of processes of normal priority; read when CUDA starts."""
+    os.environ["CUDA_MPS_CLIENT_PRIORITY"] = "1"
+    single_thread()
 
 
 def pack(folder: Path, out: Path, models: str) -> None:

@@ -39,7 +39,7 @@ QM9_SETS = ("qm9", "qm9_directed")
 TRANSFERRED = ("zinc", "zinc_full", "molhiv", "zinc_directed", "molhiv_directed")
 RUNS = {
     "zinc": 4, "zinc_full": 1, "molhiv": 4, "qm9": 1, "zinc_distance": 8, "zinc_full_distance": 3, "zinc_directed": 8,
-    "zinc_full_directed": 3, "molhiv_directed": 8, "zinc_directed_walks": 4, "zinc_full_directed_walks": 1,
+    "zinc_full_directed": 3, "molhiv_directed": 16, "zinc_directed_walks": 4, "zinc_full_directed_walks": 1,
 }  # fmt: skip
 BASELINE_RUNS = 1
 METHODS = ("gin", "random-marks", "mag-gnn", "mag-gnn-pre")

@@ -77,9 +77,9 @@ def learned(name: str) -> Wanted:
     return {"table": "ablation", "dataset": f"sr25_replay:{name}"}
 
 
-def zero_shot(dataset: str, method: str, keep: str, t: int) -> Wanted:
+def zero_shot(dataset: str, method: str, keep: str, t: int, agent: str = "colours") -> Wanted:
     runs = 5 if dataset == "exp" else 3
-    name = f"colours>{dataset}"
+    name = f"{agent}>{dataset}"
     return {"table": "transfer", "dataset": name, "method": method, "keep": keep, "t": t, "runs": runs}
 
 
@@ -241,6 +241,27 @@ CLAIMS: list[tuple[str, str, tuple[Wanted, ...]]] = [
         NOT_REACHED,
         "{0.mean:.1f} ± {0.std:.1f} over three runs",
         (zero_shot("sr25", PRE, "last", 2),),
+    ),
+    (
+        NOT_REACHED,
+        (
+            "The agent `any` reaches the goal: {0.mean:.1f} ± {0.std:.1f} over five folds after one move and "
+            "{1.mean:.1f} ± {1.std:.1f} after two. Random moves in its predictor have {2.mean:.1f} and {3.mean:.1f}."
+        ),
+        tuple(zero_shot("exp", method, "last", t, "any") for method in (PRE, MOVES) for t in (1, 2)),
+    ),
+    (
+        NOT_REACHED,
+        (
+            "the mean of two random starts has {0.mean:.1f}, and with three passes the mean of three has {1.mean:.1f}. "
+            "The agent `colours`"
+        ),
+        tuple(zero_shot("exp", RANDOM, f"mean of {starts}", 0, "any") for starts in (2, 3)),
+    ),
+    (
+        NOT_REACHED,
+        "the mean of four or five random starts has {0.mean:.1f} and {1.mean:.1f}",
+        tuple(zero_shot("exp", RANDOM, f"mean of {starts}", 0, "any") for starts in (4, 5)),
     ),
     (
         NOT_REACHED,

@@ -27,6 +27,7 @@ def test_rows_of_a_small_predictor(tmp_path, monkeypatch):
     agent = {row.t: row for row in rows if (row.method, row.keep) == ("mag-gnn-pre", "last")}
     assert sorted(agent) == [1, 2, 3, 4]
     for moves, row in agent.items():
+        assert f"against the mean of {moves + 1} random starts" in row.note
         equal = [other for other in rows if other.passes == row.passes and other.method != "mag-gnn-pre"]
         assert row.passes == moves + 1
         assert {(other.method, other.keep) for other in equal} >= {

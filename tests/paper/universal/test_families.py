@@ -2,14 +2,17 @@
 
 import json
 
+import networkx as nx
 import pytest
 import torch
 
 from maggnn.errors import InputError
 from maggnn.model.pretrained import pretrained_agent
+from maggnn.model.refined.copies import stable_copies
 from maggnn.theory.refinement import compare
 from maggnn_paper.tables.registry import reproduce_table
 from maggnn_paper.universal import families
+from maggnn_paper.universal.exclusion import packed, unpacked
 from maggnn_paper.universal.families import Judged, family, informative, measure, print_families
 from maggnn_paper.universal.training import UniversalSettings, fresh_network, save
 
@@ -63,6 +66,22 @@ def test_generated_families_are_pairs_of_like_graphs():
         graphs = family(name)
         assert len(graphs) >= 4
         assert torch.equal(graphs.num_nodes[::2], graphs.num_nodes[1::2])
+
+
+def test_a_tuple_of_exp_is_informative_where_a_mark_lies_in_the_symmetric_part():
+    """So an agent is right where it reaches that part, at a finest tuple or not (docs/not_reached.md)."""
+    try:
+        graphs = family(families.IN_PARTS, most_graphs=8)
+    except InputError as error:
+        pytest.skip(f"EXP is not here: {error}")
+    for number, graph in enumerate(unpacked(graphs)):
+        tells = informative(graphs[torch.tensor([number // 2 * 2, number // 2 * 2 + 1])], 2)[number % 2]
+        colours = next(stable_copies(packed([graph])[torch.tensor([0])], torch.zeros(1, 1, 0, dtype=torch.long)))[1]
+        parts = [sorted(part) for part in nx.connected_components(nx.from_numpy_array(graph))]
+        symmetric = min(parts, key=lambda part: len(colours[part].unique()) / len(part))
+        inside = torch.zeros(len(graph), dtype=torch.bool)
+        inside[symmetric] = True
+        assert torch.equal(tells.view(len(graph), -1), inside[:, None] | inside)
 
 
 def test_a_family_that_is_not_there():

@@ -4,7 +4,7 @@ Rows are named `agent>family`, as transfers are. Each figure is exact, by colour
 colouring after the moves, the share of searches that end at one of the finest tuples of all, and the share that end at
 an informative tuple (metric `telling`), whose marked copy the other graph of the pair does not have. The method
 `refinement` is the exact greedy teacher; its row without a number of moves is about all tuples of the family: the best
-fineness, and the shares of finest and of informative tuples.
+fineness, and the shares of finest and of informative tuples. EXP (`IN_PARTS`) is tested only where it is named.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from maggnn.data.files import whole_file
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import AGENTS, PretrainedAgent, pretrained_agent, save_agent
 from maggnn_paper.ledger import LedgerRow
-from maggnn_paper.universal.families import FAMILIES, MOST_NODES, STARTS, Measured, measure, print_families
+from maggnn_paper.universal.families import FAMILIES, IN_PARTS, MOST_NODES, STARTS, Measured, measure, print_families
 from maggnn_paper.universal.jobs import TABLES
 
-__all__ = ["AGENTS", "FAMILIES", "UNIVERSAL", "reproduce"]
+__all__ = ["AGENTS", "FAMILIES", "IN_PARTS", "UNIVERSAL", "reproduce"]
 
 UNIVERSAL = "any"
 """The agent that was trained on the curriculum: `any.safetensors` in the table's folder, or the package's."""

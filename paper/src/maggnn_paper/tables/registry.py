@@ -123,7 +123,7 @@ def _chosen_rows(name: str, rows: Sequence[str]) -> dict[str, Any]:
         "passes": {dataset: dataset for dataset in passes.DATASETS},
         "theorem1": {f"regular{theorem1.DEGREE}_n{n}": n for n in theorem1.SIZES},
         "theorem2": {f"supergraph{n}": n for n in theorem2.SIZES},
-        "families": {family: family for family in families.FAMILIES},
+        "families": {family: family for family in (*families.FAMILIES, families.IN_PARTS)},
         "zero_shot": {dataset: dataset for dataset in zero_shot.DATASETS},
         "demo": {row: row for row in (demo.TIME, *demo.SETS.values())},
         "cycles": {dataset: dataset for dataset in cycles.SETS},

@@ -223,7 +223,12 @@ def _rows(dataset: str, results: Sequence[Result]) -> list[LedgerRow]:
     agent, moved = (run_means(results, method, "last") for method in ("mag-gnn-pre", "random-moves"))
     for moves in range(1, MOST_MOVES + 1):
         gain = paired_note(agent[:, moves], moved[:, moves])
-        note = f"the agent was not trained on this set; against random moves {gain}"
+        starts = run_means(results, "random-marks", mean_of(moves + 1))[:, 0]
+        equal_gain = paired_note(agent[:, moves], starts)
+        note = (
+            f"the agent was not trained on this set; against random moves {gain}; "
+            f"against the mean of {moves + 1} random starts {equal_gain}"
+        )
         rows.append(score_row("transfer", "mag-gnn-pre", results, moves, note=note, dataset=dataset))
         rows.append(score_row("transfer", "random-moves", results, moves, dataset=dataset))
         for method in ("mag-gnn-pre", "random-moves"):

@@ -82,12 +82,15 @@ BREC = {
 
 FAMILIES = (*PUBLISHED, *BREC, "cfi_cubic8", "cfi_cubic12", "cfi_wheel", "cfi_quartic")
 
+IN_PARTS = "exp"
+"""Graphs of two or three sparse parts, the data set EXP: tested where it is named."""
+
 
 def family(name: str, most_graphs: int = MOST_GRAPHS, most_nodes: int = MOST_NODES) -> PackedGraphs:
     """A family's graphs, evenly spaced pairs of those that are small enough, without features."""
-    if name not in FAMILIES:
+    if name not in (*FAMILIES, IN_PARTS):
         raise InputError(f"no family {name!r}{did_you_mean(name, FAMILIES)}")
-    if name in PUBLISHED:
+    if name in (*PUBLISHED, IN_PARTS):
         graphs = bare(registry.load(name).graphs)
     elif name in BREC:
         graphs = _brec(BREC[name])
@@ -237,7 +240,7 @@ def measure(
     Args:
         network: the agent's Q-network, in evaluation.
         order: k.
-        name: of the family, one of `FAMILIES`.
+        name: of the family, one of `FAMILIES` or `IN_PARTS`.
         starts: random starts in each graph, the same for all methods.
         folder: where the tables of exact values are kept for other agents, if anywhere.
     """

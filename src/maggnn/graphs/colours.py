@@ -16,12 +16,7 @@ import torch
 from torch import Tensor
 
 from maggnn.graphs.batch import GraphBatch, values_known
-
-ODD = -0x61C8864680B583EB
-"""2^64 over the golden ratio, as a signed number: multiplying by it is bijective and spreads low bits upwards."""
-
-MOST_CATEGORIES = 1 << 12
-"""Up to this many categories of integer features, each category is hashed once, and rows read the hash from a table."""
+from maggnn.graphs.hashes import ODD, category_hashes, mixed
 
 
 class Refined(NamedTuple):
@@ -36,11 +31,7 @@ class Refined(NamedTuple):
 
 
 def mix(values: Tensor) -> Tensor:
-    """Scramble 64-bit numbers bijectively, so that every input bit changes about half of the output bits.
-
-    Multiply and fold the upper half onto the lower one, twice, in arithmetic that wraps around; the idea is that of
-    SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
-    """
+    """`mixed` for tensors, with equal results."""
     if values_known(values) and values.ndim:
         return torch.from_numpy(mixed(values.numpy()))  # numpy takes half the time of torch here
     values = values * ODD
@@ -58,36 +49,19 @@ def _fold(values: Tensor, shift: int) -> Tensor:
     return values
 
 
-def mixed(values: np.ndarray) -> np.ndarray:
-    """`mix` for arrays of int64, with equal results."""
-    bits = (values * np.int64(ODD)).view(np.uint64)  # unsigned shifts bring in zeros
-    for shift in (32, 29):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(ODD % 2**64)
-    bits ^= bits >> np.uint64(32)
-    return bits.view(np.int64)
-
-
 def row_hashes(features: Tensor) -> Tensor:
     """Return a hash of each row of features [R, F], [R]."""
     features = features.flatten(1)
+    known = category_hashes(features.numpy()) if features.dtype == torch.long and values_known(features) else None
+    if known is not None:
+        return torch.from_numpy(known)
     column = mix(torch.arange(1, features.shape[1] + 1, device=features.device))
-    if _are_few_categories(features):
-        table = mix(_bits(torch.arange(int(features.max()) + 1))[:, None] + column)  # [categories, F]
-        parts = (own.index_select(0, values) for own, values in zip(table.T, features.T, strict=True))
-        return mix(sum(parts, torch.zeros(len(features), dtype=torch.long)))
     return mix(mix(_bits(features) + column).sum(1))
 
 
 def _bits(features: Tensor) -> Tensor:
     """Return the bits of numbers in double precision as integers; adding 0 makes -0 and 0 equal."""
     return (features.double() + 0.0).contiguous().view(torch.long)
-
-
-def _are_few_categories(features: Tensor) -> bool:
-    if features.dtype != torch.long or not values_known(features) or not features.numel():
-        return False
-    return int(features.min()) >= 0 and int(features.max()) < MOST_CATEGORIES
 
 
 class Edges(NamedTuple):

@@ -3,7 +3,7 @@
 The canonical order uses them; there, one graph's colours must not depend on the other graphs. The code is in numpy,
 which gathers, multiplies and sorts 64-bit numbers on a CPU in half the time of torch.
 
-Shapes: R graphs, N nodes and E edges of all of them; colours are [N], 64-bit hashes as in `maggnn.graphs.colours`.
+Shapes: R graphs, N nodes and E edges of all of them; colours are [N], 64-bit hashes as in `maggnn.graphs.hashes`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from maggnn.graphs.colours import ODD, mixed
+from maggnn.graphs.hashes import ODD, mixed
 
 LAST = np.iinfo(np.int64).max
 """The padding of tables, which sorts after every colour."""

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from maggnn.graphs.colours import MOST_CATEGORIES, ODD, mix, mixed, row_hashes
+from maggnn.graphs.colours import mix, row_hashes
+from maggnn.graphs.hashes import MOST_CATEGORIES, ODD, mixed
 from maggnn.graphs.stable_colours import SideBySide, places, stable, sums_of_runs
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from maggnn.data.files import locked, whole_file
+from maggnn.data.ordered import smallest_type
 from maggnn.data.sources import read_packed, widened
 from maggnn.data.splits import PARTS
 from maggnn.errors import InputError, first_line
@@ -32,9 +33,6 @@ ROWS = {"edge_index": 1, "in_degree": 0, "out_degree": 0, "by_source": 0, "x": 0
 
 READ = ("num_nodes", "num_edges", "y", *PARTS)
 """The arrays that are read into memory."""
-
-TYPES = (np.uint8, np.int16, np.int32, np.int64)
-"""The integer types for which torch has all operations."""
 
 
 def read_mapped(folder: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
@@ -107,7 +105,7 @@ def _common(sources: Sequence[Path]) -> tuple[dict[str, Any], dict[str, Any]]:
         if (shapes, facts) != first[1:]:
             raise InputError(f"{path}: its arrays, columns or names differ from those of {first[0]}")
         for name, array in arrays.items():
-            found = np.int64 if name in PARTS else _smallest(array)
+            found = np.int64 if name in PARTS else smallest_type(array)
             types[name] = np.result_type(found, types.get(name, found))
     if first is None:
         raise InputError("no packed file is given")
@@ -127,14 +125,6 @@ def _write_arrays(sources: Sequence[Path], folder: Path, types: dict[str, Any]) 
                 files[name].write(np.ascontiguousarray(shifted, dtype=types[name]).tobytes())
                 shapes[name] = (shapes.get(name, (0,))[0] + len(array), *array.shape[1:])
     return shapes
-
-
-def _smallest(array: np.ndarray) -> Any:
-    """Return the smallest of TYPES for an array's numbers; floats keep their type."""
-    if array.dtype.kind == "f":
-        return array.dtype
-    low, high = int(array.min(initial=0)), int(array.max(initial=0))
-    return next(kind for kind in TYPES if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max)
 
 
 def _mapped(path: Path, kind: str, shape: Sequence[int]) -> np.ndarray:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from maggnn.errors import InputError, first_line
-from maggnn.graphs.batch import Level
+from maggnn.graphs.batch import Level, offsets_of
 from maggnn.graphs.packed import PackedGraphs
 
 DATA_ROOT_VARIABLE = "MAGGNN_DATA"
@@ -61,8 +62,14 @@ def read_packed(path: Path) -> tuple[PackedGraphs, dict[str, np.ndarray]]:
 def graphs_of(arrays: Mapping[str, np.ndarray]) -> PackedGraphs:
     """Return graphs from the arrays of `maggnn.data.packing.pack`; targets that are numbers may be missing (NaN).
 
+    Those of `maggnn.data.ordered.in_order` are taken as they are, in their small types.
+
     Shapes: y is [G] for classes and [G, targets] for numbers.
     """
+    if "by_source" in arrays:
+        ready: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        node_offsets, edge_offsets = (offsets_of(ready.pop(name).long()) for name in ("num_nodes", "num_edges"))
+        return PackedGraphs(node_offsets, edge_offsets, **ready, canonical=True)
     tensors = {name: torch.from_numpy(widened(arrays[name])) for name in GRAPH_ARRAYS if name in arrays}
     if "y" in tensors and tensors["y"].is_floating_point():
         tensors["y"] = tensors["y"].reshape(len(tensors["y"]), -1)

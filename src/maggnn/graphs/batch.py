@@ -209,9 +209,18 @@ def batch_from_tensors(tensors: dict[str, Tensor], size: BatchSize) -> GraphBatc
 
 
 def tensors_on(record: Any, device: torch.device | str) -> dict[str, Tensor | PairTable]:
-    """Return the tensors among a dataclass's fields, on `device`."""
+    """Return the tensors among a dataclass's fields, on `device`; a GPU copies pinned ones while the CPU goes on."""
+    on_gpu = torch.device(device).type == "cuda"  # a CPU would read values before they have arrived
+    return {
+        name: value.to(device, non_blocking=on_gpu) if isinstance(value, Tensor) else value.to(device)
+        for name, value in tensors_of(record).items()
+    }
+
+
+def tensors_of(record: Any) -> dict[str, Any]:
+    """Return the tensors, and the tables of distances, among a dataclass's fields."""
     values = {field.name: getattr(record, field.name) for field in fields(record)}
-    return {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor | PairTable)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor | PairTable)}
 
 
 def shapes_of(record: Any) -> list[str]:

@@ -33,6 +33,8 @@ def in_canonical_order(packed: PackedGraphs) -> PackedGraphs:
 
     Precomputed structure, rings and distances are left out; the model computes them again.
     """
+    if packed.canonical:
+        return packed
     return reordered(packed, canonical_rows(packed.to("cpu")))
 
 

@@ -27,6 +27,7 @@ from maggnn.graphs.batch import (
     offsets_of,
     owner_of,
     shapes_of,
+    tensors_of,
     tensors_on,
 )
 from maggnn.graphs.checks import check_edges, check_graph_attr, check_integers, check_sizes
@@ -64,6 +65,7 @@ class PackedGraphs:
         graph_attr: features of whole graphs, which predictors read besides the pooled nodes, [G, F].
         level: whether there is one target for each graph or for each node.
         folder: the folder of memory-mapped arrays, which have small types (`maggnn.data.mapped`); else None.
+        canonical: whether nodes and edges are known to be in canonical order (`maggnn.graphs.canonical_order`).
     """
 
     node_offsets: Tensor
@@ -83,6 +85,7 @@ class PackedGraphs:
     graph_attr: Tensor | None = None
     level: Level = "graph"
     folder: Path | None = None
+    canonical: bool = False
 
     @classmethod
     def of_batch(cls, batch: GraphBatch) -> Self:
@@ -201,7 +204,10 @@ class PackedGraphs:
     @cached_property
     def device_offsets(self) -> tuple[Tensor, Tensor]:
         """Node and edge offsets on the device of the graphs."""
-        return self.node_offsets.to(self.device), self.edge_offsets.to(self.device)
+        on_gpu = self.device.type == "cuda"
+        offsets = (self.node_offsets, self.edge_offsets)
+        node_offsets, edge_offsets = (own.to(self.device, non_blocking=on_gpu) for own in offsets)
+        return node_offsets, edge_offsets
 
     def __getitem__(self, ids: Tensor) -> GraphBatch:
         """Gather graphs `ids` [B] (on the CPU, possibly repeated) into one batch on this set's device."""
@@ -381,7 +387,7 @@ class PackedGraphs:
         return replace(self, graph_attr=values.float().to(self.device))
 
     def to(self, device: torch.device | str) -> Self:
-        """Return the same set with everything but the offsets on another device.
+        """Return the same set with everything but the offsets on another device; a GPU gets integers as int64.
 
         Args:
             device: such as "cuda".
@@ -392,10 +398,15 @@ class PackedGraphs:
         if self.folder is not None and torch.device(device).type == "cpu":
             return self
         moved = tensors_on(self, device)
-        if self.folder is not None:
+        if torch.device(device).type != "cpu":
             moved = {name: _wide(value) if isinstance(value, Tensor) else value for name, value in moved.items()}
         moved |= {"node_offsets": self.node_offsets, "edge_offsets": self.edge_offsets}
         return replace(self, **moved, folder=None)
+
+    def pinned(self) -> Self:
+        """Return the same set in pinned memory, from which a GPU copies while the CPU goes on."""
+        tensors = {name: value for name, value in tensors_of(self).items() if isinstance(value, Tensor)}
+        return replace(self, **{name: value.pin_memory() for name, value in tensors.items()})
 
     def prefetch(self, ids: Tensor) -> None:
         """Start to read graphs `ids` [B] of a mapped set from disk in a thread, before they are gathered."""
@@ -417,7 +428,7 @@ class PackedGraphs:
 
 def _wide(values: Tensor) -> Tensor:
     """Return integers of a small type as int64, which embeddings and sums need."""
-    return values if values.is_floating_point() else values.long()
+    return values if values.is_floating_point() or values.dtype == torch.bool else values.long()
 
 
 def rounded_up(count: int) -> int:

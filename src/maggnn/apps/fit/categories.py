@@ -5,11 +5,15 @@ Shapes: F columns of features.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from maggnn.apps.fit.answers.blended import Seen
 from maggnn.errors import InputError
+from maggnn.graphs.hashes import MOST_CATEGORIES
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.features import FeatureSpec
 
@@ -43,9 +47,20 @@ def without_unseen(values: Tensor | None, seen: Seen, name: str) -> tuple[Tensor
             f"the model was fitted to {name} features of {len(seen)} integer columns, "
             f"these are {values.shape[1]} of {str(values.dtype).removeprefix('torch.')}"
         )
-    known = [torch.isin(column, column.new_tensor(found)) for column, found in zip(values.T, seen, strict=True)]
-    unseen = ~torch.stack(known, dim=1)  # [rows, F]
-    if not bool(unseen.any()):
+    columns = zip(values.cpu().numpy().T, seen, strict=True)
+    unseen = np.stack([~are_among(column, found) for column, found in columns], axis=1)  # [rows, F]
+    if not unseen.any():
         return values, 0
+    values, replaced = values.long(), torch.from_numpy(unseen).to(values.device)
     commonest = values.new_tensor([found[0] for found in seen])
-    return torch.where(unseen, commonest, values), int(unseen.any(dim=1).sum())
+    return torch.where(replaced, commonest, values), int(unseen.any(axis=1).sum())
+
+
+def are_among(column: np.ndarray, found: Sequence[int]) -> np.ndarray:
+    """Return which categories of a column [rows] are among those found, [rows]."""
+    low, high = int(column.min(initial=0)), int(column.max(initial=0))
+    if low < 0 or high >= MOST_CATEGORIES:
+        return np.isin(column, found)
+    table = np.zeros(high + 1, dtype=bool)
+    table[[category for category in found if 0 <= category <= high]] = True
+    return table.take(column)

@@ -1,4 +1,4 @@
-"""The work of a worker process of `maggnn predict`: it turns SMILES into packed arrays, and never imports torch."""
+"""The work of a worker process of `maggnn predict`: it turns SMILES into ordered arrays, and never imports torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 from maggnn.apps.fit.classical.descriptors import Descriptors, DescriptorTable
 from maggnn.data.molecules.fragments import chosen_fragments
 from maggnn.data.molecules.smiles import MOST_ATOMS, Molecule, RowError, featurise_rows
+from maggnn.data.ordered import in_order
 from maggnn.data.packing import Arrays, pack
 
 
@@ -27,7 +28,7 @@ class Featurised:
     """A featurised chunk of molecules.
 
     Attributes:
-        arrays: the usable molecules as packed arrays; None if there are none.
+        arrays: the usable molecules as arrays in canonical order (`in_order`); None if there are none.
         reasons: for each SMILES, why it cannot be used; empty if it can.
         descriptors: descriptors and fingerprints of the same molecules; None if they were not requested.
     """
@@ -60,7 +61,7 @@ def featurised_chunk(
     if not molecules:
         return Featurised(None, reasons)
     usable = [row for row, reason in enumerate(reasons) if not reason]
-    return Featurised(pack(molecules), reasons, None if table is None else table.descriptors.select(usable))
+    return Featurised(in_order(pack(molecules)), reasons, None if table is None else table.descriptors.select(usable))
 
 
 def _within(result: Molecule | RowError, most_atoms: int) -> Molecule | RowError:

@@ -32,10 +32,11 @@ from maggnn.apps.fit.categories import known_categories, without_unseen
 from maggnn.apps.fit.classical.cheap_baselines import part_answers
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.classical.kernel import Kernels
+from maggnn.apps.fit.classical.similarity import Fingerprints
 from maggnn.apps.fit.classical.trees import Trees
 from maggnn.apps.fit.classical.trees_file import TREES, check_file, load_trees, save_trees
 from maggnn.apps.fit.facts import FACTS, Facts, load_facts, save_facts
-from maggnn.apps.fit.uncertainty import Spread, nearest_similarity
+from maggnn.apps.fit.uncertainty import Spread
 from maggnn.apps.terminal import tell
 from maggnn.config import Config
 from maggnn.errors import InputError
@@ -44,6 +45,7 @@ from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.engine import Engine
 from maggnn.model.features import FeatureSpec
 from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.runtime import pick_device
 from maggnn.model.saving import MODEL, load_model, save_model
 from maggnn.model.weights_file import checksum_of, one_line
 
@@ -183,7 +185,7 @@ class FittedModel:
         """Blend the answers of all models of all parts (`fold_answers`)."""
         blend = self.facts.blend
         values = blend.combined({name: answers.mean(axis=0) for name, answers in folds.items()}, self.facts.task)
-        near = None if molecules is None or self.known is None else nearest_similarity(molecules.bits, self.known)
+        near = None if molecules is None or self.trained_on is None else self.trained_on.nearest(molecules.bits)
         errors = None
         if blend.spreads:
             apart = blend.disagreement(folds)
@@ -265,6 +267,11 @@ class FittedModel:
             for model, (nodes, edges) in zip((self.model, *self.others), seen, strict=True)
         ]
 
+    @cached_property
+    def trained_on(self) -> Fingerprints | None:
+        """The fingerprints of the training molecules, ready to be compared on the model's device."""
+        return None if self.known is None else Fingerprints(self.known, pick_device(self.device))
+
     def engine(self, memory_mb: float = 200.0, device: str = "auto") -> Engine:
         """Return the inference engine, on the GPU if there is one; it is made once for each budget and device."""
         engines: dict[tuple[float, str], Engine] = self.__dict__.setdefault("_engines", {})
@@ -309,7 +316,8 @@ class FittedModel:
                 UnseenWarning,
                 stacklevel=3,
             )
-        return replace(packed, x=x, edge_attr=edge_attr)
+        same = x is packed.x and edge_attr is packed.edge_attr
+        return replace(packed, x=x, edge_attr=edge_attr, canonical=packed.canonical and same)
 
     def save(self, folder: Path | str) -> None:
         """Write the model's folder. Files are written atomically and the facts last, so interruptions leave no mixture.
@@ -372,7 +380,7 @@ def _probabilities(outputs: Tensor, task: Task) -> Tensor:
     return (exact.softmax(dim=-1) if task == "classification" else exact.sigmoid()).float()
 
 
-CACHES = ("_engines", "networks")
+CACHES = ("_engines", "networks", "trained_on")
 NO_DESCRIPTORS = "a part of the model reads descriptors of molecules: give `molecules` too"
 
 

@@ -16,9 +16,10 @@ from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.tables.number_columns import check_numbers, number_parsers
 from maggnn.data.dataset import Dataset, Metric
 from maggnn.data.molecules.row_weights import training_weights, weight_value
+from maggnn.data.molecules.rows import count_lines
 from maggnn.data.molecules.scaffolds import scaffold
 from maggnn.data.molecules.several_targets import Known, chosen_targets, known_counts
-from maggnn.data.molecules.table import NumberColumn, PackedTable, count_lines, read_table
+from maggnn.data.molecules.table import NumberColumn, PackedTable, read_table
 from maggnn.data.molecules.table_splits import SplitChoice, Times, split_choice
 from maggnn.data.molecules.target_column import LEAST_SPREAD, TargetKind, target_kind
 from maggnn.data.own_file import metric_of_classes, official_split

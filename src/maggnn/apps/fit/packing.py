@@ -16,9 +16,10 @@ import numpy as np
 from maggnn.apps.fit.row_files import cell_text
 from maggnn.apps.terminal import tell
 from maggnn.data.files import check_not_input, check_output
+from maggnn.data.molecules.rows import count_lines
 from maggnn.data.molecules.several_targets import chosen_targets
 from maggnn.data.molecules.smiles import RowError
-from maggnn.data.molecules.table import count_lines, read_table
+from maggnn.data.molecules.table import read_table
 from maggnn.data.molecules.target_column import target_kind
 from maggnn.data.packing import DuplicateWarning, check_name, save_packed
 from maggnn.data.splits import PARTS

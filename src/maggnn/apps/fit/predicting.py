@@ -1,8 +1,9 @@
 """`maggnn predict`: predictions for a table of any length, in bounded memory; a run that was killed can be resumed.
 
-Worker processes turn SMILES into arrays while threads of this process predict, one chunk each, so that all cores are
-busy whichever of the two takes longer. The seed of a chunk is its number, so predictions depend neither on the number
-of workers and threads nor on interruptions.
+Worker processes turn SMILES into arrays, and write the answers, while threads of this process predict, one chunk each,
+so that all cores are busy whichever of the two takes longer. A GPU has a single thread; it copies arrays from pinned
+memory and replays the same recordings for all chunks. The seed of a chunk is its number, so predictions depend neither
+on the number of workers and threads nor on interruptions.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from maggnn.apps.fit.answers.answered_rows import AnsweredRows, Layout, write_answers
 from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, answer_names, answer_types
+from maggnn.apps.fit.categories import are_among
+from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.facts import FACTS, Facts
 from maggnn.apps.fit.featurised_chunks import Featurised, SmilesReading, featurised_chunk
-from maggnn.apps.fit.fitted import MODEL, FittedModel, UnseenWarning
+from maggnn.apps.fit.fitted import MODEL, Answer, FittedModel, UnseenWarning
 from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.parts import Parts
 from maggnn.apps.fit.row_files import (
     Chunk,
     Source,
-    cell_text,
     check_writable_name,
     count_rows,
     join_parts,
     open_source,
-    write_part,
 )
 from maggnn.apps.fit.tables.number_columns import column_places, with_numbers
 from maggnn.apps.fit.tables.predicting_graphs import predict_graphs
@@ -59,11 +61,17 @@ AHEAD = 2
 
 UNSEEN = "predicted, but it has an element, a bond or another feature that is not in the training data"
 
+GPU_CHUNK_MB = 1000.0
+"""The memory of the network's chunks on a GPU, of which a chunk of molecules is usually one."""
+
 Columns = tuple[list[list[Any]], int]
 """The columns to add to a chunk, and how many rows have no prediction."""
 
-Work = tuple[int, Chunk, Future[Columns] | None]
-"""A chunk's number, its rows, and its predictions; None if an earlier run wrote them."""
+Work = tuple[int, int, Future[Future[int]] | None]
+"""A chunk's number, its number of rows, and how many of them have no prediction, as soon as a worker has written them.
+
+None if an earlier run wrote them.
+"""
 
 
 def predict_table(
@@ -183,20 +191,15 @@ def _make_parts(
     """Write the missing parts. Returns the number of rows, and of rows without a prediction."""
     rows, without = 0, 0
     names, types = [*source.names, *answer_names(fitted)], [*source.types, *answer_types(fitted)]
-    answerers = _Answerers(fitted, source.num_rows, coverage)
-    with answerers.pool, _featurisers(workers, source.num_rows) as pool:
+    with _workers(workers, source.num_rows) as pool:
+        answerers = _Answerers(fitted, source.num_rows, coverage, pool, parts, Layout(kind, names, types))
         try:
-            for number, chunk, future in _ahead(answerers, source, parts, pool, AHEAD * max(workers, answerers.count)):
+            for number, count, future in _ahead(answerers, source, AHEAD * max(workers, answerers.count)):
                 if future is None:  # an earlier run made it
                     without += count_rows(parts.path(number), kind, _number_place(names))[1]
                 else:
-                    columns, lacking = future.result()
-                    without += lacking
-                    if kind == ".csv":
-                        columns = [[cell_text(value) for value in column] for column in columns]
-                    cells = [*chunk.columns, *columns]
-                    parts.add(number, lambda path, cells=cells: write_part(path, kind, names, types, cells))
-                rows += len(chunk.smiles)
+                    without += future.result().result()
+                rows += count
                 on_row(rows)
         except BrokenProcessPool as error:
             raise InputError("a worker process died (out of memory?): run the same command again to resume") from error
@@ -211,11 +214,17 @@ class _Answerers:
 
     Threads that shared a chunk would wait for one another, which halves the rate on cores that workers use, too.
     A GPU predicts one chunk after the other, and a table of a single chunk is split over all cores.
+
+    Args:
+        workers: processes that featurise molecules and write parts.
     """
 
-    def __init__(self, fitted: FittedModel, num_rows: int, coverage: float) -> None:
+    def __init__(
+        self, fitted: FittedModel, num_rows: int, coverage: float, workers: Executor, parts: Parts, layout: Layout
+    ) -> None:
         cores = torch.get_num_threads()
-        self.fitted, self._coverage, self._own = fitted, coverage, threading.local()
+        self.fitted, self.parts, self._coverage, self._own = fitted, parts, coverage, threading.local()
+        self._workers, self._layout = workers, layout
         self.count = 1 if num_rows <= ROWS or pick_device(fitted.device).type == "cuda" else cores
         self.pool = ThreadPoolExecutor(self.count, initializer=self._begin, initargs=(max(1, cores // self.count),))
 
@@ -223,31 +232,33 @@ class _Answerers:
         torch.set_num_threads(cores)
         self._own.fitted = copy.copy(self.fitted)
 
-    def submit(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[Columns]:
-        """Predict for a chunk as soon as its molecules are featurised."""
-        return self.pool.submit(lambda: answered(self._own.fitted, chunk, molecules.result(), number, self._coverage))
+    def submit(self, chunk: Chunk, number: int) -> Future[Future[int]]:
+        """Featurise a chunk, predict for it and write it, one after the other; returns at once."""
+        usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
+        molecules = self._workers.submit(featurised_chunk, usable, *read_by(self.fitted))
+        return self.pool.submit(self._write, chunk, molecules, number)
+
+    def _write(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[int]:
+        answers = _answers(self._own.fitted, chunk, molecules.result(), number, self._coverage)
+        return self._workers.submit(write_answers, self.parts, number, self._layout, chunk.columns, answers)
 
 
-def _featurisers(workers: int, num_rows: int) -> Executor:
-    """Return processes that featurise chunks; a single chunk is done in this process, before another could start."""
+def _workers(workers: int, num_rows: int) -> Executor:
+    """Return processes for work on chunks; a single chunk is done in this process, before another could start."""
     if num_rows <= ROWS:
         return ThreadPoolExecutor(1)
     return worker_pool(workers)
 
 
-def _ahead(answerers: _Answerers, source: Source, parts: Parts, pool: Executor, most: int) -> Iterator[Work]:
+def _ahead(answerers: _Answerers, source: Source, most: int) -> Iterator[Work]:
     """Yield the chunks in order; some chunks ahead are already with the workers and the predicting threads."""
     waiting: deque[Work] = deque()
-    fitted = answerers.fitted
-    columns = fitted.facts.number_columns
+    columns = answerers.fitted.facts.number_columns
     places = column_places(source, columns)
     for number, read in enumerate(source.chunks(ROWS)):
-        future, chunk = None, with_numbers(read, columns, places)
-        if not parts.has(number):
-            usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
-            molecules = pool.submit(featurised_chunk, usable, *read_by(fitted))
-            future = answerers.submit(chunk, molecules, number)
-        waiting.append((number, chunk, future))
+        chunk = with_numbers(read, columns, places)
+        future = None if answerers.parts.has(number) else answerers.submit(chunk, number)
+        waiting.append((number, len(chunk.smiles), future))
         if len(waiting) > most:
             yield waiting.popleft()
     yield from waiting
@@ -257,25 +268,36 @@ def answered(
     fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
 ) -> Columns:
     """Return the columns to add to a chunk, and the number of rows without a prediction."""
+    answers = _answers(fitted, chunk, molecules, seed, coverage)
+    return answers.cells(), answers.without
+
+
+def _answers(
+    fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
+) -> AnsweredRows:
+    """Return the answers for a chunk."""
     found = iter(molecules.reasons)
     reasons = [reason or next(found) for reason in chunk.reasons]
     rows = [row for row, reason in enumerate(reasons) if not reason]
-    without = len(reasons) - len(rows)
-    columns: list[list[Any]] = [[None] * len(reasons) for _ in answer_names(fitted)[:-1]]
-    if molecules.arrays is not None:
-        budget = CACHE_MB * torch.get_num_threads()  # equal parts, and so equal answers, whatever the machine has
-        descriptors = molecules.descriptors
-        if chunk.numbers is not None and descriptors is not None:
-            descriptors = descriptors.with_columns(chunk.numbers[rows])
-        answer = fitted.answer(graphs_of(molecules.arrays), descriptors, seed, budget)
-        made, finite = answer_columns(answer, fitted, coverage)
-        for column, values in zip(columns, made, strict=True):
-            for row, value in zip(rows, values, strict=True):
-                column[row] = value
-        for row, unseen, good in zip(rows, _has_unseen_category(molecules.arrays, fitted), finite, strict=True):
-            reasons[row] = NOT_FINITE if not good else UNSEEN if unseen else ""
-        without += finite.count(False)
-    return [*columns, reasons], without
+    if molecules.arrays is None:
+        none = np.zeros(0, dtype=np.int64)
+        return AnsweredRows([none for _ in answer_names(fitted)[:-1]], none, none.astype(bool), reasons)
+    descriptors = molecules.descriptors
+    if chunk.numbers is not None and descriptors is not None:
+        descriptors = descriptors.with_columns(chunk.numbers[rows])
+    answer = _answer(fitted, molecules.arrays, descriptors, seed)
+    finite, unseen = answer.values.isfinite().all(dim=1).numpy(), _has_unseen_category(molecules.arrays, fitted)
+    for place in (unseen | ~finite).nonzero()[0].tolist():
+        reasons[rows[place]] = UNSEEN if finite[place] else NOT_FINITE
+    return AnsweredRows(answer_columns(answer, fitted, coverage), np.array(rows), finite, reasons)
+
+
+def _answer(fitted: FittedModel, arrays: Arrays, descriptors: Descriptors | None, seed: int) -> Answer:
+    """Predict for the molecules of a chunk, in parts whose size, and so whose answers, no machine changes."""
+    graphs = graphs_of(arrays)
+    if pick_device(fitted.device).type == "cuda":
+        return fitted.answer(graphs.pinned(), descriptors, seed, GPU_CHUNK_MB)
+    return fitted.answer(graphs, descriptors, seed, CACHE_MB * torch.get_num_threads())
 
 
 def _has_unseen_category(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
@@ -285,9 +307,9 @@ def _has_unseen_category(arrays: Arrays, fitted: FittedModel) -> np.ndarray:
         unseen |= arrays["num_edges"] > 0
     seen = [(facts.seen_nodes, facts.seen_edges), *facts.blend.seen]
     for place, (values, sizes) in enumerate((("x", "num_nodes"), ("edge_attr", "num_edges"))):
-        owner = np.repeat(np.arange(len(unseen)), arrays[sizes])
         for number, column in enumerate(arrays[values].T):
             known = [own[place][number] for own in seen if number < len(own[place])]
-            if known:
-                unseen[owner[~np.isin(column, np.concatenate(known))]] = True
+            strange = ~are_among(column, [category for own in known for category in own])
+            if known and strange.any():
+                unseen[np.repeat(np.arange(len(unseen)), arrays[sizes])[strange]] = True
     return unseen

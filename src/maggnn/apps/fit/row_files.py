@@ -21,12 +21,12 @@ from maggnn.data.molecules.rows import (
     check_ending,
     check_names,
     column_place,
+    count_lines,
     ending,
     open_table,
     parquet_file,
     parquet_tools,
 )
-from maggnn.data.molecules.table import count_lines
 from maggnn.errors import InputError
 
 READABLE = (".csv", ".csv.gz", ".smi", ".parquet", ".sdf", ".sdf.gz")

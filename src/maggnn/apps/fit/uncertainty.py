@@ -23,7 +23,7 @@ from itertools import combinations
 import numpy as np
 
 from maggnn.apps.fit.blend import loss
-from maggnn.apps.fit.classical.similarity import tanimoto
+from maggnn.apps.fit.classical.similarity import Fingerprints
 from maggnn.errors import InputError
 
 COVERAGE = 0.9
@@ -37,7 +37,6 @@ CUT = 95.0
 """The percentile at which errors are clipped when u is fitted, because a few outliers would dominate the fit."""
 
 TEMPERATURES = np.geomspace(0.25, 4.0, 81)
-BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -139,5 +138,4 @@ def tempered(probabilities: np.ndarray, temperature: float) -> np.ndarray:
 
 def nearest_similarity(bits: np.ndarray, known: np.ndarray) -> np.ndarray:
     """Return the Tanimoto similarity to the most similar known molecule, [n]; bits [n, bytes], known [K, bytes]."""
-    blocks = (bits[first : first + BLOCK] for first in range(0, len(bits), BLOCK))
-    return np.concatenate([np.empty(0, dtype=np.float32), *(tanimoto(block, known).max(axis=1) for block in blocks)])
+    return Fingerprints(known).nearest(bits)

@@ -81,6 +81,15 @@ def open_table(path: Path) -> RowTable:
     return RowTable(path, names)
 
 
+def count_lines(path: Path) -> int:
+    """Count the lines of a file, to show progress; 0 if it cannot be opened."""
+    try:
+        with path.open("rb") as file:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except OSError:
+        return 0
+
+
 def check_ending(path: Path, known: Sequence[str]) -> None:
     """Check that a file exists and has a known suffix."""
     if ending(path) not in known:

@@ -154,15 +154,6 @@ def read_table(
     return PackedTable(arrays, errors, reading.num_rows, shared, reading.canonical, kind, found, merged)
 
 
-def count_lines(path: Path) -> int:
-    """Count the lines of a file, to show progress; 0 if it cannot be opened."""
-    try:
-        with path.open("rb") as file:
-            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
-    except OSError:
-        return 0
-
-
 @dataclass(frozen=True)
 class _Columns:
     """The indices of the table's columns; `targets` by name."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -45,30 +43,19 @@ def answer_types(fitted: FittedModel) -> list[str | None]:
     return [*own, *[number] * (len(answer_names(fitted)) - len(own) - 1), None]
 
 
-def answer_columns(answer: Answer, fitted: FittedModel, coverage: float) -> tuple[list[list[Any]], list[bool]]:
-    """Return the columns of `answer_names` without the reason, and which answers are finite; only these are shown."""
-    finite = answer.values.isfinite().all(dim=1).tolist()
-    columns = _values(answer, fitted, coverage)
-    return [[value if good else None for value, good in zip(column, finite, strict=True)] for column in columns], finite
-
-
-def _values(answer: Answer, fitted: FittedModel, coverage: float) -> list[Sequence[Any]]:
-    """Return the values of all answers; float32 is printed with fewer digits."""
+def answer_columns(answer: Answer, fitted: FittedModel, coverage: float) -> list[np.ndarray | list[str]]:
+    """Return the values of all answers: the columns of `answer_names` without the reason."""
     facts, values = fitted.facts, answer.values.numpy()
-    columns: list[Sequence[Any]] = [list(column) for column in values.T]
+    columns: list[np.ndarray | list[str]] = list(values.T)
     if facts.labels:
         named = [
-            [labels[int(share > 0.5)] for share in column] for labels, column in zip(facts.labels, columns, strict=True)
+            [labels[int(share > 0.5)] for share in column]
+            for labels, column in zip(facts.labels, values.T, strict=True)
         ]
         columns = [column for pair in zip(named, columns, strict=True) for column in pair]
     elif facts.classes:
         columns.insert(0, [facts.classes[place] for place in values.argmax(axis=1)])
     elif answer.errors is not None:
         kinds = (values, *(part.astype(values.dtype) for part in (answer.std, *answer.interval(coverage))))
-        columns = [_finite(kind[:, target]) for target in range(values.shape[1]) for kind in kinds]
-    return columns if answer.similarity is None else [*columns, list(answer.similarity)]
-
-
-def _finite(numbers: np.ndarray) -> list[Any]:
-    """Return numbers as a list, with None for those that are not finite."""
-    return [number if math.isfinite(number) else None for number in numbers]
+        columns = [kind[:, target] for target in range(values.shape[1]) for kind in kinds]
+    return columns if answer.similarity is None else [*columns, answer.similarity]

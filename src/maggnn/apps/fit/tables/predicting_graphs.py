@@ -11,6 +11,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from maggnn.apps.fit.answers.answered_rows import AnsweredRows
 from maggnn.apps.fit.answers.columns import NOT_FINITE, answer_columns, answer_names, answer_types
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.row_files import cell_text, join_parts, write_part
@@ -25,9 +28,10 @@ def predict_graphs(fitted: FittedModel, path: Path, out: Path, overwrite: bool, 
     graphs = read_graphs(str(path))
     with warnings.catch_warnings(action="ignore", category=UnseenWarning):
         answer = fitted.answer(graphs)
-    found, finite = answer_columns(answer, fitted, coverage)
-    reasons = ["" if good else NOT_FINITE for good in finite]
-    cells = [list(range(len(graphs))), *found, reasons]
+    finite = answer.values.isfinite().all(dim=1).numpy()
+    reasons = ["" if good else NOT_FINITE for good in finite.tolist()]
+    answers = AnsweredRows(answer_columns(answer, fitted, coverage), np.arange(len(graphs)), finite, reasons)
+    cells = [list(range(len(graphs))), *answers.cells()]
     if out.suffix == ".csv":
         cells = [[cell_text(value) for value in column] for column in cells]
     header, types = ["graph", *answer_names(fitted)], ["int64", *answer_types(fitted)]
@@ -38,4 +42,4 @@ def predict_graphs(fitted: FittedModel, path: Path, out: Path, overwrite: bool, 
             join_parts([part], waiting, out.suffix, header)
         finally:
             part.unlink(missing_ok=True)
-    return {"out": str(out), "rows": len(graphs), "without": finite.count(False), "seconds": time.monotonic() - began}
+    return {"out": str(out), "rows": len(graphs), "without": answers.without, "seconds": time.monotonic() - began}

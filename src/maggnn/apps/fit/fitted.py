@@ -284,6 +284,8 @@ class FittedModel:
         return {name: value for name, value in self.__dict__.items() if name not in CACHES}
 
     def _check(self, packed: PackedGraphs) -> None:
+        if packed.canonical and self.facts.source == "smiles":  # molecules that this package has featurised
+            return
         for name, values, spec in (
             ("node", packed.x, self.model.node_features),
             ("edge", packed.edge_attr, self.model.edge_features),

@@ -198,9 +198,13 @@ def text_chunks(records: Iterator[Record], width: int, place: int, size: int) ->
         place: the index of the column of SMILES.
     """
     while block := list(islice(records, size)):
-        rows = [(record.cells + [""] * width)[:width] for record in block]
+        rows = [_of_width(record.cells, width) for record in block]
         columns = [list(column) for column in zip(*rows, strict=True)]
         yield Chunk(columns, columns[place], [record.reason for record in block])
+
+
+def _of_width(cells: list[str], width: int) -> list[str]:
+    return cells if len(cells) == width else (cells + [""] * width)[:width]
 
 
 def smi_chunks(lines: Iterator[str], size: int) -> Iterator[Chunk]:

@@ -67,8 +67,9 @@ class RowTable:
 
 def record_of(line: int, cells: list[str], width: int, reason: str = "") -> Record:
     """Return a row; it cannot be used if it is not as wide as the header, or if a reader gave a reason."""
-    ragged = f"line {line} has {len(cells)} cells where the header has {width}"
-    return Record(line, cells, reason or ("" if len(cells) == width else ragged))
+    if len(cells) != width and not reason:
+        reason = f"line {line} has {len(cells)} cells where the header has {width}"
+    return Record(line, cells, reason)
 
 
 def open_table(path: Path) -> RowTable:

@@ -11,6 +11,7 @@
 | `motifs` | whether atom contributions find the atoms that a property was planted in |
 | `people` | what a new user meets: the first model, and a table of a million molecules |
 | `predict` | the stages of `maggnn predict` from SMILES, beside parsing alone |
+| `predict-gpu` | the rate of `maggnn predict` with a GPU, and for what share of the time the GPU waits |
 | `screen` | `maggnn predict --ray` beside plain `maggnn predict`: rate and memory |
 | `workers` | how the rate on Ray grows with workers, and what a shard costs the driver |
 | `faults` | screening on Ray while actors, processes, nodes and the disk fail |

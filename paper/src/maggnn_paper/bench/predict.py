@@ -4,12 +4,14 @@
     parsing      RDKit's MolFromSmiles alone, below which no stage that reads SMILES can come
     featurising  the features of atoms and bonds, without parsing
     describing   fingerprints, for the similarity to the molecules of training
-    packing      one array for all molecules of a chunk, and graphs from it
-    ordering     the canonical order of each graph's nodes
+    packing      one array for all molecules of a chunk
+    ordering     the canonical order of each graph's nodes and edges
     preparing    centrality, return probabilities and rings
     answering    the search and the prediction
-    finishing    similarities, intervals, and the columns of the answers
+    finishing    graphs from arrays, similarities and intervals
     writing      rows of the answers
+
+Worker processes do all from parsing to ordering, and writing.
 
 Figures are seconds of the processor, which other programs on the machine disturb less than time on the clock. `all` is
 their sum: with two cores that are both busy, twice its inverse is the number of molecules a second.
@@ -45,12 +47,12 @@ from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
 from maggnn.apps.fit.folds import deal_folds, single_fold
 from maggnn.apps.fit.own_settings import own_config
 from maggnn.apps.fit.own_table import read_own_table
-from maggnn.apps.fit.predicting import ROWS, answered, read_by
+from maggnn.apps.fit.predicting import ROWS, answers_for, read_by
 from maggnn.apps.fit.row_files import cell_text, open_source, write_part
 from maggnn.data.molecules.smiles import Molecule, featurise_rows
+from maggnn.data.ordered import in_order
 from maggnn.data.packing import pack
 from maggnn.data.sources import graphs_of
-from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.inference.engine import CACHE_MB
 from maggnn_paper.bench.people import run_command, smiles_of, zinc_table
 from maggnn_paper.bench.rows import milliseconds_row
@@ -161,28 +163,27 @@ def _stages(fitted: FittedModel, table: Path) -> dict[str, float]:
             with _timed(took, "featurising"):
                 found = featurise_rows(chunk.smiles, fitted.facts.features)
             with _timed(took, "packing"):
-                packed = graphs_of(pack(one for one in found if isinstance(one, Molecule)))
+                packed = pack(one for one in found if isinstance(one, Molecule))
+            with _timed(took, "ordering"):
+                ordered = graphs_of(in_order(packed))
             with _timed(took, "describing"):
                 molecules = featurised_chunk(chunk.smiles, *read_by(fitted))
-            with _timed(took, "ordering"):
-                ordered = in_canonical_order(fitted.with_seen_categories(packed))
             with _timed(took, "preparing"):
                 prepared = engine.precomputed(ordered)
             with _timed(took, "answering"):
                 engine.predict(prepared, seed=0)
             with _timed(took, "finishing"):
-                columns, _ = answered(fitted, chunk, molecules, seed=0)
+                answers = answers_for(fitted, chunk, molecules, seed=0)
             with _timed(took, "writing"):
-                cells = [*chunk.columns, *([cell_text(value) for value in column] for column in columns)]
-                names = [str(place) for place in range(len(cells))]
-                write_part(table.with_suffix(".csv"), ".csv", names, [None] * len(cells), cells)
+                cells = [*chunk.columns, *([cell_text(value) for value in column] for column in answers.cells())]
+                write_part(table.with_suffix(".csv"), ".csv", [], [], cells)
 
 
 def _apart(took: dict[str, float]) -> dict[str, float]:
     """The same without what a stage repeats of those before it."""
     repeated = {
-        "finishing": ("ordering", "preparing", "answering"),
-        "describing": ("featurising",),
+        "finishing": ("preparing", "answering"),
+        "describing": ("featurising", "packing", "ordering"),
         "featurising": ("parsing",),
     }
     return took | {stage: took[stage] - sum(took[name] for name in names) for stage, names in repeated.items()}

@@ -37,9 +37,10 @@ from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import UnseenWarning
 from maggnn.apps.fit.predicting import ROWS, answered, read_by
 from maggnn.apps.fit.row_files import Chunk
-from maggnn.data.sources import graphs_of
+from maggnn.data.molecules.smiles import Molecule, featurise_rows
+from maggnn.data.ordered import in_order
+from maggnn.data.packing import pack
 from maggnn.errors import InputError
-from maggnn.graphs.canonical_order import in_canonical_order
 from maggnn.inference.export.program import load_exported
 from maggnn_paper.bench.people import run_command, smiles_of
 from maggnn_paper.ledger import LedgerRow
@@ -233,10 +234,10 @@ def _ordering(count: int) -> Iterator[LedgerRow]:
                 molecules = featurised_chunk(asked, fitted.facts.features, *wanted)
                 answered(fitted, chunk, molecules, seed=0)
                 seconds["all"].append(time.process_time() - began)
-                assert molecules.arrays is not None
-                packed = graphs_of(molecules.arrays)
+                found = featurise_rows(asked, fitted.facts.features)
+                packed = pack(one for one in found if isinstance(one, Molecule))
                 began = time.process_time()
-                in_canonical_order(packed)
+                in_order(packed)
                 seconds["order"].append(time.process_time() - began)
         whole, order = min(seconds["all"]), min(seconds["order"])
         note = f"{1e6 * order / count:.0f} of {1e6 * whole / count:.0f} microseconds of processor time for a molecule"

@@ -19,6 +19,7 @@ from maggnn_paper.bench import (
     packed,
     people,
     predict,
+    predict_gpu,
     right_answers,
     scaling,
     screen,
@@ -35,13 +36,16 @@ ROWS_CHOSEN = {
 }  # fmt: skip
 """Benches that take a number of rows and nothing else."""
 
+ON_A_DEVICE = {"packed": packed, "predict-gpu": predict_gpu}
+"""Benches that take a device and a number of molecules."""
+
 BENCHES = (
     "inference",
     "markings",
     "floor",
     "train",
     "scaling",
-    "packed",
+    *ON_A_DEVICE,
     *ROWS_CHOSEN,
     "chemist",
     *right_answers.PARTS,
@@ -82,8 +86,8 @@ def run_bench(
         return markings.bench(place, limit, memory_mb, tell=tell)
     if name == "floor":
         return floor.bench(place, memory_mb, limit=limit or floor.NUM_GRAPHS, tell=tell)
-    if name == "packed":
-        return packed.bench(place, limit, tell)
+    if name in ON_A_DEVICE:
+        return ON_A_DEVICE[name].bench(place, limit, tell)
     if name in ROWS_CHOSEN:
         return ROWS_CHOSEN[name].bench(limit, tell)
     if name == "chemist":

@@ -206,6 +206,7 @@ def _make_parts(
         finally:
             answerers.pool.shutdown(wait=False, cancel_futures=True)
             pool.shutdown(cancel_futures=True)
+            answerers.pool.shutdown()
     return rows, without
 
 
@@ -225,8 +226,10 @@ class _Answerers:
         cores = torch.get_num_threads()
         self.fitted, self.parts, self._coverage, self._own = fitted, parts, coverage, threading.local()
         self._workers, self._layout = workers, layout
-        self.count = 1 if num_rows <= ROWS or pick_device(fitted.device).type == "cuda" else cores
-        self.pool = ThreadPoolExecutor(self.count, initializer=self._begin, initargs=(max(1, cores // self.count),))
+        on_gpu = pick_device(fitted.device).type == "cuda"
+        self.count = 1 if num_rows <= ROWS or on_gpu else cores
+        own_cores = 1 if on_gpu else max(1, cores // self.count)  # the others are the workers'
+        self.pool = ThreadPoolExecutor(self.count, initializer=self._begin, initargs=(own_cores,))
 
     def _begin(self, cores: int) -> None:
         torch.set_num_threads(cores)
@@ -239,7 +242,7 @@ class _Answerers:
         return self.pool.submit(self._write, chunk, molecules, number)
 
     def _write(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[int]:
-        answers = _answers(self._own.fitted, chunk, molecules.result(), number, self._coverage)
+        answers = answers_for(self._own.fitted, chunk, molecules.result(), number, self._coverage)
         return self._workers.submit(write_answers, self.parts, number, self._layout, chunk.columns, answers)
 
 
@@ -268,11 +271,11 @@ def answered(
     fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
 ) -> Columns:
     """Return the columns to add to a chunk, and the number of rows without a prediction."""
-    answers = _answers(fitted, chunk, molecules, seed, coverage)
+    answers = answers_for(fitted, chunk, molecules, seed, coverage)
     return answers.cells(), answers.without
 
 
-def _answers(
+def answers_for(
     fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
 ) -> AnsweredRows:
     """Return the answers for a chunk."""

@@ -5,6 +5,7 @@
 | `inference` | the paper's time table: a test set, packed on the device, to predictions |
 | `floor` | the bare matrix products and bytes of that work |
 | `train` | one step of ORD's predictor, of the Q update and of SIMUL, by batch size |
+| `devices` | what distributed training costs in one process, beside plain training |
 | `scaling` | time and memory against graphs, nodes, m, k and t, with fitted exponents |
 | `chemist` | the accuracy of `maggnn fit` on practice tables, compared with its parts and with baselines |
 | `chemprop` | chemprop, trained with its default settings on the rows of `chemist` |

@@ -10,6 +10,7 @@ from maggnn.model.runtime import pick_device
 from maggnn_paper.bench import (
     chemist,
     chemprop,
+    devices,
     faults,
     floor,
     inference,
@@ -44,13 +45,19 @@ BENCHES = (
     "markings",
     "floor",
     "train",
+    "devices",
     "scaling",
     *ON_A_DEVICE,
     *ROWS_CHOSEN,
     "chemist",
     *right_answers.PARTS,
 )
-OF_ONE_SIZE = ("train", "scaling", *(name for name in right_answers.PARTS if name not in right_answers.SIZED))
+OF_ONE_SIZE = (
+    "train",
+    "devices",
+    "scaling",
+    *(name for name in right_answers.PARTS if name not in right_answers.SIZED),
+)
 
 
 def run_bench(
@@ -94,6 +101,8 @@ def run_bench(
         return chemist.bench(limit, tell, sets=sets, methods=methods)
     if name in right_answers.PARTS:
         return right_answers.bench(name, limit, tell)
+    if name == "devices":
+        return devices.bench(place, tell)
     if name == "train":
         return train.bench(device=place, tell=tell)
     return scaling.bench(place, memory_mb=memory_mb, tell=tell)

@@ -2,7 +2,7 @@
 
 `maggnn predict` reads a table of SMILES and writes one of answers, with a worker process for each core but one. The
 rate is the difference between a long and a short table, so that start-up does not count. The time for which the GPU is
-busy is that of its kernels and copies while a profiler watches a run on the short table.
+busy is that of its kernels and copies while a profiler watches runs on the short table and on a quarter of it.
 
 The network and its agent are those of `maggnn fit --ensemble 1` for 1,000 molecules, but untrained: time does not
 depend on the weights. The molecules are ZINC-FULL's, over and over. Only torch, numpy, safetensors, RDKit and typer
@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -80,7 +81,7 @@ def bench(device: torch.device, limit: int | None = None, tell: Callable[[str], 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         untrained_model(folder).save(folder / "model")
-        busy = _gpu_seconds(lambda: _run(folder, few, workers, device), device)
+        busy = [_gpu_seconds(partial(_run, folder, count, workers, device), device) for count in (few // 4, few)]
         short, long = (_run(folder, count, workers, device) for count in (few, most))
     each = (long.seconds - short.seconds) / (most - few)
     own = (long.own_seconds - short.own_seconds) / (most - few)
@@ -88,7 +89,8 @@ def bench(device: torch.device, limit: int | None = None, tell: Callable[[str], 
     early, late = (
         statistics.median(part) for part in (long.memory_mb[quarter : 2 * quarter], long.memory_mb[-quarter:])
     )
-    waits = "" if busy is None else f"the GPU waits for {1 - busy / few / each:.3f} of the time; "
+    share = (busy[1] - busy[0]) / (few - few // 4) / each
+    waits = f"the GPU waits for {1 - share:.3f} of the time; " if device.type == "cuda" else ""
     note = (
         f"{1 / each:,.0f} molecules a second from SMILES, {most} of them, {workers} workers; {waits}the predicting "
         f"process takes {1e6 * own:.1f} ms of the processor for 1,000, and holds {early:.0f} MB in the second quarter "
@@ -149,11 +151,10 @@ def _memory_mb() -> float:
     return int(state.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MB if state.exists() else float(np.nan)
 
 
-def _gpu_seconds(run: Callable[[], object], device: torch.device) -> float | None:
-    """Return for how many seconds the GPU computes or copies during a run; None on a CPU."""
+def _gpu_seconds(run: Callable[[], object], device: torch.device) -> float:
+    """Return for how many seconds the GPU computes or copies during a run; 0 without a GPU."""
     if device.type != "cuda":
-        run()
-        return None
+        return 0.0
     with profile(activities=[ProfilerActivity.CUDA]) as watched:
         run()
     events = [event for event in watched.events() or () if event.device_type.name == "CUDA"]

@@ -19,6 +19,7 @@ from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.data.sources import graphs_of
+from maggnn.errors import InputError
 
 FIT = ("fit", "mine.csv", "--smiles", "smiles", "--steps", "30", "--workers", "1", "--ensemble", "1")
 
@@ -129,6 +130,47 @@ def test_predictions_are_those_of_the_fitted_model(folder, run):
         assert broken["reason"] == "not a SMILES string" and not any(broken[column] for column in columns)
     assert all(row["predicted_kind"] in ("acid, strong", "chain", "ring", "") for row in rows)
     assert not list(folder.glob("*.parts"))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_unlike_training_is_one_warning(folder, called, monkeypatch, tmp_path, kind):
+    """Also if the run was stopped, and the rows that it wrote before are only counted."""
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+    far = "".join(f"{'C(F)(F)' * n}N{'S' * (1 + n % 3)}P(Br)Cl\n" for n in range(1, 8))
+    (tmp_path / "far.smi").write_text(f"{far}CCO\nC(\n")
+    limit = FittedModel.load(folder / "numbers").facts.least_similarity
+    predict = ("predict", folder / "numbers", "far.smi", "-o", f"far.{kind}", "--workers", "1")
+
+    def stopped(self, count, join):
+        raise InputError(f"stopped after {count} part")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predicting.Parts, "finish", stopped)
+        assert "stopped after 1 part" in called(*predict, cwd=tmp_path).err
+    _, line = called(*predict, cwd=tmp_path).output().splitlines()
+    assert line.startswith("Warning: 88 % of these molecules are less similar to the training molecules")
+    assert 0 < limit < 1 and f"(below {limit:.2f})" in line
+    again = json.loads(called(*predict, "--overwrite", "--json", cwd=tmp_path).out)
+    assert (again["rows"], again["without"], again["far"], again["warning"]) == (9, 1, 7, line)
+
+
+def test_a_table_like_training_gives_no_warning(folder, called, tmp_path):
+    (tmp_path / "alike.csv").write_text(table_text(100, seed=1))
+    arguments = ("alike.csv", "-o", "out.csv", "--workers", "1", "--json")
+    found = json.loads(called("predict", folder / "numbers", *arguments, cwd=tmp_path).out)
+    assert found["warning"] == "" and found["far"] <= 0.2 * found["rows"]
+
+
+def test_a_folder_that_does_not_know_its_test_molecules_gives_no_warning(folder, called, tmp_path):
+    shutil.copytree(folder / "numbers", tmp_path / "numbers")
+    edit_json(tmp_path / "numbers" / "fitted.json", lambda values: values.pop("least_similarity"))
+    (tmp_path / "far.smi").write_text("BrS\nPS\nFP\nBrF\n")
+    printed = called("predict", "numbers", "far.smi", "-o", "far.csv", "--workers", "1", cwd=tmp_path).output()
+    assert len(printed.splitlines()) == 1
+    edit_json(tmp_path / "numbers" / "fitted.json", lambda values: values.update(least_similarity=1.5))
+    ended = called("predict", "numbers", "far.smi", "-o", "far.csv", "--workers", "1", cwd=tmp_path)
+    assert ended.code == 2 and "similarity of the test molecules is 1.5" in ended.err
 
 
 def test_equal_rows_have_equal_answers_wherever_they_stand(folder, called):

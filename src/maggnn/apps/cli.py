@@ -265,6 +265,8 @@ def predict(
         return
     kept = "" if by is None else f", {result['kept']} kept"
     print(f"{result['rows']} rows, {result['without']} without a prediction{kept}; {result['seconds']:.0f} s; {out}")
+    if result["warning"]:
+        print(result["warning"])
 
 
 @app.command()

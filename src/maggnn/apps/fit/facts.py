@@ -56,6 +56,8 @@ class Facts:
         number_columns: columns of the table that are read besides descriptors.
         seen_nodes, seen_edges: the categories of the training features; `fit_blend` sets them.
         started_from: the names of the earlier models whose weights initialised the networks, the oldest first.
+        least_similarity: the similarity to the nearest training molecule that 95 % of the test molecules have at least;
+            0 if it is unknown.
     """
 
     source: Literal["smiles", "graphs"]
@@ -75,6 +77,7 @@ class Facts:
     salts: str = "keep"
     number_columns: tuple[str, ...] = ()
     started_from: tuple[str, ...] = ()
+    least_similarity: float = 0.0
 
     @property
     def column_of_smiles(self) -> str:
@@ -157,6 +160,8 @@ def _features_mismatch(facts: Facts, model: MagGNN) -> str:
             return f"{name} features: {wrong}"
     if facts.source == "graphs":
         return ""
+    if not 0 <= facts.least_similarity <= 1:
+        return f"similarity of the test molecules is {facts.least_similarity}, must be from 0 to 1"
     if facts.salts not in SALTS:
         return f"salts are {facts.salts!r}, must be one of {', '.join(SALTS)}"
     made = FEATURE_SETS.get(facts.features)

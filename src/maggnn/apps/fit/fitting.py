@@ -20,6 +20,7 @@ from torch import Tensor
 
 from maggnn import config as configs
 from maggnn.apps.fit.answers.estimator_file import FILE as ESTIMATOR
+from maggnn.apps.fit.answers.far_rows import least_similarity
 from maggnn.apps.fit.card import model_card
 from maggnn.apps.fit.card.intervals import Judged, judge, judged_singly
 from maggnn.apps.fit.card.markdown import plain
@@ -137,7 +138,7 @@ def fit_table(
             tell(f"{table}: {own.table.target.why}")
         found = fit(own.dataset, facts, config, folds, folder=training, quiet=False)
         test, seconds = tested(*found, own.dataset)
-        fitted = _with_score(trimmed(found[0]), test.judged[model_card.OWN].value)
+        fitted = _with_test(trimmed(found[0]), test)
         fitted.save(out)
         origin = model_card.Origin(
             str(table), _split_in_words(own, folds), own.table.num_rows, len(own.table.errors), len(own.table.shared),
@@ -248,9 +249,12 @@ def learned_folds(own: OwnTable, count: int, seed: int) -> Folds:
     return single_fold(split, len(y)) if dealt is None else dealt
 
 
-def _with_score(fitted: FittedModel, value: float) -> FittedModel:
-    """Store the score on the test split in the facts, if there is one."""
-    return replace(fitted, facts=replace(fitted.facts, scores={"test": value} if math.isfinite(value) else {}))
+def _with_test(fitted: FittedModel, test: model_card.Test) -> FittedModel:
+    """Store the score on the test split, if there is one, and the similarity of its molecules to training."""
+    value = test.judged[model_card.OWN].value
+    scores = {"test": value} if math.isfinite(value) else {}
+    near = least_similarity(test.answer.similarity)
+    return replace(fitted, facts=replace(fitted.facts, scores=scores, least_similarity=near))
 
 
 def _split_in_words(own: OwnTable, folds: Folds) -> str:

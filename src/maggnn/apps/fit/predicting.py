@@ -26,6 +26,7 @@ import torch
 
 from maggnn.apps.fit.answers.answered_rows import AnsweredRows, Layout, write_answers
 from maggnn.apps.fit.answers.columns import NOT_FINITE, REASON, answer_columns, answer_names, answer_types
+from maggnn.apps.fit.answers.far_rows import far_limit, far_warning
 from maggnn.apps.fit.categories import are_among
 from maggnn.apps.fit.classical.descriptors import Descriptors
 from maggnn.apps.fit.facts import FACTS, Facts
@@ -35,6 +36,7 @@ from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.parts import Parts
 from maggnn.apps.fit.row_files import (
     Chunk,
+    Counted,
     Source,
     check_writable_name,
     count_rows,
@@ -64,11 +66,8 @@ UNSEEN = "predicted, but it has an element, a bond or another feature that is no
 GPU_CHUNK_MB = 1000.0
 """The memory of the network's chunks on a GPU, of which a chunk of molecules is usually one."""
 
-Columns = tuple[list[list[Any]], int]
-"""The columns to add to a chunk, and how many rows have no prediction."""
-
-Work = tuple[int, int, Future[Future[int]] | None]
-"""A chunk's number, its number of rows, and how many of them have no prediction, as soon as a worker has written them.
+Work = tuple[int, int, Future[Future[Counted]] | None]
+"""A chunk's number, its number of rows, and the counts of its answers, as soon as a worker has written them.
 
 None if an earlier run wrote them.
 """
@@ -112,16 +111,19 @@ def predict_table(
         if parts.begin(_identity(model, fitted.facts, source, out, coverage), overwrite):
             with warnings.catch_warnings(), row_progress(source.num_rows) as on_row:
                 warnings.simplefilter("ignore", UnseenWarning)  # the row mentions it
-                rows, without = _make_parts(fitted, source, parts, out.suffix, workers, coverage, on_row)
-            parts.finish(-(-rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
+                counted = _make_parts(fitted, source, parts, out.suffix, workers, coverage, on_row)
+            parts.finish(-(-counted.rows // ROWS), lambda paths, path: join_parts(paths, path, out.suffix, names))
         else:
-            rows, without = count_rows(out, out.suffix, _number_place(names), header=True)
+            counted = count_rows(out, out.suffix, _number_place(names), header=True, limit=far_limit(fitted))
+    rows, without, far = counted
     if without == rows:
         asked = f"is {source.names[source.place]!r} the column of SMILES"
         if fitted.facts.number_columns:
             asked += f", and are there numbers in {', '.join(map(repr, fitted.facts.number_columns))}"
         tell(f"{table}: no row has a prediction (column {REASON!r} says why): {asked}?")
-    return {"out": str(out), "rows": rows, "without": without, "seconds": time.monotonic() - began}
+    warning = far_warning(far, rows - without, far_limit(fitted))
+    seconds = time.monotonic() - began
+    return {"out": str(out), "rows": rows, "without": without, "far": far, "warning": warning, "seconds": seconds}
 
 
 def load_for_smiles(model: Path) -> FittedModel:
@@ -187,18 +189,22 @@ def _make_parts(
     workers: int,
     coverage: float,
     on_row: Callable[[int], None],
-) -> tuple[int, int]:
-    """Write the missing parts. Returns the number of rows, and of rows without a prediction."""
-    rows, without = 0, 0
+) -> Counted:
+    """Write the missing parts. Returns the numbers of rows, of those without a prediction, and of those far away."""
+    rows, without, far, limit = 0, 0, 0, far_limit(fitted)
     names, types = [*source.names, *answer_names(fitted)], [*source.types, *answer_types(fitted)]
     with _workers(workers, source.num_rows) as pool:
         answerers = _Answerers(fitted, source.num_rows, coverage, pool, parts, Layout(kind, names, types))
         try:
             for number, count, future in _ahead(answerers, source, AHEAD * max(workers, answerers.count)):
                 if future is None:  # an earlier run made it
-                    without += count_rows(parts.path(number), kind, _number_place(names))[1]
+                    earlier = count_rows(parts.path(number), kind, _number_place(names), limit=limit)
+                    without += earlier.empty
+                    far += earlier.below
                 else:
-                    without += future.result().result()
+                    written = future.result().result()
+                    without += written.empty
+                    far += written.below
                 rows += count
                 on_row(rows)
         except BrokenProcessPool as error:
@@ -207,7 +213,7 @@ def _make_parts(
             answerers.pool.shutdown(wait=False, cancel_futures=True)
             pool.shutdown(cancel_futures=True)
             answerers.pool.shutdown()
-    return rows, without
+    return Counted(rows, without, far)
 
 
 class _Answerers:
@@ -235,15 +241,16 @@ class _Answerers:
         torch.set_num_threads(cores)
         self._own.fitted = copy.copy(self.fitted)
 
-    def submit(self, chunk: Chunk, number: int) -> Future[Future[int]]:
+    def submit(self, chunk: Chunk, number: int) -> Future[Future[Counted]]:
         """Featurise a chunk, predict for it and write it, one after the other; returns at once."""
         usable = [smiles for smiles, reason in zip(chunk.smiles, chunk.reasons, strict=True) if not reason]
         molecules = self._workers.submit(featurised_chunk, usable, *read_by(self.fitted))
         return self.pool.submit(self._write, chunk, molecules, number)
 
-    def _write(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[int]:
+    def _write(self, chunk: Chunk, molecules: Future[Featurised], number: int) -> Future[Counted]:
         answers = answers_for(self._own.fitted, chunk, molecules.result(), number, self._coverage)
-        return self._workers.submit(write_answers, self.parts, number, self._layout, chunk.columns, answers)
+        limit = far_limit(self.fitted)
+        return self._workers.submit(write_answers, self.parts, number, self._layout, chunk.columns, answers, limit)
 
 
 def _workers(workers: int, num_rows: int) -> Executor:
@@ -265,14 +272,6 @@ def _ahead(answerers: _Answerers, source: Source, most: int) -> Iterator[Work]:
         if len(waiting) > most:
             yield waiting.popleft()
     yield from waiting
-
-
-def answered(
-    fitted: FittedModel, chunk: Chunk, molecules: Featurised, seed: int, coverage: float = COVERAGE
-) -> Columns:
-    """Return the columns to add to a chunk, and the number of rows without a prediction."""
-    answers = answers_for(fitted, chunk, molecules, seed, coverage)
-    return answers.cells(), answers.without
 
 
 def answers_for(

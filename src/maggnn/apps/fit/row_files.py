@@ -6,13 +6,14 @@ All columns of the input are kept; predictions follow after them.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -162,18 +163,32 @@ def join_parts(parts: Sequence[Path], path: Path, kind: str, names: Sequence[str
             file.write(part.read_bytes())
 
 
-def count_rows(path: Path, kind: str, place: int, header: bool = False) -> tuple[int, int]:
-    """Count the rows of a part or (with its header) a whole file, and those with an empty cell in one column."""
+class Counted(NamedTuple):
+    """Counts of rows: all, those with an empty cell in a column, and those with a number below a limit there."""
+
+    rows: int
+    empty: int
+    below: int
+
+
+def count_rows(path: Path, kind: str, place: int, header: bool = False, limit: float = -math.inf) -> Counted:
+    """Count the rows of a part or (with its header) a whole file, and those with certain cells in a numeric column.
+
+    Args:
+        place: the index of the column.
+        limit: the number below which cells are counted.
+    """
     if kind == ".parquet":
         _, parquet = parquet_tools(path)
         column = parquet.read_table(path, columns=[parquet.read_schema(path).names[place]]).column(0)
-        return len(column), column.null_count
-    rows, empty = 0, 0
+        return Counted(len(column), column.null_count, sum(value < limit for value in column.drop_null().to_pylist()))
+    rows, empty, below = 0, 0, 0
     with path.open(newline="", encoding="utf-8") as file:
         for cells in islice(csv.reader(file), int(header), None):
             rows += 1
             empty += not cells[place]
-    return rows, empty
+            below += bool(cells[place]) and float(cells[place]) < limit
+    return Counted(rows, empty, below)
 
 
 def _csv_line(cells: Sequence[str]) -> bytes:

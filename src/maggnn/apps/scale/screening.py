@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maggnn.apps.fit.answers.columns import answer_names, answer_types
+from maggnn.apps.fit.answers.far_rows import far_limit, far_warning
 from maggnn.apps.fit.fitted import FittedModel
 from maggnn.apps.fit.packing import row_progress
 from maggnn.apps.fit.predicting import (
@@ -103,7 +104,8 @@ def screen(
         jobs = _jobs(plans, folder, run)
         _prepare(folder, run, jobs, known)
         counts, best = _answered(fitted, plans[0].columns, jobs, coverage, selection, actors)
-        return _finished(folder, selection, counts, best, time.monotonic() - began)
+        warning = far_warning(counts.far, counts.predicted, far_limit(fitted))
+        return _finished(folder, selection, counts, best, warning, time.monotonic() - began)
 
 
 def _check_folder(folder: Place, run: dict[str, Any], overwrite: bool) -> bool:
@@ -259,7 +261,7 @@ def _answered(
 
 
 def _finished(
-    folder: Place, selection: Selection, counts: Counts, best: bytes | None, seconds: float
+    folder: Place, selection: Selection, counts: Counts, best: bytes | None, warning: str, seconds: float
 ) -> dict[str, Any]:
     """Write the files that follow the last shard. Returns the summary."""
     if best is not None:
@@ -273,6 +275,8 @@ def _finished(
         "kept": counts.kept if best is None else unpacked(best).num_rows,
         "selection": asdict(selection),
         "shards": counts.shards,
+        "far": counts.far,
+        "warning": warning,
     }
     folder.within(SUMMARY).write(json.dumps(summary, indent=2).encode())
     return {**summary, "found": counts.found, "seconds": seconds}

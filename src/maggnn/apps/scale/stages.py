@@ -58,6 +58,7 @@ class Counts:
         kept: the number of rows that were written.
         reasons: the reasons for missing predictions, and the number of rows of each.
         found: the number of shards that an earlier run had made.
+        far: the number of predicted rows that are far from training.
     """
 
     rows: int = 0
@@ -66,6 +67,7 @@ class Counts:
     shards: int = 0
     found: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
+    far: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         mine, theirs = asdict(self), asdict(other)
@@ -139,22 +141,25 @@ class Answerer:
     def _made(self, job: Job, work: list[tuple[Chunk, Featurised]]) -> tuple[Counts, Any]:
         import pyarrow
 
+        from maggnn.apps.fit.answers.far_rows import far_limit
         from maggnn.apps.fit.fitted import UnseenWarning
-        from maggnn.apps.fit.predicting import answered
+        from maggnn.apps.fit.predicting import answers_for
         from maggnn.apps.fit.row_files import arrow_table
 
-        tables, reasons, rows = [], Counter[str](), 0
+        tables, reasons, rows, far, limit = [], Counter[str](), 0, 0, far_limit(self.fitted)
         with warnings.catch_warnings(action="ignore", category=UnseenWarning):  # the row mentions it
             for number, (chunk, molecules) in enumerate(work, start=job.shard.first):
-                columns, _ = answered(self.fitted, chunk, molecules, number, self.coverage)
+                answers = answers_for(self.fitted, chunk, molecules, number, self.coverage)
+                columns = answers.cells()
                 rows += len(chunk.smiles)
+                far += answers.below(limit)
                 # Without a prediction, the last number is missing; a reason next to a prediction is a remark.
                 reasons.update(
                     _kind(reason) for value, reason in zip(columns[-2], columns[-1], strict=True) if value is None
                 )
                 tables.append(self.selection.kept(arrow_table(self.names, self.types, [*chunk.columns, *columns])))
         table = self.selection.kept(pyarrow.concat_tables(tables))
-        counts = Counts(rows, rows - reasons.total(), table.num_rows, 1, 0, most_frequent(reasons))
+        counts = Counts(rows, rows - reasons.total(), table.num_rows, 1, 0, most_frequent(reasons), far)
         job.out.write(_file_of(table, job.identity, counts))
         return counts, table
 

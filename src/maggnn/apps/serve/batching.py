@@ -22,7 +22,7 @@ import torch
 
 from maggnn.apps.fit.featurised_chunks import Featurised, featurised_chunk
 from maggnn.apps.fit.fitted import FittedModel, UnseenWarning
-from maggnn.apps.fit.predicting import answered, read_by
+from maggnn.apps.fit.predicting import answers_for, read_by
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.apps.fit.uncertainty import COVERAGE
 from maggnn.data.worker_processes import worker_pool
@@ -198,4 +198,5 @@ class Batcher:
     def _answered(self, smiles: list[str], molecules: Any = None) -> Columns:
         molecules = featurised_chunk(smiles, *self._reading) if molecules is None else molecules
         with warnings.catch_warnings(action="ignore", category=UnseenWarning):  # the row mentions it
-            return answered(self.fitted, Chunk([], smiles, [""] * len(smiles)), molecules, 0, self.coverage)[0]
+            chunk = Chunk([], smiles, [""] * len(smiles))
+            return answers_for(self.fitted, chunk, molecules, 0, self.coverage).cells()

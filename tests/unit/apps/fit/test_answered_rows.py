@@ -21,11 +21,15 @@ def test_cells_of_all_rows():
     assert number == [np.float32(0.1), None, None, None] and ANSWERS.without == 2
 
 
+def test_rows_without_a_prediction_are_not_below_a_limit():
+    assert [ANSWERS.below(limit) for limit in (0.1, 0.2, 3.0, np.inf)] == [0, 1, 1, 1]
+
+
 def test_a_part_is_written_with_the_own_columns(tmp_path):
     parts = Parts(tmp_path / "out.csv")
     assert parts.begin({}, overwrite=False)
     layout = Layout(".csv", ["smiles", "predicted_y", "p_y", "reason"], [None] * 4)
-    assert write_answers(parts, 3, layout, [["C", "=C", "CC", "O"]], ANSWERS) == 2
+    assert write_answers(parts, 3, layout, [["C", "=C", "CC", "O"]], ANSWERS, limit=0.2) == (4, 2, 1)
     assert parts.path(3).read_text().splitlines() == [
         "C,'=no,0.1,", "=C,,,not a SMILES string", "CC,yes,,", "O,,,no prediction",
     ]  # fmt: skip

@@ -17,9 +17,10 @@ def test_parts_and_the_whole_are_counted(tmp_path, kind):
     parts = [tmp_path / name for name in ("first", "second")]
     for part in parts:
         write_part(part, kind, NAMES, [None, None, "number", None], COLUMNS)
-        assert count_rows(part, kind, 2) == (3, 1)
+        assert count_rows(part, kind, 2) == (3, 1, 0)
+        assert count_rows(part, kind, 2, limit=2.5) == (3, 1, 1)
     join_parts(parts, tmp_path / "whole", kind, NAMES)
-    assert count_rows(tmp_path / "whole", kind, 2, header=True) == (6, 2)
+    assert count_rows(tmp_path / "whole", kind, 2, header=True, limit=3.0) == (6, 2, 4)
 
 
 def test_a_carriage_return_in_a_cell_ends_no_row(tmp_path):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maggnn.apps.fit.parts import Parts
-from maggnn.apps.fit.row_files import cell_text, write_part
+from maggnn.apps.fit.row_files import Counted, cell_text, write_part
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class AnsweredRows:
         """The number of rows without a prediction."""
         return len(self.reasons) - int(self.finite.sum())
 
+    def below(self, limit: float) -> int:
+        """Count the rows with a prediction whose last number, the similarity to training, is below a limit."""
+        return int((np.asarray(self.columns[-1])[self.finite] < limit).sum())
+
     def cells(self) -> list[list[Any]]:
         """Return the added columns with a cell for each row, which is None where there is no value."""
         return [*(self._cells(column) for column in self.columns), self.reasons]
@@ -55,11 +59,16 @@ class Layout(NamedTuple):
 
 
 def write_answers(
-    parts: Parts, number: int, layout: Layout, columns: Sequence[Sequence[Any]], answers: AnsweredRows
-) -> int:
-    """Write a chunk's own columns and its answers as a part. Returns the number of rows without a prediction."""
+    parts: Parts,
+    number: int,
+    layout: Layout,
+    columns: Sequence[Sequence[Any]],
+    answers: AnsweredRows,
+    limit: float,
+) -> Counted:
+    """Write a chunk's own columns and its answers as a part. Returns counts of its rows; `limit` as in `below`."""
     added = answers.cells()
     if layout.kind == ".csv":
         added = [[cell_text(value) for value in column] for column in added]
     parts.add(number, lambda path: write_part(path, *layout, [*columns, *added]))
-    return answers.without
+    return Counted(len(answers.reasons), answers.without, answers.below(limit))

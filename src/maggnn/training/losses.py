@@ -79,13 +79,14 @@ def training_loss(
         >>> loss.backward()
     """
     _check_options(epsilon, outcomes, reward)
-    graphs = _learnable(model, batch, y, mask)
+    graphs = learnable(model, batch, y, mask)
     states = model.walk(graphs, epsilon=epsilon, generator=generator)
     predicted = _predictor_loss(model, graphs, _random_state_of(states, generator).tuples, 1, mask)
     if model.q_network is None or model.pretrained is not None or not model.agent.num_moves:
         return predicted, {"predictor": predicted.detach()}
     state = _random_state_of(states[:-1], generator)
-    learned = _agent_loss(model, state, mask, outcomes, reward, generator, _with_batch_statistics)
+    environment = Environment(model.predictor, model.task, reward, mask)
+    learned = _agent_loss(model, state, environment, outcomes, generator, _with_batch_statistics)
     return predicted + learned, {"predictor": predicted.detach(), "agent": learned.detach()}
 
 
@@ -113,7 +114,7 @@ def predictor_loss(
     """
     if starts < 1:
         raise InputError(f"starts is {starts}, must be at least 1")
-    graphs = _learnable(model, batch, y, mask)
+    graphs = learnable(model, batch, y, mask)
     return _predictor_loss(model, graphs, model.starts(graphs, generator, starts), starts, mask)
 
 
@@ -131,7 +132,8 @@ def agent_loss(
     """Compute the loss of the agent, with the present predictor as its environment: the second phase of ORD.
 
     The Q-network is fitted to the exact rewards of moves (`lookahead` of `maggnn.training.q_learning`) at a random
-    state of a walk (Algorithm 2, lines 9 to 13). The predictor gets no gradient.
+    state of a walk (Algorithm 2, lines 9 to 13). The predictor gets no gradient. If the graphs have the attribute
+    `tuple_losses` (`with_tuple_losses`), rewards are read from there, and the predictor is not evaluated.
 
     Args:
         model: the model, in training mode.
@@ -149,15 +151,41 @@ def agent_loss(
     if model.q_network is None or not model.agent.num_moves:
         raise InputError("this model has no agent to train: set tuple_order and num_moves above 0 in AgentConfig")
     _check_options(epsilon, outcomes, reward)
-    graphs = _learnable(model, batch, y, mask)
+    graphs = learnable(model, batch, y, mask)
     before_last = model.walk(graphs, num_moves=model.agent.num_moves - 1, epsilon=epsilon, generator=generator)
-    return _agent_loss(
-        model, _random_state_of(before_last, generator), mask, outcomes, reward, generator, in_evaluation
-    )
+    state = _random_state_of(before_last, generator)
+    environment = Environment(model.predictor, model.task, reward, mask)
+    losses = getattr(batch, "tuple_losses", None)
+    if losses is not None:
+        state = replace(state, ids=torch.arange(graphs.num_graphs, device=graphs.device))
+        environment.look_up(losses, _first_rows(model, graphs, losses))
+    return _agent_loss(model, state, environment, outcomes, generator, in_evaluation)
 
 
-def _learnable(model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None, mask: Tensor | None) -> GraphBatch:
-    """Return the batch with checked and standardised targets."""
+def _first_rows(model: MagGNN, graphs: GraphBatch, losses: Tensor) -> Tensor:
+    """Return where the losses of each graph begin in those of the batch, [B]."""
+    if model.agent.num_tuples != 1 or model.predictor.level != "graph":
+        raise InputError("tuple_losses are for graph-level targets and one tuple: leave them out of the batch")
+    rows = graphs.num_nodes**model.agent.tuple_order
+    if losses.shape != (int(rows.sum()),):
+        raise InputError(
+            f"tuple_losses have the shape {tuple(losses.shape)}, the tuples of these graphs are {int(rows.sum())}: "
+            "make them with maggnn.with_tuple_losses for this model"
+        )
+    return rows.cumsum(0) - rows
+
+
+def learnable(
+    model: MagGNN, batch: GraphBatch | Batch | Data, y: Tensor | None = None, mask: Tensor | None = None
+) -> GraphBatch:
+    """Return the batch with checked and standardised targets.
+
+    Args:
+        model: the model that reads them.
+        batch: the graphs.
+        y: the targets, as in `training_loss`; by default the batch's.
+        mask: at node level, the nodes whose targets are used, [N].
+    """
     graphs = as_batch(batch)
     model.check_features(graphs)
     given = cast("Data", batch).y if y is None else y  # a Batch is a Data, which type checkers cannot see
@@ -210,6 +238,11 @@ def _check_options(epsilon: float, outcomes: int | None, reward: str) -> None:
         raise InputError(f"epsilon is {epsilon}, must be a probability from 0 to 1")
     if outcomes is not None and outcomes < 1:
         raise InputError(f"outcomes is {outcomes}, must be at least 1, or None for all moves")
+    check_reward(reward)
+
+
+def check_reward(reward: str) -> None:
+    """Reject an unknown reward."""
     if reward not in REWARDS:
         raise InputError(f"unknown reward {reward!r}{did_you_mean(reward, REWARDS)}")
 
@@ -224,9 +257,8 @@ def _predictor_loss(model: MagGNN, graphs: GraphBatch, tuples: Tensor, starts: i
 def _agent_loss(
     model: MagGNN,
     state: State,
-    mask: Tensor | None,
+    environment: Environment,
     outcomes: int | None,
-    reward: str,
     generator: torch.Generator | None,
     mode: Callable[[nn.Module], AbstractContextManager[None]],
 ) -> Tensor:
@@ -234,7 +266,6 @@ def _agent_loss(
     network = model.q_network
     assert network is not None
     network.trained = True
-    environment = Environment(model.predictor, model.task, reward, mask)
     mover = random_mover(state, generator)
     with mode(model.predictor):
         table = q_table_of(network, state, model.agent, environment)

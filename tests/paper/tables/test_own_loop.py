@@ -16,11 +16,12 @@ def test_rows_of_agents_and_controls(tmp_path, monkeypatch):
     whole = own_loop.loop_code
     monkeypatch.setattr(own_loop, "loop_code", lambda page, seed: whole(page, steps=2, seed=seed))
     rows = own_loop.reproduce(tmp_path, runs=2)
-    assert len(rows) == 12 and {(row.table, row.dataset, row.runs) for row in rows} == {("own_loop", "sr25", 2)}
+    assert len(rows) == 13 and {(row.table, row.dataset, row.runs) for row in rows} == {("own_loop", "sr25", 2)}
     by_key = {(row.method, row.keep, row.t): row for row in rows}
     start = [by_key[method, "last", 0].mean for method in ("mag-gnn", "random-moves")]
     assert start[0] == start[1]  # the same starts, before the first move
-    assert by_key["mag-gnn", "last", 2].passes == by_key["random-moves", "confident", 2].passes
+    assert by_key["mag-gnn", "last", 2].passes == by_key["random-moves", "confident", 2].passes == 3
+    assert by_key["random-marks", "mean of 3", 0].passes == 3
     assert all(0 <= row.mean <= 100 and row.train_s is not None and row.train_s > 0 for row in rows)
     again = own_loop.reproduce(tmp_path, runs=2)  # models are read again, not trained
     assert [row.mean for row in again] == [row.mean for row in rows] and again[0].train_s is None

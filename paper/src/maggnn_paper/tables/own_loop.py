@@ -1,8 +1,9 @@
 """The training loop of the tutorial `own_training_loop.md`: what its code reaches on SR25 with all of its steps.
 
 The code is read from the page and executed as printed, with another number of steps and other seeds, so that the page
-quotes figures of the very loop that it shows. The controls walk from the same starts with the same predictor: random
-moves, and the most confident of the t + 1 states of a random walk, which costs as many encoder passes as the agent.
+quotes figures of the very loop that it shows. The controls use the same predictor: random moves from the same starts,
+and two that cost as many encoder passes as the agent, the most confident of the t + 1 states of a random walk and the
+mean answer of t + 1 random starts.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.runtime import make_generator
 from maggnn.model.saving import load_model, save_model
 from maggnn.training.evaluate import evaluate
+from maggnn_paper.jobs.job import mean_of
 from maggnn_paper.ledger import LedgerRow
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "tutorials" / "own_training_loop.md"
@@ -29,7 +31,7 @@ MOVES = 2
 
 
 def reproduce(folder: Path, runs: int = 5) -> list[LedgerRow]:
-    """Accuracy after 0, 1 and 2 moves of agents and random moves, over `runs` seeds."""
+    """Accuracy after 0, 1 and 2 moves of agents and random moves, and of the mean of 3 starts, over `runs` seeds."""
     folder.mkdir(parents=True, exist_ok=True)
     trained = [_trained(folder / f"own_loop-{seed}.safetensors", seed) for seed in range(runs)]
     models, seconds = [model for model, _ in trained], [taken for _, taken in trained]
@@ -39,7 +41,8 @@ def reproduce(folder: Path, runs: int = 5) -> list[LedgerRow]:
         for keep in ("last", "confident"):
             scores = torch.stack([one[keep] for one in found])  # [runs, t + 1]
             rows += [_row(method, keep, moves, scores[:, moves], models[0], seconds) for moves in range(MOVES + 1)]
-    return rows
+    means = torch.stack([_mean_of_starts(model, seed) for seed, model in enumerate(models)])
+    return [*rows, _row("random-marks", mean_of(MOVES + 1), 0, means, models[0], seconds)]
 
 
 def loop_code(page: str, steps: int | None = None, seed: int = 0) -> str:
@@ -81,11 +84,18 @@ def _accuracies(model: MagGNN, epsilon: float, seed: int) -> dict[str, Tensor]:
     return {"last": result.last.mean(dim=0), "confident": result.confident.mean(dim=0)}
 
 
+def _mean_of_starts(model: MagGNN, seed: int) -> Tensor:
+    """In percent, the accuracy of the mean answer of t + 1 random starts, mean over tests."""
+    packed = registry.load("sr25").graphs
+    ids, generator = torch.arange(len(packed)), make_generator(1_000 + seed)
+    return evaluate(model.eval(), packed, ids, "classification", 0, TESTS, 1.0, generator, starts=MOVES + 1).last.mean()
+
+
 def _row(method: str, keep: str, moves: int, scores: Tensor, model: MagGNN, seconds: list[float | None]) -> LedgerRow:
     agent = model.agent
     known = [taken for taken in seconds if taken is not None]
     # Each move of the agent is a pass of the Q-network; the most confident state needs the predictor at every state.
-    answers = 1 if keep == "last" else moves + 1
+    answers = {"last": 1, "confident": moves + 1}.get(keep, MOVES + 1)
     return LedgerRow(
         table="own_loop",
         dataset="sr25",

@@ -1,0 +1,70 @@
+"""The predictor's loss with every tuple of a graph, computed once for training loops of one's own.
+
+In the second phase of ORD the predictor is fixed, so the loss with a tuple never changes. A graph has |V|^k tuples; if
+they are few, their losses cost less than the rewards of the moves of one training, and every later reward is a look-up
+(`environment` does the same in `maggnn.train`). The losses are an attribute of PyG's `Data`, so that any loader takes
+them along.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from maggnn.errors import InputError
+from maggnn.model.mag_gnn import MagGNN
+from maggnn.model.normalise import in_evaluation
+from maggnn.model.tuples import all_tuples
+from maggnn.training.environment import MARKED_NODES_A_CHUNK, MAX_TABLE_ROWS, individual_loss
+from maggnn.training.losses import check_reward, learnable
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+
+@torch.no_grad()
+def with_tuple_losses(model: MagGNN, graphs: Sequence[Data], reward: str = "error") -> list[Data]:
+    """Return copies of graphs with the predictor's loss for every tuple, from which `agent_loss` reads its rewards.
+
+    Use it when the predictor is trained: the losses are those of its present weights. It is for models of graph-level
+    targets with one tuple.
+
+    Args:
+        model: the model, whose predictor is trained.
+        graphs: PyG graphs with targets `y`.
+        reward: what a good move lowers, `error` or `loss`, as in `training_loss`; in place of the one of `agent_loss`.
+
+    Returns:
+        The graphs with the attribute `tuple_losses`, [|V|^k], in the lexicographic order of the tuples.
+
+    Example:
+        >>> loader = DataLoader(maggnn.with_tuple_losses(model, graphs), batch_size=64, shuffle=True)
+        >>> loss = maggnn.agent_loss(model, next(iter(loader)))
+    """
+    check_reward(reward)
+    agent = model.agent
+    if model.predictor.level != "graph" or agent.num_tuples != 1 or not agent.tuple_order:
+        raise InputError("tuple_losses are for graph-level targets and one tuple (num_tuples = 1, tuple_order > 0)")
+    with in_evaluation(model.predictor):
+        return [_with_losses(model, graph, reward) for graph in graphs]
+
+
+def _with_losses(model: MagGNN, graph: Data, reward: str) -> Data:
+    """Return a copy of one graph with its losses."""
+    batch = learnable(model, graph)
+    nodes, order = batch.total_nodes, model.agent.tuple_order
+    if nodes**order > MAX_TABLE_ROWS:
+        raise InputError(
+            f"a graph of {nodes} nodes has {nodes**order:,} tuples, which are too many to compute them all"
+        )
+    chunks = all_tuples(nodes, order, batch.device).split(max(1, MARKED_NODES_A_CHUNK[batch.device.type] // nodes))
+    outputs = torch.cat([model.predictor(batch, chunk[None], starts=len(chunk)) for chunk in chunks], dim=1)
+    assert batch.y is not None
+    copied = copy.copy(graph)
+    losses: Tensor = individual_loss(outputs, batch.y, model.task, reward)[0]  # [|V|^k]
+    copied.tuple_losses = losses
+    return copied

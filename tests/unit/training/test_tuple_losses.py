@@ -3,7 +3,6 @@
 import networkx as nx
 import pytest
 import torch
-from torch_geometric.data import Batch
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import from_networkx
 
@@ -25,6 +24,10 @@ def graphs(task="classification"):
     for data, y in zip(parts, TARGETS[task], strict=True):
         data.y = y
     return parts
+
+
+def batch_of(parts):
+    return next(iter(DataLoader(parts, batch_size=len(parts))))
 
 
 def make_model(task="classification", **agent):
@@ -50,9 +53,7 @@ def test_rewards_are_the_same_as_without_a_table(task, reward, outcomes, monkeyp
     known = with_tuple_losses(model, parts, reward)
     assert model.predictor.training and [len(graph.tuple_losses) for graph in known] == [9, 16, 25]
     assert all("tuple_losses" not in graph for graph in parts)  # the given graphs stay as they are
-    loader = DataLoader(known[::-1] * 2, batch_size=6)
-    batch = next(iter(loader))
-    plain = Batch.from_data_list(parts[::-1] * 2)
+    batch, plain = batch_of(known[::-1] * 2), batch_of(parts[::-1] * 2)
     found, expected = (
         agent_loss(model, given, reward=reward, outcomes=outcomes, generator=seeded(1)) for given in (batch, plain)
     )
@@ -63,7 +64,7 @@ def test_rewards_are_the_same_as_without_a_table(task, reward, outcomes, monkeyp
 
 def test_the_predictor_is_not_evaluated(monkeypatch):
     model = make_model().train()
-    batch = Batch.from_data_list(with_tuple_losses(model, graphs()))
+    batch = batch_of(with_tuple_losses(model, graphs()))
     monkeypatch.setattr(model.predictor, "embed", lambda *_: pytest.fail("evaluated"))
     agent_loss(model, batch)
     with pytest.raises(pytest.fail.Exception, match="evaluated"):  # both at once: the predictor changes in each step
@@ -76,7 +77,7 @@ def test_mistakes_are_one_line():
             with_tuple_losses(model, graphs())
     with pytest.raises(InputError, match="unknown reward 'eror': did you mean 'error'"):
         with_tuple_losses(make_model(), graphs(), "eror")
-    batch = Batch.from_data_list(with_tuple_losses(make_model(tuple_order=1), graphs()))
+    batch = batch_of(with_tuple_losses(make_model(tuple_order=1), graphs()))
     with pytest.raises(InputError, match=r"shape \(12,\), the tuples of these graphs are 50"):
         agent_loss(make_model(), batch)
     with pytest.raises(InputError, match="leave them out of the batch"):

@@ -108,7 +108,7 @@ def test_the_whole_training_of_the_loop_beats_random_moves():
     run_python(path, Block("python", loop_code(path.read_text(encoding="utf-8")), loop.line), namespace)
     run_python(path, comparison, namespace)
     agent, random = (eval(f"accuracy({epsilon}, repeats=100)", namespace) for epsilon in (0.0, 1.0))
-    assert agent[2] >= 98 > 90 > random[2]
+    assert agent[2] > max(97, random[2] + 10)
 
 
 def test_tutorials_are_short_and_use_known_blocks():

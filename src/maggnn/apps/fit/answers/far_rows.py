@@ -31,7 +31,7 @@ def least_similarity(similarity: np.ndarray | None) -> float:
 
 
 ROUNDING = 1e-6
-"""Similarities are in single precision, and have seven digits in a table: those that are equal to a limit are not below."""
+"""Similarities are in single precision, and have seven digits in a table. One that is equal to a limit is not below."""
 
 
 def far_limit(fitted: FittedModel) -> float:

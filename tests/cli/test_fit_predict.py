@@ -449,8 +449,9 @@ def test_an_answer_that_is_no_number_is_no_prediction(folder, monkeypatch, name)
     monkeypatch.setattr(FittedModel, "answer", spoiled)
     smiles = ["CCO", "CCC", "C(", "CO"]
     chunk = Chunk([smiles], smiles, [""] * 4)
-    columns, without = predicting.answered(fitted, chunk, featurised_chunk(smiles, "ogb", True, True), 0)
-    assert without == 2 and columns[-1] == ["", predicting.NOT_FINITE, "not a SMILES string", ""]
+    answers = predicting.answers_for(fitted, chunk, featurised_chunk(smiles, "ogb", True, True), 0)
+    columns = answers.cells()
+    assert answers.without == 2 and columns[-1] == ["", predicting.NOT_FINITE, "not a SMILES string", ""]
     for column in columns[:-1]:
         assert [cell is None for cell in column] == [False, True, True, False]
 

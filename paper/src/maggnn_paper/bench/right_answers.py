@@ -35,7 +35,7 @@ import numpy as np
 from maggnn.apps.fit.estimator import MagRegressor
 from maggnn.apps.fit.featurised_chunks import featurised_chunk
 from maggnn.apps.fit.fitted import UnseenWarning
-from maggnn.apps.fit.predicting import ROWS, answered, read_by
+from maggnn.apps.fit.predicting import ROWS, answers_for, read_by
 from maggnn.apps.fit.row_files import Chunk
 from maggnn.data.molecules.smiles import Molecule, featurise_rows
 from maggnn.data.ordered import in_order
@@ -232,7 +232,7 @@ def _ordering(count: int) -> Iterator[LedgerRow]:
             for _ in range(REPEATS):
                 began = time.process_time()
                 molecules = featurised_chunk(asked, fitted.facts.features, *wanted)
-                answered(fitted, chunk, molecules, seed=0)
+                answers_for(fitted, chunk, molecules, seed=0).cells()
                 seconds["all"].append(time.process_time() - began)
                 found = featurise_rows(asked, fitted.facts.features)
                 packed = pack(one for one in found if isinstance(one, Molecule))

@@ -149,7 +149,7 @@ def test_a_failure_is_one_line_of_json(fitted, monkeypatch):
         raise RuntimeError("secret")
 
     with TestClient(make_app(fitted), base_url=HOST, raise_server_exceptions=False) as client:
-        monkeypatch.setattr("maggnn.apps.serve.batching.answered", fails)
+        monkeypatch.setattr("maggnn.apps.serve.batching.answers_for", fails)
         answer = client.post("/predict", json={"smiles": ["CCO"]})
     assert answer.status_code == 500
     assert answer.json() == {"error": "the server failed (RuntimeError): its log says more"}

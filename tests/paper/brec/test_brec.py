@@ -39,7 +39,14 @@ from maggnn_paper.brec.finest import with_finest
 from maggnn_paper.brec.pairs import Pairs, like_sized, pair_ids, permuted
 from maggnn_paper.brec.paper_test import PaperSettings, class_error, paper_test, train_predictor
 from maggnn_paper.brec.practice import joined
-from maggnn_paper.brec.proposed import RANDOM_MOVES, RANDOM_TUPLES, ProposalSettings, found, with_proposed
+from maggnn_paper.brec.proposed import (
+    RANDOM_MOVES,
+    RANDOM_TUPLES,
+    ProposalSettings,
+    alike_at_proposed,
+    found,
+    with_proposed,
+)
 from maggnn_paper.brec.rpc import (
     FAINTEST,
     LOSS_TO_STOP,
@@ -56,7 +63,7 @@ from maggnn_paper.brec.rpc import (
     tuple_errors,
     unreliable,
 )
-from maggnn_paper.brec.settings import HARDER
+from maggnn_paper.brec.settings import BY_AGENT, HARDER
 from maggnn_paper.tables.registry import reproduce_table
 
 HIDDEN, LAYERS = 6, 2
@@ -550,6 +557,24 @@ def test_three_marks_where_two_cannot(packed_data):
         ids = torch.tensor([2 * pair, 2 * pair + 1])
         first, second = refine(graphs[ids], finest_tuples(graphs.select(ids), 1, 2)).hashes
         assert bool(first == second) == (pair in pairs)
+
+
+def test_a_third_mark_beside_those_that_an_agent_found(packed_data):
+    """The pairs are those that two marks of the agent cannot distinguish; refinement adds the third."""
+    settings = replace(BY_AGENT, starts=2, moves=2, numberings=2)
+    graphs = load("brec").graphs
+    alike = alike_at_proposed((0, 380, 398, 399), settings)
+    assert {398, 399} <= alike and 0 not in alike  # no two marks distinguish the last two
+    pair = Pairs.of(graphs, torch.tensor([398]))
+    for own in (settings, replace(settings, agent=RANDOM_TUPLES)):
+        two, three = (found(pair, [398], 1, order, own)[0] for order in (2, 3))  # [1, 2, R, k]
+        assert three.shape == (1, 2, 2, 3) and torch.equal(three[..., :2], two)
+        nodes = torch.arange(int(pair.num_nodes[0]))
+        for place, tuples in enumerate(three[0]):
+            graph = graphs[torch.tensor([2 * 398 + place])]
+            every = torch.cat([tuples[0, :2].expand(len(nodes), 2), nodes[:, None]], dim=1)
+            most = int(refine(graph, every[None]).num_colours.max())
+            assert int(refine(graph, tuples[None]).num_colours[0, 0]) == most
 
 
 def packed_pair(first, one, second, other):

@@ -8,6 +8,9 @@ The agent is one that comes with the package; its search is `maggnn_paper.brec.b
     random tuples   as many random tuples as the agent makes encoder passes, judged by the same rule: most colours,
                     rarest hash, its value
 
+A third mark (k = 3) is placed by colour refinement alone, for the agent and for both controls: at the node with which
+the tuple that was found is first by the same rule.
+
 All see a graph in as many random numberings as the test has relabellings (`ProposalSettings.numberings`), because a
 search may depend on them, and each relabelling of the test takes what was found in one of these.
 """
@@ -17,6 +20,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +28,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from maggnn.data import registry
 from maggnn.data.files import locked, whole_file
 from maggnn.graphs.batch import GraphBatch
 from maggnn.graphs.packed import PackedGraphs
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.pretrained import agent_digest, pretrained_agent
-from maggnn.model.refined.copies import refine_in_parts
+from maggnn.model.refined.copies import refine, refine_in_parts
 from maggnn.model.tuples import sample_tuples
 from maggnn_paper.brec.branching import Searched, first_in_order, invariant_search, random_scores
 from maggnn_paper.brec.pairs import Pairs
@@ -37,6 +42,9 @@ from maggnn_paper.universal.exclusion import packed
 
 RANDOM_MOVES, RANDOM_TUPLES = "random moves", "random tuples"
 """The controls, in place of an agent's name."""
+
+SEARCHED = 2
+"""The number of marks that are searched for."""
 
 SEED = 0
 """Of the numberings and the random tuples."""
@@ -121,6 +129,21 @@ def with_proposed(
     return replace(graphs, marked=kept["tuples"]), SearchCosts(*kept["costs"].tolist())
 
 
+@cache
+def alike_at_proposed(pairs: tuple[int, ...], settings: ProposalSettings) -> frozenset[int]:
+    """Those of some of BREC's pairs whose two graphs have the same copies at the tuples that a search finds.
+
+    No model that reads these copies alone distinguishes them; another copy, or one mark more, may.
+    """
+    graphs = registry.load("brec").graphs
+    tuples = found(Pairs.of(graphs, torch.tensor(pairs)), pairs, 1, SEARCHED, settings)[0]  # [P, 2, R, k]
+    copies = [
+        [set(own) for own in refine(graphs[torch.tensor([2 * pair, 2 * pair + 1])], of_pair).hashes.tolist()]
+        for pair, of_pair in zip(pairs, tuples, strict=True)
+    ]
+    return frozenset(pair for pair, (first, second) in zip(pairs, copies, strict=True) if first == second)
+
+
 def found(
     graphs: Pairs, pairs: Sequence[int], num_tuples: int, tuple_order: int, settings: ProposalSettings
 ) -> tuple[Tensor, SearchCosts]:
@@ -129,7 +152,7 @@ def found(
     Args:
         pairs: the pairs' numbers, which seed random moves: both graphs of a pair have the same draws.
     """
-    model = _model(settings, num_tuples, tuple_order)
+    model = _model(settings, num_tuples)
     generator = torch.Generator().manual_seed(SEED)
     sets, costs = [], []
     for number, size, both in zip(pairs, graphs.num_nodes.tolist(), graphs.adjacency, strict=True):
@@ -146,12 +169,12 @@ def found(
     return together, SearchCosts.together(costs)
 
 
-def _model(settings: ProposalSettings, num_tuples: int, tuple_order: int) -> MagGNN | None:
+def _model(settings: ProposalSettings, num_tuples: int) -> MagGNN | None:
     """The agent in a model that only searches; None for the controls."""
     if settings.agent in (RANDOM_MOVES, RANDOM_TUPLES):
         return None
     agent = pretrained_agent(settings.agent)
-    own = replace(agent.config.agent, num_tuples=num_tuples, tuple_order=tuple_order)
+    own = replace(agent.config.agent, num_tuples=num_tuples, tuple_order=SEARCHED)
     agent.check(own)
     model = MagGNN(2, encoder=agent.config.encoder, predictor=agent.config.predictor, agent=own)
     model.q_network = agent.q_network()
@@ -172,20 +195,36 @@ def _in_numberings(
     numbered: PackedGraphs = packed([graph[np.ix_(order.numpy(), order.numpy())] for order in orders])
     batch = (numbered if model is None else model.precomputed(numbered))[torch.arange(len(orders))]
     if settings.agent == RANDOM_TUPLES:
-        searched = _best_of_random(batch, num_tuples, tuple_order, settings.passes, generator)
+        searched = _best_of_random(batch, num_tuples, settings.passes, generator)
     else:
         scores = random_scores(seed) if model is None else model.scores
-        searched = invariant_search(scores, batch, num_tuples, tuple_order, settings.starts, settings.moves)
+        searched = invariant_search(scores, batch, num_tuples, SEARCHED, settings.starts, settings.moves)
+    if tuple_order > SEARCHED:
+        searched = _with_another_mark(batch, searched)
     hashes = refine_in_parts(batch, searched.tuples).hashes
     old = torch.stack([order[own] for order, own in zip(orders, searched.tuples, strict=True)])
     return searched._replace(tuples=old), hashes
 
 
-def _best_of_random(
-    graphs: GraphBatch, num_tuples: int, tuple_order: int, count: int, generator: torch.Generator
-) -> Searched:
+def _with_another_mark(graphs: GraphBatch, searched: Searched) -> Searched:
+    """Add the mark to each tuple [B, m, k] with which its copy is the first in the order of the agent's search.
+
+    All graphs have the same number of nodes.
+    """
+    num_graphs, num_tuples, _ = searched.tuples.shape
+    nodes = graphs.total_nodes // num_graphs
+    added = torch.arange(nodes).expand(num_graphs, num_tuples, nodes)[..., None]
+    tuples = torch.cat([searched.tuples[:, :, None].expand(-1, -1, nodes, -1), added], dim=-1)  # [B, m, n, k + 1]
+    refined = refine_in_parts(graphs, tuples.flatten(1, 2))
+    hashes, colours = (values.unflatten(1, (num_tuples, nodes)).flatten(0, 1) for values in refined)
+    best = torch.stack([first_in_order(*own, 1)[0] for own in zip(hashes, colours, strict=True)])  # [B * m]
+    chosen = tuples.flatten(0, 1)[torch.arange(len(best)), best].unflatten(0, (num_graphs, num_tuples))
+    return Searched(chosen, searched.passes, searched.refined + num_tuples * nodes)
+
+
+def _best_of_random(graphs: GraphBatch, num_tuples: int, count: int, generator: torch.Generator) -> Searched:
     """The first of `count` random tuples of each graph in the order of the agent's search."""
-    tuples = sample_tuples(graphs, count, tuple_order, generator)
+    tuples = sample_tuples(graphs, count, SEARCHED, generator)
     seen = [own.unique(dim=0) for own in tuples]
     refined = refine_in_parts(graphs, torch.nn.utils.rnn.pad_sequence(seen, batch_first=True))
     places = [

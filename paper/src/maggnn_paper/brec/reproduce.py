@@ -13,6 +13,7 @@ order of tuples. Results of jobs lie in the folder and are not measured twice.
 | `agent` | brec_rpc | basic:agent | at a tuple that the agent `any` finds, trained before on other graphs | the same |
 | `moves` | brec_rpc | basic:moves | at a tuple that the same search finds with random moves | the same |
 | `walks` | brec_rpc | basic:walks | at the best of as many random tuples as the agent makes encoder passes | the same |
+| `agent3` ... | brec_rpc | basic:agent3 | there, with a third mark; only pairs that are alike for `agent` | the same |
 | `paper` | brec_paper | basic | at random, m = 1, 1,000 times | as long as it takes: the paper names no budget |
 
 The agent (only `rpc`, `nodes` and `paper` train one) learns after the predictor, in steps of its own (Algorithm 2),
@@ -21,7 +22,7 @@ which no protocol counts. From `nodes`, `random-marks` means marks that stay (t 
 `finest` is the exact rule that an agent which hunts for fine colourings could at best learn: all |V|^2 tuples of each
 graph are tried by colour refinement, once, and the network reads m of them. Its settings are the same for all
 categories and were chosen on pairs of our own (`practice`); `finest3`, `agent`, `moves` and `walks` have the same
-ones.
+ones, and so have `agent3`, `moves3` and `walks3`, whose third mark colour refinement places.
 """
 
 from __future__ import annotations
@@ -297,7 +298,9 @@ def _note(test: str, method: str, results: dict[BrecJob, Result]) -> str:
     note += (
         f", {untried} of which no marks of this k distinguish (colour refinement) and were left out" if untried else ""
     )
-    note += " that `finest` cannot distinguish, with two marks at its tuples" if test == THREE_MARKS else ""
+    note += (
+        f" that `{THREE_MARKS[test]}` cannot distinguish, with two marks at its tuples" if test in THREE_MARKS else ""
+    )
     note += "; train_s covers training and test of all of them, for all methods of this k; params of the largest model"
     has_agent = method not in ("gin", *BASELINES) and test in ("rpc", "nodes", "paper")
     note += ", with its agent" if has_agent else ""

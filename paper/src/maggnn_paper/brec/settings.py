@@ -12,7 +12,7 @@ from maggnn_paper.brec.agent import AgentSettings
 from maggnn_paper.brec.baseline_test import BaselineSettings
 from maggnn_paper.brec.finest import alike_at_finest
 from maggnn_paper.brec.paper_test import PaperSettings
-from maggnn_paper.brec.proposed import RANDOM_MOVES, RANDOM_TUPLES, ProposalSettings
+from maggnn_paper.brec.proposed import RANDOM_MOVES, RANDOM_TUPLES, ProposalSettings, alike_at_proposed
 from maggnn_paper.brec.rpc import MARKED, RpcSettings
 
 Settings = RpcSettings | PaperSettings | BaselineSettings
@@ -20,15 +20,24 @@ Settings = RpcSettings | PaperSettings | BaselineSettings
 FINEST = RpcSettings(start="finest", num_tuples=1, num_moves=0, starts=1, num_layers=16, frequency=1.5)
 """Chosen on pairs of our own (`practice`), for all tests whose tuples are found before."""
 
+BY_AGENT, BY_MOVES, BY_WALKS = map(ProposalSettings, ("any", RANDOM_MOVES, RANDOM_TUPLES))
+AGENT, MOVES, WALKS = (
+    replace(FINEST, start=start, proposals=proposals)
+    for start, proposals in (("agent", BY_AGENT), ("moves", BY_MOVES), ("walks", BY_WALKS))
+)
+
 TESTS: dict[str, RpcSettings | PaperSettings] = {
     "rpc": RpcSettings(),
     "nodes": RpcSettings(start="nodes"),
     "all": RpcSettings(start="all", starts=1, hidden=16, num_layers=16, frequency=3.0),
     "finest": FINEST,
     "finest3": FINEST,
-    "agent": replace(FINEST, start="agent", proposals=ProposalSettings("any")),
-    "moves": replace(FINEST, start="moves", proposals=ProposalSettings(RANDOM_MOVES)),
-    "walks": replace(FINEST, start="walks", proposals=ProposalSettings(RANDOM_TUPLES)),
+    "agent": AGENT,
+    "moves": MOVES,
+    "walks": WALKS,
+    "agent3": AGENT,
+    "moves3": MOVES,
+    "walks3": WALKS,
     "paper": PaperSettings(),
 }
 TABLE = {name: "brec_paper" if name == "paper" else "brec_rpc" for name in TESTS}
@@ -46,8 +55,8 @@ STARTS = {
 MARKS = RpcSettings.tuple_order
 """The k of all tests."""
 
-THREE_MARKS = "finest3"
-"""The test of pairs that two marks at the finest tuples provably do not distinguish, with three."""
+THREE_MARKS = {"finest3": "finest", "agent3": "agent", "moves3": "agent", "walks3": "agent"}
+"""Tests with three marks, of the pairs that two marks at the tuples of another test provably do not distinguish."""
 
 _LONGER = AgentSettings(steps=2000, walkers=32)
 _REGULAR = {
@@ -91,11 +100,14 @@ def tried(test: str, settings: Settings, pairs: Tensor) -> tuple[Tensor, Setting
     """The pairs that a test tries, with their settings.
 
     `finest3` tries, with a third mark, those whose finest copies with two marks are equal. `finest` cannot distinguish
-    them, so the two tests together show what two marks, or three where two are not enough, can distinguish.
+    them, so the two tests together show what two marks, or three where two are not enough, can distinguish. `agent3`
+    and its controls try those whose copies at the agent's two marks are equal.
     """
-    if test != THREE_MARKS or not isinstance(settings, RpcSettings) or not settings.is_marked:
+    if test not in THREE_MARKS or not isinstance(settings, RpcSettings) or not settings.is_marked:
         return pairs, settings
-    alike = alike_at_finest(tuple(pairs.tolist()), settings.tuple_order)
+    ids = tuple(pairs.tolist())
+    agents = THREE_MARKS[test] == "agent"
+    alike = alike_at_proposed(ids, BY_AGENT) if agents else alike_at_finest(ids, settings.tuple_order)
     return pairs[[pair in alike for pair in pairs.tolist()]], replace(settings, tuple_order=settings.tuple_order + 1)
 
 
@@ -113,7 +125,7 @@ def in_short(settings: Settings) -> str:
         if settings.proposals is not None:
             own = settings.proposals
             budget += f"; {own.starts} starts of {own.moves} moves, in {own.numberings} numberings of each graph"
-        elif settings.is_marked and settings.tuple_order > MARKS:
+        if settings.is_marked and settings.tuple_order > MARKS:
             budget += f"; k = {settings.tuple_order}"
     else:
         budget = f"{settings.steps} steps of {settings.sets} sets U a graph, one cycle to {settings.peak_rate:g}"

@@ -338,8 +338,8 @@ CLAIMS: list[tuple[str, str, tuple[Wanted, ...]]] = [
     (
         LOOP,
         (
-            "two moves of the agent have {0.mean:.2f} % on the same graphs, random moves {1.mean:.2f} %, and the mean of "
-            "three random starts, which costs as much, {2.mean:.2f} %"
+            "two moves of the agent have {0.mean:.2f} % on the same graphs, random moves {1.mean:.2f} %, and the mean "
+            "of three random starts, which costs as much, {2.mean:.2f} %"
         ),
         (own_loop(SIMUL, m=1), own_loop(MOVES, m=1), own_loop(RANDOM, m=1) | {"t": 0, "keep": "mean of 3"}),
     ),

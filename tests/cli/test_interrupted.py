@@ -109,6 +109,19 @@ def test_ctrl_c_while_a_command_starts_is_no_success(folder, start_command):
     is_stopped(process.returncode, err, folder)
 
 
+def test_ctrl_c_at_a_terminal_reaches_the_workers_in_silence(folder, start_command):
+    """A terminal interrupts all processes of a command."""
+    (folder / "longer.smi").write_text("CCO\n" * 500_000)
+    command, parts = ("predict", "whole", "longer.smi", "-o", "longer.csv"), folder / "longer.csv.parts"
+    with start_command("maggnn", *command, cwd=folder, start_new_session=True) as process:
+        deadline = time.monotonic() + 100
+        while not list(parts.glob("part-*")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=200)
+    is_stopped(process.returncode, err, folder)
+
+
 FINALISED = """
 import sys, typer
 from maggnn.apps.terminal import run_app

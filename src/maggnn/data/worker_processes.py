@@ -7,14 +7,23 @@ the machine is restarted.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context, parent_process
 
 
 def worker_pool(workers: int) -> ProcessPoolExecutor:
-    """Return a pool of processes that end with this one. They are spawned, since forking threads is unsafe."""
-    return ProcessPoolExecutor(workers, get_context("spawn"), leave_with_parent)
+    """Return a pool of processes for short tasks, which end with this one.
+
+    They are spawned, since forking threads is unsafe. A terminal sends Ctrl-C to them, too; this process handles it.
+    """
+    return ProcessPoolExecutor(workers, get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_with_parent()
 
 
 def leave_with_parent() -> None:

@@ -7,6 +7,8 @@ every later evaluation is a look-up. This reduces the training time, a limit nam
 
 from __future__ import annotations
 
+import zlib
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -64,6 +66,18 @@ def mean_loss(
     if level == "graph" or devices.size == 1:
         return loss.mean()
     return loss.sum() / devices.mean(torch.full((), loss.numel(), device=loss.device))
+
+
+def table_fingerprints(predictor: Predictor, y: Tensor, tuple_order: int, task: Task, reward: str) -> Tensor:
+    """Return a number for each graph that changes with what its losses depend on besides the graph, [B].
+
+    A table of losses is only valid for the predictor's weights, the targets, the reward and k with which it was made.
+    """
+    # Only the losses of classes depend on the reward.
+    common = zlib.crc32(f"{tuple_order} {reward if task == 'classification' else ''}".encode())
+    for value in predictor.state_dict().values():
+        common = zlib.crc32(value.reshape(-1).contiguous().view(torch.uint8).cpu().numpy(), common)
+    return torch.tensor([zlib.crc32(row.tobytes(), common) for row in y.cpu().numpy()], device=y.device)
 
 
 class Environment:

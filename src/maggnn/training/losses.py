@@ -29,7 +29,7 @@ from maggnn.graphs.conversions import targets_of
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import Whitening, in_evaluation
 from maggnn.model.state import State
-from maggnn.training.environment import Environment, individual_loss, mean_loss
+from maggnn.training.environment import Environment, individual_loss, mean_loss, table_fingerprints
 from maggnn.training.q_learning import lookahead_loss, q_table_of, random_mover, sampled_lookahead_loss
 
 if TYPE_CHECKING:
@@ -133,7 +133,8 @@ def agent_loss(
 
     The Q-network is fitted to the exact rewards of moves (`lookahead` of `maggnn.training.q_learning`) at a random
     state of a walk (Algorithm 2, lines 9 to 13). The predictor gets no gradient. If the graphs have the attribute
-    `tuple_losses` (`with_tuple_losses`), rewards are read from there, and the predictor is not evaluated.
+    `tuple_losses` (`with_tuple_losses`), rewards are read from there, and the predictor is not evaluated; they must
+    have been computed with its present weights, the same targets and the same `reward`.
 
     Args:
         model: the model, in training mode.
@@ -158,8 +159,21 @@ def agent_loss(
     losses = getattr(batch, "tuple_losses", None)
     if losses is not None:
         state = replace(state, ids=torch.arange(graphs.num_graphs, device=graphs.device))
-        environment.look_up(losses, _first_rows(model, graphs, losses))
+        first_rows = _first_rows(model, graphs, losses)
+        _check_table(model, graphs, getattr(batch, "tuple_losses_of", None), reward)
+        environment.look_up(losses, first_rows)
     return _agent_loss(model, state, environment, outcomes, generator, in_evaluation)
+
+
+def _check_table(model: MagGNN, graphs: GraphBatch, made_of: Tensor | None, reward: str) -> None:
+    """Check that losses of tuples are those of the present predictor and targets."""
+    assert graphs.y is not None
+    now = table_fingerprints(model.predictor, graphs.y, model.agent.tuple_order, model.task, reward)
+    if made_of is None or not torch.equal(made_of, now):
+        raise InputError(
+            "tuple_losses were computed with other weights of the predictor, other targets, another reward or another "
+            "tuple_order: make them again with maggnn.with_tuple_losses"
+        )
 
 
 def _first_rows(model: MagGNN, graphs: GraphBatch, losses: Tensor) -> Tensor:

@@ -10,42 +10,47 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
 from maggnn.model.normalise import in_evaluation
 from maggnn.model.tuples import all_tuples
-from maggnn.training.environment import MARKED_NODES_A_CHUNK, MAX_TABLE_ROWS, individual_loss
+from maggnn.training.environment import (
+    MARKED_NODES_A_CHUNK,
+    MAX_TABLE_ROWS,
+    individual_loss,
+    table_fingerprints,
+)
 from maggnn.training.losses import check_reward, learnable
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 
 @torch.no_grad()
 def with_tuple_losses(model: MagGNN, graphs: Sequence[Data], reward: str = "error") -> list[Data]:
     """Return copies of graphs with the predictor's loss for every tuple, from which `agent_loss` reads its rewards.
 
-    Use it when the predictor is trained: the losses are those of its present weights. It is for models of graph-level
-    targets with one tuple.
+    Use it when the predictor is trained: the losses are those of its present weights, and `agent_loss` refuses them
+    after a change. It is for models of graph-level targets with one tuple. Give all graphs of a batch losses, or none.
 
     Args:
         model: the model, whose predictor is trained.
         graphs: PyG graphs with targets `y`.
-        reward: what a good move lowers, `error` or `loss`, as in `training_loss`; in place of the one of `agent_loss`.
+        reward: what a good move lowers, `error` or `loss`; as in the calls of `agent_loss`.
 
     Returns:
-        The graphs with the attribute `tuple_losses`, [|V|^k], in the lexicographic order of the tuples.
+        The graphs with the attribute `tuple_losses`, [|V|^k], in the lexicographic order of the tuples, and with
+        `tuple_losses_of`, [1], by which `agent_loss` recognises what they were computed for.
 
     Example:
         >>> loader = DataLoader(maggnn.with_tuple_losses(model, graphs), batch_size=64, shuffle=True)
         >>> loss = maggnn.agent_loss(model, next(iter(loader)))
     """
     check_reward(reward)
+    if isinstance(graphs, Data):
+        raise InputError("give a list of graphs, not a single Data or Batch")
     agent = model.agent
     if model.predictor.level != "graph" or agent.num_tuples != 1 or not agent.tuple_order:
         raise InputError("tuple_losses are for graph-level targets and one tuple (num_tuples = 1, tuple_order > 0)")
@@ -56,6 +61,8 @@ def with_tuple_losses(model: MagGNN, graphs: Sequence[Data], reward: str = "erro
 def _with_losses(model: MagGNN, graph: Data, reward: str) -> Data:
     """Return a copy of one graph with its losses."""
     batch = learnable(model, graph)
+    if batch.num_graphs != 1:
+        raise InputError(f"one of the graphs is a batch of {batch.num_graphs}: give a list of single graphs (Data)")
     nodes, order = batch.total_nodes, model.agent.tuple_order
     if nodes**order > MAX_TABLE_ROWS:
         raise InputError(
@@ -67,4 +74,5 @@ def _with_losses(model: MagGNN, graph: Data, reward: str) -> Data:
     copied = copy.copy(graph)
     losses: Tensor = individual_loss(outputs, batch.y, model.task, reward)[0]  # [|V|^k]
     copied.tuple_losses = losses
+    copied.tuple_losses_of = table_fingerprints(model.predictor, batch.y, order, model.task, reward)
     return copied

@@ -30,8 +30,8 @@ def batch_of(parts):
     return next(iter(DataLoader(parts, batch_size=len(parts))))
 
 
-def make_model(task="classification", **agent):
-    torch.manual_seed(0)
+def make_model(task="classification", seed=0, **agent):
+    torch.manual_seed(seed)
     encoder = EncoderConfig(num_layers=2, hidden=8, marking="distance")
     settings = AgentConfig(**({"num_tuples": 1, "tuple_order": 2, "num_moves": 2} | agent))
     outputs = 3 if task == "classification" else 2
@@ -82,6 +82,40 @@ def test_mistakes_are_one_line():
         agent_loss(make_model(), batch)
     with pytest.raises(InputError, match="leave them out of the batch"):
         agent_loss(make_model(num_tuples=2), batch)
+
+
+@pytest.mark.parametrize("change", ["weights", "statistics", "y", "given y", "reward", "another model", "no mark"])
+def test_losses_that_no_longer_hold_are_refused(change):
+    """The agent would otherwise learn from rewards of the past."""
+    model = make_model().train()
+    batch, options = batch_of(with_tuple_losses(model, graphs())), {}
+    agent_loss(model, batch, batch.y)
+    if change == "weights":
+        model.predictor.zero_grad()
+        with torch.no_grad():
+            model.predictor.second.bias[0] += 0.5
+    elif change == "statistics":
+        model.predictor.norm.norm.running_mean += 1
+    elif change == "y":
+        batch.y = batch.y.flip(0)
+    elif change == "given y":
+        options["y"] = batch.y.flip(0)
+    elif change == "reward":
+        options["reward"] = "loss"
+    elif change == "another model":
+        model = make_model(seed=1).train()
+    else:
+        del batch.tuple_losses_of
+    with pytest.raises(InputError, match="make them again with maggnn"):
+        agent_loss(model, batch, **options)
+
+
+def test_batches_in_place_of_graphs_are_refused():
+    batch = batch_of(graphs())
+    with pytest.raises(InputError, match="one of the graphs is a batch of 3"):
+        with_tuple_losses(make_model(), [batch])
+    with pytest.raises(InputError, match="not a single Data or Batch"):
+        with_tuple_losses(make_model(), batch)
 
 
 def test_large_graphs_have_too_many_tuples(monkeypatch):

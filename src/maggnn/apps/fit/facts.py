@@ -269,7 +269,7 @@ def _typed_fields(kind: type, values: dict[str, Any]) -> dict[str, Any]:
     hints = get_type_hints(kind)
     unknown = sorted(values.keys() - hints.keys())
     if unknown:
-        raise ValueError(f"no field {unknown[0]!r} is known")
+        raise ValueError(f"no field {unknown[0]!r} is known: was it written by a newer version?")
     needed = [entry.name for entry in fields(kind) if entry.default is MISSING and entry.default_factory is MISSING]
     missing = [name for name in needed if name not in values]
     if missing:

@@ -46,7 +46,8 @@ class Parts:
             overwrite: whether to replace `out` and the parts of another run.
         """
         known = self._known()
-        if known == identity and (self.folder / FINISHED).exists() and not (self.folder / JOINED).exists():
+        joined = (self.folder / FINISHED).exists() and not (self.folder / JOINED).exists()
+        if known == identity and joined and self.out.exists():
             self._tidy()
             return False
         check_output(self.out, overwrite)

@@ -9,6 +9,7 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, StringIO
 from itertools import islice
@@ -37,6 +38,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 HARMLESS = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|[-+]+", re.IGNORECASE)
 """Numbers and bare signs, which begin like a formula but are not formulas."""
+
+LONGEST_CELL = 2**31 - 1
+"""The largest limit that `csv` takes on every system."""
 
 
 @dataclass(frozen=True)
@@ -183,12 +187,22 @@ def count_rows(path: Path, kind: str, place: int, header: bool = False, limit: f
         column = parquet.read_table(path, columns=[parquet.read_schema(path).names[place]]).column(0)
         return Counted(len(column), column.null_count, sum(value < limit for value in column.drop_null().to_pylist()))
     rows, empty, below = 0, 0, 0
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8") as file, _cells_of_any_length():
         for cells in islice(csv.reader(file), int(header), None):
             rows += 1
             empty += not cells[place]
             below += bool(cells[place]) and float(cells[place]) < limit
     return Counted(rows, empty, below)
+
+
+@contextmanager
+def _cells_of_any_length() -> Iterator[None]:
+    """Lift the limit of the module `csv`, which holds for input, while a file is read that this package has written."""
+    before = csv.field_size_limit(LONGEST_CELL)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _csv_line(cells: Sequence[str]) -> bytes:

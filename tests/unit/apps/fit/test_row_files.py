@@ -23,6 +23,14 @@ def test_parts_and_the_whole_are_counted(tmp_path, kind):
     assert count_rows(tmp_path / "whole", kind, 2, header=True, limit=3.0) == (6, 2, 4)
 
 
+def test_cells_of_any_length_are_counted(tmp_path):
+    """Cells of a Parquet table or a list of SMILES may be longer than those that `csv` reads."""
+    before = csv.field_size_limit()
+    write_part(tmp_path / "part", ".csv", ["note", "y"], [None, None], [["x" * 2_000_000, "b"], [0.5, 2.0]])
+    assert count_rows(tmp_path / "part", ".csv", 1, limit=1.0) == (2, 0, 1)
+    assert csv.field_size_limit() == before
+
+
 def test_a_carriage_return_in_a_cell_ends_no_row(tmp_path):
     write_part(tmp_path / "part", ".csv", NAMES, [None] * 4, COLUMNS)
     join_parts([tmp_path / "part"], tmp_path / "whole.csv", ".csv", NAMES)

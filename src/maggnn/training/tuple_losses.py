@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from maggnn.errors import InputError
 from maggnn.model.mag_gnn import MagGNN
@@ -26,6 +26,9 @@ from maggnn.training.environment import (
     table_fingerprints,
 )
 from maggnn.training.losses import check_reward, learnable
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 @torch.no_grad()
@@ -48,6 +51,8 @@ def with_tuple_losses(model: MagGNN, graphs: Sequence[Data], reward: str = "erro
         >>> loader = DataLoader(maggnn.with_tuple_losses(model, graphs), batch_size=64, shuffle=True)
         >>> loss = maggnn.agent_loss(model, next(iter(loader)))
     """
+    from torch_geometric.data import Data
+
     check_reward(reward)
     if isinstance(graphs, Data):
         raise InputError("give a list of graphs, not a single Data or Batch")

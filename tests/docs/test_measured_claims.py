@@ -421,6 +421,10 @@ NOTES = [
     (NOT_REACHED, "and 650,000 if", "650,340 molecules a second", people("predict-packed")),
     (SCALE, "6,438 molecules a second in batches", "6438 a second", people("serve-batches")),
     (SCALE, "1.056 times as long", "1.056 of", people("mapped-step")),
+    (SCALE, "predicts 6,639 molecules a second", "6639 molecules a second", people("predict-rate")),
+    (SCALE, "1,843 with the default ensemble", "1843 molecules a second", people("predict-rate-ensemble")),
+    (SCALE, "Ray reaches .94 of the rate", "0.94 of plain predict", people("screen1000000-ray")),
+    (SCALE, "601 MB in the first quarter of the run and 604 MB", "601 MB in the first", people("screen1000000-ray")),
 ]
 """A page, what it says, and the words in the note of a row that it quotes."""
 

@@ -30,6 +30,22 @@ class BatchSize(NamedTuple):
     padding: bool = False
 
 
+def rounded_up(count: int) -> int:
+    """Round `count` up to one of 32 numbers between powers of two, which adds at most a 32nd."""
+    step = _rounding_step(count)
+    return -(-count // step) * step
+
+
+def rounded_down(count: int) -> int:
+    """Round `count` down to one of the numbers of `rounded_up`."""
+    step = _rounding_step(count)
+    return count // step * step
+
+
+def _rounding_step(count: int) -> int:
+    return 1 << max(0, count.bit_length() - 6)
+
+
 class PairTable(NamedTuple):
     """Distances between the nodes of each graph of a set; a batch reads its own from the table of the whole set.
 

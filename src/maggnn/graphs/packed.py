@@ -26,6 +26,7 @@ from maggnn.graphs.batch import (
     edges_by_source,
     offsets_of,
     owner_of,
+    rounded_up,
     shapes_of,
     tensors_of,
     tensors_on,
@@ -429,22 +430,6 @@ class PackedGraphs:
 def _wide(values: Tensor) -> Tensor:
     """Return integers of a small type as int64, which embeddings and sums need."""
     return values if values.is_floating_point() or values.dtype == torch.bool else values.long()
-
-
-def rounded_up(count: int) -> int:
-    """Round `count` up to one of 32 numbers between powers of two, which adds at most a 32nd."""
-    step = _rounding_step(count)
-    return -(-count // step) * step
-
-
-def rounded_down(count: int) -> int:
-    """Round `count` down to one of the numbers of `rounded_up`."""
-    step = _rounding_step(count)
-    return count // step * step
-
-
-def _rounding_step(count: int) -> int:
-    return 1 << max(0, count.bit_length() - 6)
 
 
 def _rows(starts: Tensor, counts: Tensor, total: int, last: int) -> tuple[Tensor, Tensor]:

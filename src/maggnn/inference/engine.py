@@ -23,9 +23,9 @@ from torch import Tensor
 
 from maggnn.config import Precision
 from maggnn.errors import InputError
-from maggnn.graphs.batch import BatchSize, GraphBatch, batch_from_tensors, batch_tensors
+from maggnn.graphs.batch import BatchSize, GraphBatch, batch_from_tensors, batch_tensors, rounded_down, rounded_up
 from maggnn.graphs.checks import check_integers
-from maggnn.graphs.packed import PackedGraphs, rounded_down, rounded_up
+from maggnn.graphs.packed import PackedGraphs
 from maggnn.inference.frozen import Present, frozen, present_kinds
 from maggnn.model.kernels.capture import Captured
 from maggnn.model.mag_gnn import MagGNN
